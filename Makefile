@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
+.PHONY: help setup demo cluster servers test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ demo: $(READY) ## the flights that left New York in 2013, as a stream
 
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
+
+servers: $(READY) ## a Kafka broker on the loopback, until Ctrl-C: docs/how-to/kafka.md
+	@$(BIN)/python -m penstock.testing.kafka_broker
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)

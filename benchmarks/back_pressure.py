@@ -25,6 +25,7 @@ def figures(measured: Measured, before: Usage, after: Usage) -> dict[str, float]
         **measured.latency(),
         "in_flight_s": measured.latency()["p99_ms"] / 1e3,
         "in_flight_mb": in_flight_mb,
+        "longest_checkpoint_s": measured.longest_checkpoint_ms / 1e3,
         "age_first_third_ms": first_ms,
         "age_last_third_ms": last_ms,
         "age_growth": last_ms / first_ms - 1,

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import catalogue
-from benchmarks.catalogue import Measurement
+from benchmarks.goals import Measurement
 from benchmarks.run import command, output_of
 
 _ROOT = Path(__file__).resolve().parent.parent

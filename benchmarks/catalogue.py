@@ -6,44 +6,7 @@ yardstick, so a machine three times slower has a goal three times lower.
 
 from __future__ import annotations
 
-import dataclasses
-import enum
-
-
-class Bound(enum.Enum):
-    """Whether a goal is a minimum or a maximum."""
-
-    AT_LEAST = "at least"
-    AT_MOST = "at most"
-
-
-@dataclasses.dataclass(frozen=True)
-class Goal:
-    """A figure of a program and its goal; `to_reach` None: it is only reported."""
-
-    figure: str
-    unit: str
-    to_reach: float | None = None
-    bound: Bound = Bound.AT_LEAST
-    scaled: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-    """A program with its options. `steady`: it accepts --warm-up and --seconds, the latter `seconds` unless --quick."""
-
-    item: int
-    name: str
-    program: str
-    options: tuple[str, ...]
-    goals: tuple[Goal, ...]
-    seconds: int = 20
-    warm_up: int = 10
-    steady: bool = True
-    runs_max: int | None = None
-    quick_options: tuple[str, ...] = ()
-    """Options added with --quick; later options override earlier ones."""
-
+from benchmarks.goals import Bound, Goal, Measurement
 
 TITLES = {
     1: "keyed running count: KeyedProcessFunction, ValueState",
@@ -74,6 +37,8 @@ TITLES = {
     26: "many timers",
     27: "asynchronous calls",
     28: "loops",
+    29: "in flight before a slow sink, by its rate",
+    30: "Kafka to keyed count to Kafka, messages of 200 bytes",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -112,6 +77,7 @@ def _throughput() -> list[Measurement]:
         Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
         Measurement(28, "passes", "loops", (), (_rate(300_000),)),
         Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), _latency(10)),
+        *_kafka(),
         Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (_rate(), memory)),
     ]
 
@@ -176,6 +142,27 @@ def _in_flight() -> list[Measurement]:
         for exchanges in (1, 3)
         for rate in (500_000, 100_000)
     ]
+
+
+def _in_flight_by_rate() -> list[Measurement]:
+    """What is in flight is bounded by time: docs/decisions/0022-in-flight.md."""
+    goals = (Goal("in_flight_s", "s", 1.2, Bound.AT_MOST), Goal("p50_ms", "ms"), _rate())
+    checkpoint = Goal("longest_checkpoint_s", "s", 3, Bound.AT_MOST)
+    often = ("--checkpoint-interval-ms", "5000")
+
+    def before(rate: int, exchanges: int) -> tuple[str, ...]:
+        return "--exchanges", str(exchanges), "--sink-rate", str(rate)
+
+    steady = [
+        Measurement(29, f"{rate:,}/s, exchanges: {exchanges}", "back_pressure", before(rate, exchanges), goals)
+        for exchanges in (1, 3)
+        for rate in (10_000, 100_000, 500_000)
+    ]
+    with_checkpoints = [
+        Measurement(29, f"{rate:,}/s, checkpoints", "back_pressure", (*before(rate, 3), *often), (checkpoint, *goals))
+        for rate in (10_000, 100_000)
+    ]
+    return steady + with_checkpoints
 
 
 def _batches() -> list[Measurement]:
@@ -269,6 +256,20 @@ def _curves() -> list[Measurement]:
             )
             for n in CURVE_SUBTASKS
         ),
+    ]
+
+
+def _kafka() -> list[Measurement]:
+    """Guarantees, and the bare client beside the same broker."""
+    every, few = ("--checkpoint-interval-ms", "1000"), ("--records", "100000")
+
+    def measurement(name: str, options: tuple[str, ...], to_reach: float | None) -> Measurement:
+        return Measurement(30, name, "kafka", options, (_rate(to_reach),), steady=False, quick_options=few)
+
+    return [
+        measurement("consume and produce, without penstock", ("--bare",), None),
+        measurement("at least once", (*every, "--guarantee", "at-least-once"), 180_000),
+        measurement("exactly once, a checkpoint each second", (*every, "--guarantee", "exactly-once"), 150_000),
     ]
 
 
@@ -437,6 +438,7 @@ MEASUREMENTS = [
     *_latencies(),
     *_by_buffer_timeout(),
     *_in_flight(),
+    *_in_flight_by_rate(),
     *_batches(),
     *_records(),
     *_start_and_idle(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from benchmarks.catalogue import Bound, Goal
+from benchmarks.goals import Bound, Goal
 
 
 @dataclasses.dataclass(frozen=True)

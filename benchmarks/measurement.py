@@ -60,7 +60,9 @@ class Measured:
         self.arrivals = arrivals
         self.vertices = vertices
         begin_ms, end_ms = arrivals.begin * 1000, arrivals.end * 1000
-        self.checkpoints = sum(begin_ms <= r.triggered_ms < end_ms and r.is_completed for r in checkpoints)
+        completed = [r for r in checkpoints if begin_ms <= r.triggered_ms < end_ms and r.is_completed]
+        self.checkpoints = len(completed)
+        self.longest_checkpoint_ms = max((r.duration_ms for r in completed), default=0)
 
     def latency(self) -> dict[str, float]:
         """Return rate and ages of the records."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.catalogue import TITLES, Bound
+from benchmarks.catalogue import TITLES
+from benchmarks.goals import Bound
 from benchmarks.results import Row
 
 _HEADINGS = ("", "figure", "measured", "from – to", "of the yardstick", "to reach", "here", "")

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.catalogue import Bound, Goal, Measurement
 from benchmarks.comparisons import COMPARISONS, Comparison
+from benchmarks.goals import Bound, Goal, Measurement
 from benchmarks.yardstick import REFERENCE_PER_S
 
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(_ROOT))
 from rich.console import Console  # noqa: E402
 
 from benchmarks import catalogue, charts, report  # noqa: E402
-from benchmarks.catalogue import Measurement  # noqa: E402
+from benchmarks.goals import Measurement  # noqa: E402
 from benchmarks.own_processes import own_processes  # noqa: E402
 from benchmarks.results import Run, machine, rows_of, write_json  # noqa: E402
 

@@ -12,6 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.common.errors import ConfigurationError
+from penstock.testing.kafka_broker import KafkaBroker, broker_jars
+
 
 def free_port() -> int:
     with socket.socket() as listener:
@@ -61,3 +64,14 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"checkpoints-{uuid.uuid4().hex}"
     boto3.client("s3").create_bucket(Bucket=name)
     return f"s3://{name}"
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """A Kafka broker. Tests that need it are in one file, so that one is started: that takes seconds."""
+    try:
+        broker_jars()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    with KafkaBroker() as broker:
+        yield broker

@@ -124,5 +124,6 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
         for seed in range(first, first + SEEDS):
             program = generate(seed)
             if any(node.kind == "loop" for node in program.nodes):
-                circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **provoked)
+                drawn = Circumstances.draw(Random(seed + 1))
+                circumstances = dataclasses.replace(drawn, **{"in_flight_ms": 0, **provoked})
                 run_program(program, circumstances, seed)

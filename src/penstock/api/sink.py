@@ -39,6 +39,14 @@ class SinkContext(Protocol):
         """The id of the job: that of all its runs and attempts."""
 
     @property
+    def operator_id(self) -> str:
+        """Names the sink within its job, and in all of its runs: its uid."""
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the subtask goes on from a snapshot, though it may have no state of the writer's."""
+
+    @property
     def checkpointing(self) -> bool:
         """Whether the job takes checkpoints: whether the writer is notified of completed ones."""
 

@@ -23,6 +23,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from penstock.api.metrics import MetricGroup
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -55,7 +57,10 @@ class Records(msgspec.Struct, frozen=True, gc=False):
 
 
 class Nothing(msgspec.Struct, frozen=True, gc=False):
-    """No record is available now. Ask again at `retry_at_ms` (processing time); None: when splits have been added."""
+    """No record is available now. Ask again at `retry_at_ms` (processing time).
+
+    None: when splits have been added, or when `ReaderContext.notify_available` is called.
+    """
 
     retry_at_ms: int | None = None
 
@@ -84,11 +89,22 @@ class ReaderContext(Protocol):
     def checkpointing(self) -> bool:
         """Whether the job takes checkpoints: whether the reader is notified of completed ones."""
 
+    @property
+    def batched(self) -> bool:
+        """Whether the job runs in batched mode: a reader that reads its splits again must do so in the same order."""
+
     def now_ms(self) -> int:
         """Processing time in milliseconds."""
 
     def request_split(self) -> None:
         """Ask the enumerator for a split; it answers later, by `add_splits` or `no_more_splits`."""
+
+    def notify_available(self) -> None:
+        """Have the reader polled soon, though it has returned `Nothing`. Any thread may call it, at any time."""
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        """Where the reader may register metrics; they are reported with those of the source's operator."""
 
 
 class SourceReader(ABC, Generic[T]):

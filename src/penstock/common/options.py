@@ -147,6 +147,23 @@ BUFFER_TIMEOUT = (
     .with_fallback_keys("execution.buffer-timeout")
     .with_description("0: a buffer leaves after each record.")
 )
+DEBLOAT_ENABLED = (
+    _key("taskmanager.network.memory.buffer-debloat.enabled")
+    .boolean_type()
+    .default_value(True)
+    .with_description(
+        "Whether what is in flight between tasks is bounded by the time it takes to process, and not only by the size "
+        "of Spark's buffers. Flink's default is false."
+    )
+)
+DEBLOAT_TARGET = (
+    _key("taskmanager.network.memory.buffer-debloat.target")
+    .duration_type()
+    .default_value(1_000)
+    .with_description(
+        "How long what is in flight should take to process. For all exchanges that a record passes (Flink: for each)."
+    )
+)
 HEARTBEAT_INTERVAL = (
     _key("heartbeat.interval")
     .duration_type(least_ms=1)

@@ -54,7 +54,7 @@ from penstock.datastream.functions import (
     SourceFunction,
     WindowFunction,
 )
-from penstock.datastream.iterative_stream import IterativeStream
+from penstock.datastream.iterative_stream import ConnectedIterativeStreams, IterativeStream
 from penstock.datastream.joined_streams import CoGroupedStreams, JoinedStreams
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.output_tag import OutputTag
@@ -95,6 +95,7 @@ __all__ = [
     "CoGroupedStreams",
     "CoMapFunction",
     "CoProcessFunction",
+    "ConnectedIterativeStreams",
     "ConnectedStreams",
     "CountWindow",
     "DataStream",

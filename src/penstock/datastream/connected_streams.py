@@ -53,7 +53,7 @@ class ConnectedStreams(Generic[T1, T2]):
     ) -> ConnectedStreams[T1, T2]:
         """Partition both streams by key: records of both with equal keys go to the same subtask.
 
-        Raises ValueError if `key_type` can't be a key (a list or map), or if the keys are declared with other types.
+        Raises ValueError if the keys are declared with other types.
         """
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)

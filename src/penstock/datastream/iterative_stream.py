@@ -5,14 +5,17 @@ Source: Flink docs, "Operators", Iterate; Flink's IterativeStream.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.typeinfo import TypeInformation
+from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.plan.transformations import FeedbackTransformation, Transformation
 from penstock.runtime.operators.iteration import IterationHead
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 
 class IterativeStream(DataStream[T]):
@@ -28,6 +31,8 @@ class IterativeStream(DataStream[T]):
         if max_wait_ms < 0:
             raise ValueError(f"max_wait_time can't be negative, got {max_wait_ms} ms")
         environment = stream.environment
+        self._stream = stream
+        self._max_wait_ms = max_wait_ms
         head = IterationHead("Iterate", max_wait_ms)
         self._head = FeedbackTransformation(environment.next_id(), head.name, stream._transformation, head)
         super().__init__(environment, self._head)
@@ -48,6 +53,34 @@ class IterativeStream(DataStream[T]):
             )
         self._head.feedback.append(feedback_stream._transformation)
         return feedback_stream
+
+    def with_feedback_type(self, feedback_type: TypeInformation | None = None) -> ConnectedIterativeStreams[T, Any]:
+        """Keep the input and what is fed back apart: two connected streams, for feedback of another type.
+
+        It takes the place of this stream, which is not to be closed. In Java: `IterativeStream.withFeedbackType`.
+        """
+        return ConnectedIterativeStreams(self._stream, self._max_wait_ms, feedback_type)
+
+
+class ConnectedIterativeStreams(ConnectedStreams[T, F], Generic[T, F]):
+    """A stream, and what is fed back to it by `close_with`, as the second one. The loop ends as that of `iterate`.
+
+    Source: Flink's IterativeStream.ConnectedIterativeStreams.
+    """
+
+    def __init__(self, stream: DataStream[T], max_wait_ms: int, feedback_type: TypeInformation | None) -> None:
+        # The head reads no record of the input, but its event time and its end, with which the loop may end.
+        self._iteration: IterativeStream[Any] = IterativeStream(stream.filter(_none), max_wait_ms)
+        self._iteration._head.output_type = feedback_type
+        super().__init__(stream, self._iteration)
+
+    def close_with(self, feedback_stream: DataStream[F]) -> DataStream[F]:
+        """Feed a stream back as the second one, and return it: see `IterativeStream.close_with`."""
+        return self._iteration.close_with(feedback_stream)
+
+
+def _none(value: Any) -> bool:
+    return False
 
 
 def _comes_from(transformation: Transformation, head: Transformation) -> bool:

@@ -33,7 +33,7 @@ from penstock.jobmaster.results.collected import AttemptResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId, SubtaskId
-from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers
+from penstock.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers, Senders
 
 _ENDS = {
     JobStatus.RUNNING: JobStatus.FINISHED,
@@ -199,7 +199,18 @@ class Attempt:
             self._send_to(self.slots[slot], Cancel())
 
     def _introduce(self) -> None:
-        """Tell the tasks that feed something back where it goes to. They begin now."""
+        """Tell slots where those are that send to them, and the tasks that feed something back where it goes to.
+
+        The latter begin now.
+        """
+        reached: dict[int, list[tuple[int, int, str]]] = {}
+        for (level, index), address in sorted(self._registered.items()):
+            if address:
+                reached.setdefault(level, []).append((level, index, address))
+        for slot, tasks in sorted(self.slots.items()):
+            senders = reached.get(slot.level - 1)
+            if senders and tasks:
+                self.send(*min(tasks), Senders(senders))
         ids = {vertex.id for vertex in self.vertices}
         heads: dict[int, set[SlotId]] = {}
         for edge in self.graph.edges:

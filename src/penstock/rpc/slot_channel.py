@@ -79,9 +79,7 @@ class SlotOutlets:
 
     def send(self, address: str, message: bytes, give_up: Callable[[], bool]) -> bool:
         """Send, and wait while the receiver has no room, unless `give_up` is true. False: it was not sent."""
-        outlet = self._sockets.get(address)
-        if outlet is None:
-            outlet = self._sockets[address] = self._connected(address)
+        outlet = self._outlet(address)
         while True:
             with contextlib.suppress(zmq.Again):
                 outlet.send(message, zmq.NOBLOCK)
@@ -90,11 +88,22 @@ class SlotOutlets:
                 if give_up():
                     return False
 
+    def offer(self, address: str, message: bytes) -> None:
+        """Send, unless the receiver has no room now: then the message is dropped."""
+        with contextlib.suppress(zmq.Again):
+            self._outlet(address).send(message, zmq.NOBLOCK)
+
     def close(self) -> None:
         """Drop what was not sent: nobody waits for it any more."""
         for outlet in self._sockets.values():
             outlet.close(linger=0)
         self._context.term()
+
+    def _outlet(self, address: str) -> zmq.Socket[bytes]:
+        outlet = self._sockets.get(address)
+        if outlet is None:
+            outlet = self._sockets[address] = self._connected(address)
+        return outlet
 
     def _connected(self, address: str) -> zmq.Socket[bytes]:
         outlet = self._context.socket(zmq.PUSH)

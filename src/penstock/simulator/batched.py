@@ -21,7 +21,7 @@ from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Result
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
-from penstock.simulator.circumstances import Circumstances, shorten_chains
+from penstock.simulator.circumstances import Circumstances, fit_sizes
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.key_order import PARAMETER
@@ -139,7 +139,7 @@ class BatchedSimulation:
             buffers=self.circumstances.buffers,
         )
         slot = Slot(spec, index, environment)
-        shorten_chains(slot, self.circumstances)
+        fit_sizes(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))
         yield from run_to_end(

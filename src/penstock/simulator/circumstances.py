@@ -89,6 +89,14 @@ class Circumstances:
     """Index of the restart strategy: see master_host.py."""
     full_failover: bool = False
     """Whether all regions are restarted when one fails."""
+    in_flight_ms: int = 0
+    """For how long what is in flight to a slot should last; 0: that is not bounded."""
+    in_flight_bytes: int = 1 << 15
+    """How much may be in flight between two slots before the first advice, and at the least."""
+    advice_lost_rate: float = 0.0
+    """Probability that what a slot advises others is lost."""
+    advice_false_rate: float = 0.0
+    """Probability that it is doubled, or wrong."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -177,6 +185,10 @@ class Circumstances:
             full_failover=random.random() < 0.15,
             store_timers=random.choice([(True,), (True,), (False,), (True, False), (False, True)]),
             cut_at_steps=_crashes(random) if fails and random.random() < 0.3 else (),
+            in_flight_ms=random.choice([0, 0, 0, 1, 20, 1_000]),
+            advice_lost_rate=random.choice([0.0, 0.2, 1.0]),
+            advice_false_rate=random.choice([0.0, 0.2, 0.9]),
+            in_flight_bytes=random.choice([1, 60, 400]),
         )
 
     def budget(self, clock: Clock) -> Budget:
@@ -227,8 +239,11 @@ class TightBudget(Budget):
         self._chunk_records = max(1, min(records, self._chunk_records_max))
 
 
-def shorten_chains(slot: Slot, circumstances: Circumstances) -> None:
-    """Let full snapshots come as often as the run wants them."""
+def fit_sizes(slot: Slot, circumstances: Circumstances) -> None:
+    """Let full snapshots come as often as the run wants them, and as little be in flight."""
+    if slot.debloating is not None:
+        slot.debloating.in_flight.first_bytes = circumstances.in_flight_bytes
+        slot.debloating.intake.budget_bytes_min = circumstances.in_flight_bytes
     for task in slot.tasks.values():
         for chain in task.snapshots.files:
             chain.growth_max = circumstances.growth_max

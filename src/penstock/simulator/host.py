@@ -20,15 +20,17 @@ from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     Cancel,
     ControlEffect,
+    DataAvailable,
     Event,
     Peers,
+    Senders,
     SnapshotFailed,
     SnapshotWritten,
     WriteSnapshot,
 )
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
-from penstock.simulator.circumstances import Circumstances, shorten_chains
+from penstock.simulator.circumstances import Circumstances, fit_sizes
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.storage import MemoryRun
@@ -48,6 +50,9 @@ class World(Protocol):
 
     def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
         """Called with a buffer that a slot feeds back to another one, or to itself."""
+
+    def advised(self, target: SlotId, message: bytes) -> None:
+        """Called with what a slot advises another one."""
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -75,6 +80,8 @@ class SlotHost:
         self.rows: deque[tuple[int, bytes]] = deque()
         self._blocked_since_ms: int | None = None
         """Since when rows wait to be sent."""
+        self._held_since_ms: int | None = None
+        """Since when the slot holds."""
         self.fresh = False
         self.is_frozen = False
         self._payload = payload
@@ -104,7 +111,7 @@ class SlotHost:
     @property
     def busy(self) -> bool:
         """Whether the slot has work to do now."""
-        return self.slot is not None and not self.discarding and any(task.busy for task in self.slot.tasks.values())
+        return self.slot is not None and not self.discarding and self.slot.busy
 
     def wake_at_ms(self) -> int | None:
         """Return when the next step is due without input."""
@@ -125,10 +132,11 @@ class SlotHost:
             stores=self._stores(),
             open_spill=MemorySpill,
             open_event_loop=self._event_loops.open,
+            notify=lambda vertex: self._answers.append((vertex, DataAvailable())),
             buffers=self._circumstances.buffers,
         )
         slot = Slot(level, self.id.index, environment)
-        shorten_chains(slot, self._circumstances)
+        fit_sizes(slot, self._circumstances)
         self._world.opening(slot)
         return slot
 
@@ -147,11 +155,27 @@ class SlotHost:
         self.fresh = self.fresh or not self.discarding
         self._life.receive_feedback(lambda: [row])
 
+    def receive_advice(self, message: bytes) -> None:
+        """Process advice of a slot that this one sends to."""
+        self.fresh = True
+        self._life.receive_advice([message])
+
     def step(self) -> None:
         """Run one step of the slot."""
         self.fresh = False
         self._life.step(self._outcomes)
         self._take_rows()
+        self._count_held_time()
+
+    def _count_held_time(self) -> None:
+        slot = self.slot
+        if slot is None or slot.holds == (self._held_since_ms is not None):
+            return
+        if self._held_since_ms is not None:
+            slot.back_pressured((self._clock.now_ms() - self._held_since_ms) * 1_000_000)
+            self._held_since_ms = None
+        else:
+            self._held_since_ms = self._clock.now_ms()
 
     def _outcomes(self) -> Iterator[tuple[int, Event]]:
         while self._answers:
@@ -242,7 +266,9 @@ class SlotHost:
     def opened(self) -> None:
         """Report it."""
         self.fresh = True
-        self._world.report(self.id, self.attempt, Register())
+        slot = self.slot
+        reached = slot is not None and slot.takes_advice
+        self._world.report(self.id, self.attempt, Register("simulated" if reached else ""))
 
     def failed(self, error: BaseException) -> None:
         """Report it; what the simulation itself raises ends the simulation."""
@@ -264,8 +290,13 @@ class SlotHost:
             _, writing, _ = self._writes.popleft()
             writing.close()
 
-    def introduced(self, peers: Peers) -> None:
+    def introduced(self, peers: Peers | Senders) -> None:
         """Ignore it: every slot reaches every other one."""
+
+    def advise(self, advice: list[tuple[SlotId, bytes]]) -> None:
+        """Put it on its way."""
+        for target, message in advice:
+            self._world.advised(target, message)
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
         """Put them on their way."""

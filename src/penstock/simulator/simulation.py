@@ -56,6 +56,7 @@ _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
 _FORMER_RATE = 0.2
+_ADVICE_RATE = 0.5
 _HEARTBEAT_MS = 500
 _AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
 """What may come twice: see network.py."""
@@ -252,6 +253,10 @@ class Simulation:
         self._workers.fed_back(slot, target, row)
         self._possibilities.touch_feedback((slot, target))
 
+    def advised(self, target: SlotId, message: bytes) -> None:
+        """A slot advises another one."""
+        self._workers.advice.send(target, message)
+
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
         self._control.from_slot(slot, encode(FromSlot(attempt, *slot, report)))
@@ -318,6 +323,7 @@ class Simulation:
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
+        self._can("advice", self._advice_arrives, bool(self._workers.advice), _ADVICE_RATE)
         self._can("former", self._former.one_goes_on, self._former.waits, _FORMER_RATE)
         self._can("late", self._late, bool(self._control.late), _LATE_RATE)
         if agenda.idle:
@@ -417,6 +423,10 @@ class Simulation:
             self._reported(data)
         elif slot in self.hosts:
             self._control.to_slot(slot, data)
+
+    def _advice_arrives(self) -> None:
+        for slot in self._workers.advised():
+            self._possibilities.touch(slot)
 
     # Time.
 

@@ -10,6 +10,7 @@ from penstock.jobmaster.effects import Deploy
 from penstock.plan.pickling import dump_level
 from penstock.rpc.messages import FromSlot, Heartbeat
 from penstock.runtime.ids import SlotId
+from penstock.simulator.advice import AdviceInTransit
 from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
@@ -48,6 +49,7 @@ class Workers:
         """Those whose query was not stopped."""
         self.network = Network(1)
         self.feedback = FeedbackNetwork(random)
+        self.advice = AdviceInTransit(circumstances, random)
         self.checks: dict[int, RegionChecks] = {}
         """Of the region that hosts a level, by level."""
         self._cuts_before = 0
@@ -64,6 +66,7 @@ class Workers:
         self.network = Network(self._circumstances.channel_rows)
         # What is late for a slot of another job does not get in: that job had other keys.
         self.feedback = FeedbackNetwork(self._random)
+        self.advice = AdviceInTransit(self._circumstances, self._random)
 
     def start(self, effect: Deploy, job_id: str, storage: MemoryRun) -> dict[SlotId, SlotHost]:
         """The workers of a new attempt of a region, which have not started yet. Those of other regions go on."""
@@ -73,6 +76,7 @@ class Workers:
             attempt=number,
             epoch=storage.epoch,
             exactly_once=circumstances.exactly_once,
+            in_flight_ms=circumstances.in_flight_ms,
             latency_interval_ms=circumstances.latency_interval_ms,
             checkpointing=circumstances.has_interval,
             restore=effect.restored,
@@ -97,6 +101,14 @@ class Workers:
         """A slot feeds a buffer back."""
         self.checks[slot.level].channels.fed_back(row)
         self.feedback.send(slot, target, row)
+
+    def advised(self) -> Iterator[SlotId]:
+        """Some advice arrives, or is lost. Yields the slot that it reaches."""
+        arrived = self.advice.next()
+        host = self.running.get(arrived[0]) if arrived is not None else None
+        if arrived is not None and host is not None and host.is_open and not host.is_frozen:
+            host.receive_advice(arrived[1])
+            yield host.id
 
     def stop(self, levels: range) -> None:
         """The workers of a region are killed."""

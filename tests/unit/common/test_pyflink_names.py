@@ -33,7 +33,7 @@ def test_a_name_is_found_where_a_module_of_pyflink_imports_it(module: str, name:
     ("statement", "advice"),
     [
         ("from penstock.datastream.connectors import JdbcSink", "docs/how-to/own-sink.md"),
-        ("from penstock.datastream.connectors import FlinkKafkaConsumer", "no such connector"),
+        ("from penstock.datastream.connectors import FlinkKafkaConsumer", "`KafkaSource` of `connectors.kafka`"),
         ("from penstock.datastream import EmbeddedRocksDBStateBackend", "state.backend.type: rocksdb"),
         ("from penstock.datastream import TimeCharacteristic", "event time is always on"),
         ("from penstock.datastream.checkpoint_config import ExternalizedCheckpointCleanup", "Retention"),

@@ -29,6 +29,7 @@ from penstock.jobmaster.effects import (
     Finish,
     JobEffect,
     Reply,
+    SendToSlot,
     StopAttempt,
 )
 from penstock.jobmaster.events import (
@@ -46,6 +47,7 @@ from penstock.runtime.task.events import (
     DataEnded,
     Drain,
     Finished,
+    Senders,
     TriggerCheckpoint,
 )
 
@@ -253,6 +255,31 @@ def test_heartbeats_and_results_do_not_displace_what_led_to_an_error() -> None:
     for _ in range(300):
         job.report(0, Heartbeat([]))
     assert "Register" in str(job.master.journal) and "Heartbeat" not in str(job.master.journal)
+
+
+def test_slots_learn_where_those_are_that_send_to_them() -> None:
+    """What a slot takes could not be told to its senders: seconds of records would be in flight before a slow one."""
+    job = Job(graph=plan(parallelism=2))
+    levels = len(job.graph.widths)
+    for level in range(levels):
+        for index in range(2):
+            # Those of the last level send nothing, so nobody has to reach them.
+            job.report(level, Register(f"tcp://{level}:{index}" if level < levels - 1 else ""), index=index)
+    told = {
+        (job.graph.vertices[effect.message.vertex].level, effect.slot.index): effect.message.event.slots
+        for effect in job.effects
+        if isinstance(effect, SendToSlot) and isinstance(effect.message.event, Senders)
+    }
+    assert told == {
+        (level, index): [(level - 1, sender, f"tcp://{level - 1}:{sender}") for sender in range(2)]
+        for level in range(1, levels)
+        for index in range(2)
+    }
+
+
+def test_slots_that_cannot_be_reached_are_told_of_to_nobody() -> None:
+    """A job without buffer debloating would send as many messages as it has slots, at each start."""
+    assert Senders not in sent(Job().runs().effects)
 
 
 # Savepoints.

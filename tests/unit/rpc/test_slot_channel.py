@@ -73,3 +73,13 @@ def test_who_waits_for_a_receiver_that_is_gone_can_give_up(keys: ControlAddress)
             gone.set()
     assert sent >= 64
     outlets.close()
+
+
+def test_what_is_offered_arrives_or_is_dropped_and_never_waited_for(keys: ControlAddress, end: End) -> None:
+    """A slot would wait with its records until another one has room for advice, and that one perhaps for it."""
+    outlets = SlotOutlets(keys)
+    outlets.offer(end.inbox.address, b"take note")
+    assert end.received.get(timeout=20) == b"take note"
+    for _ in range(10_000):
+        outlets.offer("tcp://127.0.0.1:9", b"to nobody")
+    outlets.close()

@@ -62,7 +62,7 @@ def test_other_packages_are_left_alone_and_a_second_install_changes_nothing() ->
     assert result.stdout == "No module named 'pyflink_extras'\n", result.stderr
 
 
-@pytest.mark.parametrize("name", ["table", "datastream.connectors.kafka", "cep"])
+@pytest.mark.parametrize("name", ["table", "datastream.connectors.pulsar", "cep"])
 def test_penstocks_own_name_of_a_missing_module_says_what_to_do(name: str) -> None:
     """Whoever has replaced pyflink by penstock in the imports, as the manual says, would be told nothing."""
     with pytest.raises(ModuleNotFoundError, match=rf"penstock has no module penstock\.{name}: .+"):

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from penstock.api.metrics import MetricGroup
 from penstock.api.source import (
     END_OF_INPUT,
     EndOfInput,
@@ -190,5 +191,16 @@ class _ContextOfOne:
     def checkpointing(self) -> bool:
         return self._context.checkpointing
 
+    @property
+    def batched(self) -> bool:
+        return self._context.batched
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        return self._context.metric_group
+
     def now_ms(self) -> int:
         return self._context.now_ms()
+
+    def notify_available(self) -> None:
+        self._context.notify_available()

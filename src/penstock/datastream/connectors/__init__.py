@@ -16,6 +16,7 @@ from penstock.datastream.connectors.file_system import (
     RollingPolicy,
     StreamFormat,
 )
+from penstock.datastream.connectors.kafka import KafkaRecordDeserializationSchema, KafkaSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FunctionSink",
+    "KafkaRecordDeserializationSchema",
+    "KafkaSource",
     "NumberSequenceSource",
     "OutputFileConfig",
     "RateLimiterStrategy",

@@ -1,9 +1,16 @@
-"""JSON lines, and rows as JSON messages. To write lines: `penstock.common.serialization.Encoder.json_encoder()`."""
+"""JSON lines, and JSON messages of values and rows. To write lines: `Encoder.json_encoder()` of `penstock.common`."""
 
 from penstock.common.door import publish
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
 from penstock.formats.json_row import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.formats.json_values import JsonDeserializationSchema, JsonSerializationSchema
 
-__all__ = ["JsonLinesFormat", "JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
+__all__ = [
+    "JsonDeserializationSchema",
+    "JsonLinesFormat",
+    "JsonRowDeserializationSchema",
+    "JsonRowSerializationSchema",
+    "JsonSerializationSchema",
+]
 
 publish(__name__, __all__)

@@ -20,6 +20,8 @@ Segment: TypeAlias = "tuple[list[Any], list[int] | None] | Element"
 PUSH = b""
 OUTCOME_EDGE = 0xFFFF
 """The edge of rows by which slots of a batched job tell the driver that they have ended; `target` is their level."""
+ADVICE_EDGE = 0xFFFE
+"""The edge of what a slot advises those that send to it: network/debloating.py. `sender` and `target` are slots."""
 NO_KEY_GROUP = -1
 ATTEMPT_MASK = 0xFFFF
 """The part of an attempt's number that a header has."""

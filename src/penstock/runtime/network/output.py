@@ -44,15 +44,18 @@ class Outbox:
     Of what is fed back: (index of the slot in the level of the edge's target, buffer).
     """
 
-    __slots__ = ("_budget", "rows")
+    __slots__ = ("_budget", "rows", "sent")
 
     def __init__(self, budget: Budget) -> None:
         self.rows: list[tuple[int, bytes]] = []
+        self.sent: dict[int, int] = {}
+        """Bytes in all, by slot."""
         self._budget = budget
 
     def put(self, slot: int, buffer: bytes) -> None:
         """Add a row."""
         self.rows.append((slot, buffer))
+        self.sent[slot] = self.sent.get(slot, 0) + len(buffer)
         # A step ends by its output, too: a function that never stops to emit would fill memory with unsent rows.
         self._budget.output_bytes += len(buffer)
 
@@ -88,6 +91,7 @@ class OutputEdge:
         self._attempt = attempt
         self._batched = batched
         self._buffer_bytes = size.bytes
+        self._fill_bytes = size.bytes
         self._records_max = size.records_first
         self._timed: bool | None = None
         self.pending = False
@@ -158,6 +162,14 @@ class OutputEdge:
         self._close_segment(channel)
         channel.segments.append(element)
         self.pending = True
+
+    def limit_buffers(self, size: int | None) -> None:
+        """Let buffers leave when they have this many bytes; None: when they are full."""
+        fill_bytes = self._buffer_bytes if size is None else min(size, self._buffer_bytes)
+        if fill_bytes < self._fill_bytes:
+            # The next one would still be as large as the last. A larger size follows from the next one itself.
+            self._records_max = max(1, self._records_max * fill_bytes // self._fill_bytes)
+        self._fill_bytes = fill_bytes
 
     @property
     def targets(self) -> list[int]:
@@ -234,7 +246,7 @@ class OutputEdge:
         self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
         if records:
             # Estimated from this buffer: measuring each record would mean to pickle it twice.
-            fit = self._buffer_bytes * records // len(buffer) or 1
+            fit = self._fill_bytes * records // len(buffer) or 1
             self._records_max = min(fit, BUFFER_RECORDS_MAX)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
 

@@ -22,6 +22,7 @@ from penstock.common.copies import own_copy
 if TYPE_CHECKING:
     from penstock.api.output_tag import OutputTag
     from penstock.runtime.task.context import OperatorContext
+    from penstock.runtime.task.metrics import OperatorMetricGroup
     from penstock.state.backends.backend import KeyedStateBackend
     from penstock.state.operator_state import NamedList
     from penstock.state.schema import TableSchema
@@ -74,6 +75,8 @@ class Operator:
     output: Output
     keeps_values = False
     """Whether it keeps what it is given beyond the call: a sink, a window."""
+    metrics: OperatorMetricGroup | None = None
+    """Those of a connector; a user's function has its own."""
     is_sink = False
     """Whether values leave the job here: those of a declared type become ones of it before."""
     own: Callable[[Any], Any] = staticmethod(own_copy)

@@ -35,11 +35,12 @@ class SinkOperator(Operator):
         self._finished = False
         self._checkpoint_id = 0
         self._restored: list[Any] = []
+        self._is_restored = False
         self.sink = sink
         self.sink_id = sink_id
 
     def open(self) -> None:
-        context = WriterOfSubtask(self.context)
+        context = WriterOfSubtask(self.context, self._is_restored)
         if self._restored:
             with self._errors_named("restore_writer"):
                 self.writer = self.sink.restore_writer(context, self._restored)
@@ -106,6 +107,7 @@ class SinkOperator(Operator):
         return [NamedList(WRITER, Redistribution.SPLIT, items)] if items else []
 
     def restore_lists(self, lists: list[NamedList]) -> None:
+        self._is_restored = True
         self._restored = [item for one in lists if one.name == WRITER for item in one.items]
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -174,8 +176,9 @@ class CacheOperator(CollectOperator):
 class WriterOfSubtask:
     """The SinkContext of a subtask."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, is_restored: bool) -> None:
         self._context = context
+        self.is_restored = is_restored
 
     @property
     def subtask(self) -> int:
@@ -193,6 +196,10 @@ class WriterOfSubtask:
     @property
     def job_id(self) -> str:
         return self._context.info.job_id
+
+    @property
+    def operator_id(self) -> str:
+        return self._context.state_id
 
     @property
     def checkpointing(self) -> bool:

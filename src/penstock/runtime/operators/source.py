@@ -6,12 +6,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.api.metrics import MetricGroup
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Input, Timestamps, Values
+from penstock.runtime.task.metrics import OperatorMetricGroup
 from penstock.runtime.time.alignment_gate import AlignmentGate
 from penstock.runtime.time.combined_watermark import CombinedWatermark
 from penstock.runtime.time.event_time import EventTime, checked_timestamps
@@ -56,8 +58,9 @@ class SourceOperator(EventTimeOrigin):
         self._restored: list[Any] = []
 
     def open(self) -> None:
+        self.metrics = OperatorMetricGroup(self.context.counters)
         with self._errors_named("create_reader"):
-            self.reader = self.source.create_reader(ReaderOfSubtask(self.context))
+            self.reader = self.source.create_reader(ReaderOfSubtask(self.context, self.metrics))
         if self._restored:
             self.add_splits(self._restored)
         with self._errors_named("reader.start"):
@@ -114,6 +117,10 @@ class SourceOperator(EventTimeOrigin):
         """The enumerator has nothing left for this subtask."""
         with self._errors_named("reader.no_more_splits"):
             self.reader.no_more_splits()
+        self.poll_at_ms = self.context.now_ms()
+
+    def data_available(self) -> None:
+        """The reader has something, or has failed: it is to be polled."""
         self.poll_at_ms = self.context.now_ms()
 
     def align(self, max_watermark: int) -> None:
@@ -245,8 +252,9 @@ class SourceOperator(EventTimeOrigin):
 class ReaderOfSubtask:
     """The ReaderContext of a subtask."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: OperatorContext, metrics: MetricGroup) -> None:
         self._context = context
+        self._metrics = metrics
 
     @property
     def subtask(self) -> int:
@@ -260,8 +268,19 @@ class ReaderOfSubtask:
     def checkpointing(self) -> bool:
         return self._context.info.checkpointing
 
+    @property
+    def batched(self) -> bool:
+        return self._context.info.batched
+
     def now_ms(self) -> int:
         return self._context.now_ms()
 
     def request_split(self) -> None:
         self._context.request_split()
+
+    def notify_available(self) -> None:
+        self._context.notify_available()
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        return self._metrics

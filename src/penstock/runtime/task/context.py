@@ -89,7 +89,13 @@ class OperatorContext:
         unblocked_ms: Callable[[], int] | None = None,
         report_watermark: Callable[[str, int], None] = lambda group, watermark: None,
         async_calls: AsyncCalls | None = None,
+        notify_available: Callable[[], None] = lambda: None,
+        state_id: str = "",
     ) -> None:
+        self.state_id = state_id
+        """Names the operator in snapshots, whether it has a uid or not."""
+        self.notify_available = notify_available
+        """Says that a reader has something: any thread may call it."""
         self.async_calls = async_calls or AsyncCalls(no_event_loop)
         """Calls of asynchronous functions, which run beside the task."""
         self.unblocked_ms = unblocked_ms or now_ms

@@ -17,12 +17,14 @@ class Environment:
     `now_ms` is processing time (ms since 1970), `clock` counts nanoseconds that only go forward. `run` is unique for
     each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
     `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
-    can't be called. `buffers`: how large what leaves becomes.
+    can't be called. `buffers`: how large what leaves becomes. `notify`, which any thread may call, gives the task of a
+    vertex the event DataAvailable.
     """
 
     # fmt: off
     __slots__ = (
-        "budget", "buffers", "clock", "feedback", "now_ms", "open_event_loop", "open_spill", "outbox", "run", "stores",
+        "budget", "buffers", "clock", "feedback", "notify", "now_ms", "open_event_loop", "open_spill", "outbox", "run",
+        "stores",
     )
     # fmt: on
 
@@ -36,6 +38,7 @@ class Environment:
         stores: Stores | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
         open_event_loop: OpenEventLoop | None = None,
+        notify: Callable[[int], None] = lambda vertex: None,
         buffers: BufferSize = USUAL_BUFFERS,
     ) -> None:
         self.now_ms = now_ms
@@ -48,4 +51,5 @@ class Environment:
         self.stores = stores
         self.open_spill = open_spill
         self.open_event_loop = open_event_loop
+        self.notify = notify
         self.buffers = buffers

@@ -27,6 +27,10 @@ class AssignSplits(Event, frozen=True, gc=False):
     splits: Opaque
 
 
+class DataAvailable(Event, frozen=True, gc=False):
+    """The reader of a source has said, from a thread of its own, that it has something."""
+
+
 class NoMoreSplits(Event, frozen=True, gc=False):
     """The enumerator has nothing left for this subtask."""
 
@@ -58,6 +62,12 @@ class Peers(Event, frozen=True, gc=False):
 
     They begin when they know. Hosts that need no address give an empty one.
     """
+
+    slots: list[tuple[int, int, str]]
+
+
+class Senders(Event, frozen=True, gc=False):
+    """To one task of each slot: where the slots are that send to its slot, (level, index, address) each."""
 
     slots: list[tuple[int, int, str]]
 
@@ -120,6 +130,7 @@ ControlEvent = (
     | TriggerCheckpoint
     | Drain
     | Peers
+    | Senders
     | ProbeLoop
     | EndLoop
     | CheckpointComplete

@@ -7,17 +7,23 @@ rule of their own.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from penstock.common.user_calls import RAISED
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import ATTEMPT_MASK, HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
+from penstock.runtime.network.debloating import Debloating
+from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
 from penstock.runtime.task.restored_storage import RestoredStorage
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.snapshot.storage import SnapshotStorage
+
+_DEBLOATED_SLOTS_MAX = 256
+"""Beyond that many slots in a level, the sockets by which they advise each other would be too many for a process."""
 
 
 class Slot:
@@ -40,6 +46,15 @@ class Slot:
         self._fed_back = {
             edge.id: edge.target_level for vertex in level.vertices for edge, _ in vertex.outputs if edge.feedback
         }
+        self.debloating: Debloating | None = None
+        beside = level.widths[max(level.level - 1, 0) : level.level + 2]
+        if level.in_flight_ms and not level.batched and max(beside) <= _DEBLOATED_SLOTS_MAX:
+            self.debloating = Debloating(
+                SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
+            )
+        self._buffer_bytes: int | None = None
+        self._arrived: deque[bytes] = deque()
+        """Rows that wait until the tasks have done what the ones before have brought."""
 
     def restore(self, storage: SnapshotStorage) -> int:
         """Restore the state that the level brings for this slot's tasks. Returns how many bytes were read."""
@@ -60,16 +75,36 @@ class Slot:
         """A row arrived: hand it to its task, or relay it untouched. A push (an empty row) is ignored."""
         if len(buffer) < HEADER_BYTES:
             return
+        debloating = self.debloating
+        if debloating is None:
+            self._take(buffer)
+        else:
+            self._arrived.append(buffer)
+            self._take_arrived(debloating)
+
+    def _take_arrived(self, debloating: Debloating) -> None:
+        """Under back pressure one by one: rows that arrive together may take a second. Each is taken in its turn."""
+        arrived = self._arrived
+        while arrived and not (debloating.intake.limits and self._occupied):
+            buffer = arrived.popleft()
+            if (taken := self._take(buffer)) is not None:
+                header, edge = taken
+                # All of it: what is set aside or relayed is taken, too, and what is not taken would be waited for.
+                sender = edge.hop(self.level.level - 1, header.sender, header.target)
+                debloating.intake.took(sender, len(buffer))
+
+    def _take(self, buffer: bytes) -> tuple[Header, EdgeInfo] | None:
         header = decode_header(buffer)
         level = self.level.level
         if header.edge == OUTCOME_EDGE:
             self.outbox.put(self._outcome_slot(), buffer)
-            return
+            return None
         edge = self._edges[header.edge]
         if edge.target_level == level:
             self.tasks[edge.target_vertex].receive(header, buffer)
         else:
             self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
+        return header, edge
 
     def receive_feedback(self, buffer: bytes) -> None:
         """A buffer arrived by the channel between slots: hand it to the head that it is fed back to.
@@ -86,6 +121,29 @@ class Slot:
             (SlotId(self._fed_back[decode_header(buffer).edge], index), buffer)
             for index, buffer in self.feedback.take()
         ]
+
+    @property
+    def takes_advice(self) -> bool:
+        """Whether other slots should tell it what they have taken of what it sends."""
+        if self.debloating is None:
+            return False
+        level = self.level.level
+        leaving = [edge for vertex in self.level.vertices for edge, _ in vertex.outputs if not edge.feedback]
+        return bool(leaving) or any(edge.target_level > level for edge in self._edges.values())
+
+    @property
+    def gives_advice(self) -> bool:
+        """Whether it tells other slots what it has taken of what they send."""
+        return self.debloating is not None and bool(self._edges)
+
+    def receive_advice(self, message: bytes) -> None:
+        """A slot that this one sends to has taken something. It may send more from the next step on."""
+        if self.debloating is not None:
+            self.debloating.heard(message)
+
+    def take_advice(self) -> list[tuple[SlotId, bytes]]:
+        """What is to be said, and to which of the slots that send to this one."""
+        return list(self.debloating.take_advice()) if self.debloating is not None else []
 
     @property
     def feeds_back(self) -> bool:
@@ -114,18 +172,55 @@ class Slot:
             raise first_error
 
     def step(self) -> bool:
-        """One step of every task that has something to do. True: there is more to do now."""
+        """One step of every task that has something to do. True: there is more to do now.
+
+        None is made while the slot `holds`.
+        """
+        debloating = self.debloating
+        if debloating is not None:
+            if debloating.look():
+                return False
+            self._size_buffers(debloating.buffer_bytes)
         busy = False
         for task in self.tasks.values():
             # A budget each: a task that uses all of its own must not starve its neighbours.
-            self.budget.begin_step()
+            self.budget.begin_step(debloating.room if debloating is not None else None)
             task.step()
             busy = busy or task.busy
+        if self._arrived and debloating is not None:
+            self._take_arrived(debloating)
+            return self.busy
         return busy
 
     @property
+    def busy(self) -> bool:
+        """Whether there is something that it can do now."""
+        if self.holds:
+            return False
+        return any(task.busy for task in self.tasks.values()) or (bool(self._arrived) and not self.waiting)
+
+    @property
+    def _occupied(self) -> bool:
+        return any(task.busy or task.waiting for task in self.tasks.values())
+
+    def _size_buffers(self, size: int | None) -> None:
+        if size != self._buffer_bytes:
+            self._buffer_bytes = size
+            for task in self.tasks.values():
+                for edge in task.edges:
+                    if not edge.info.feedback:
+                        edge.limit_buffers(size)
+
+    @property
+    def holds(self) -> bool:
+        """Whether it has as much in flight as it should have, and waits: back pressure."""
+        return self.debloating is not None and self.debloating.holds
+
+    @property
     def waiting(self) -> bool:
-        """Whether a task is blocked until a call completes or a timeout expires: the host must not read more."""
+        """Whether it holds, or a task is blocked until a call completes or times out: the host must not read more."""
+        if self.holds:
+            return True
         # Asked each turn: a loop costs half of `any` over a generator.
         for task in self.tasks.values():  # noqa: SIM110
             if task.waiting:
@@ -134,7 +229,10 @@ class Slot:
 
     def wake_at_ms(self) -> int | None:
         """When to call `step` though nothing has arrived (ms); None: not before something arrives."""
-        return min((at for task in self.tasks.values() if (at := task.wake_at_ms()) is not None), default=None)
+        times = [] if self.holds else [task.wake_at_ms() for task in self.tasks.values()]
+        if self.debloating is not None:
+            times.append(self.debloating.wake_at_ms())
+        return min((at for at in times if at is not None), default=None)
 
     def back_pressured(self, ns: int) -> None:
         """The host could not send rows for `ns` nanoseconds, and so made no step."""
@@ -142,7 +240,10 @@ class Slot:
             task.counters.back_pressured_ns += ns
 
     def was_idle(self, ns: int) -> None:
-        """The host waited for rows, or for the time to call `step`, for `ns` nanoseconds."""
+        """The host waited for rows, or for the time to call `step`, for `ns` nanoseconds, while it did not hold."""
+        # Who waits for calls to end does not wait for input.
+        if self.debloating is not None and not self.waiting:
+            self.debloating.intake.idle(ns)
         for task in self.tasks.values():
             task.counters.idle_ns += ns
 

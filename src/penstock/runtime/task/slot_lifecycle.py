@@ -4,7 +4,7 @@
     created      open                           open         created, opened
     created      open fails                     discarding   failed, Cancel to all tasks
     open         a control event for a task     open
-    open         step                           open         feed_back, what the tasks ask for
+    open         step                           open         feed_back, advise, what the tasks ask for
     open         Close, Cancel                  discarding   counters, closed, what the tasks ask for
     open         a failure                      discarding   failed, Cancel to all tasks
     discarding   Close, Cancel                  discarding   counters, closed, what the tasks ask for
@@ -22,7 +22,16 @@ from typing import Protocol
 
 from penstock.common.user_calls import RAISED, Interrupted
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.events import Cancel, Close, ControlEffect, ControlEvent, Event, Peers, WriteSnapshot
+from penstock.runtime.task.events import (
+    Cancel,
+    Close,
+    ControlEffect,
+    ControlEvent,
+    Event,
+    Peers,
+    Senders,
+    WriteSnapshot,
+)
 from penstock.runtime.task.slot import Slot
 
 
@@ -47,8 +56,11 @@ class SlotEffects(Protocol):
     def closed(self) -> None:
         """All tasks are closed, which is reported next: stop writing snapshots, or their files would stay forever."""
 
-    def introduced(self, peers: Peers) -> None:
-        """Connect to the slots that this one feeds something back to."""
+    def introduced(self, peers: Peers | Senders) -> None:
+        """These slots are where this one feeds something back to, or gives advice to."""
+
+    def advise(self, advice: list[tuple[SlotId, bytes]]) -> None:
+        """Send advice to these slots, or drop it: it is repeated."""
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
         """Send buffers back to these slots."""
@@ -115,6 +127,12 @@ class SlotLifecycle:
             return False
         return self._guarded(lambda: _receive_feedback(slot, take()))
 
+    def receive_advice(self, messages: Iterable[bytes]) -> None:
+        """Slots that this one sends to have advised it."""
+        slot = self.slot
+        if slot is not None and not self.discarding:
+            self._guarded(lambda: _receive_advice(slot, messages))
+
     def step(self, outcomes: Callable[[], Iterable[tuple[int, Event]]]) -> bool:
         """Let the tasks do one step. True: there is more to do now, before anything arrives.
 
@@ -148,12 +166,17 @@ class SlotLifecycle:
             busy = slot.step()
         if slot.feeds_back:
             self._effects.feed_back(slot.take_feedback())
+        if slot.gives_advice and (advice := slot.take_advice()):
+            self._effects.advise(advice)
         self._send_effects(slot)
         return busy
 
     def _handle(self, slot: Slot, vertex: int, event: ControlEvent) -> None:
-        if isinstance(event, Peers):
+        if isinstance(event, (Peers, Senders)):
             self._effects.introduced(event)
+        if isinstance(event, Senders):
+            # No task has to know.
+            return
         slot.handle(vertex, event)
 
     def _end(self, slot: Slot, event: Close | Cancel) -> None:
@@ -196,3 +219,8 @@ def _receive_feedback(slot: Slot, buffers: Iterable[bytes]) -> bool:
         slot.receive_feedback(buffer)
         taken = True
     return taken
+
+
+def _receive_advice(slot: Slot, messages: Iterable[bytes]) -> None:
+    for message in messages:
+        slot.receive_advice(message)

@@ -42,6 +42,7 @@ from penstock.runtime.task.events import (
     Cancel,
     CheckpointComplete,
     Close,
+    DataAvailable,
     DataEnded,
     Drain,
     Effect,
@@ -102,10 +103,8 @@ class Task:
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
         self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
-        open_event_loop = environment.open_event_loop
-        self._async_calls = AsyncCalls(
-            partial(open_event_loop, vertex.id) if open_event_loop is not None else no_event_loop
-        )
+        open_loop = environment.open_event_loop
+        self._async_calls = AsyncCalls(partial(open_loop, vertex.id) if open_loop is not None else no_event_loop)
         self.chain = wired_chain(
             vertex,
             self.info,
@@ -119,6 +118,7 @@ class Task:
             lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
             lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
             self._async_calls,
+            lambda: environment.notify(vertex.id),
         )
         self.counters.operators = self.chain.counters
         head = self.chain.head
@@ -165,6 +165,7 @@ class Task:
             # In order with triggers: a split that is assigned after a trigger is not in its snapshot.
             AssignSplits: lambda event: work.append(partial(self._source.add_splits, event.splits.value)),
             NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
+            DataAvailable: lambda event: self._source.data_available(),
             AlignWatermarks: lambda event: self._source.align(event.max_watermark),
             # At once: what the chain waits for must not wait behind the chain.
             CallsEnded: lambda event: self._async_calls.ended(event.outcomes),

@@ -86,6 +86,8 @@ class LevelSpec:
     exactly_once: bool = True
     checkpointing: bool = False
     latency_interval_ms: int = 0
+    in_flight_ms: int = 0
+    """For how long what is in flight to a slot should last: network/debloating.py. 0: as much as fits is in flight."""
     reuses_objects: bool = False
     """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
     rocksdb_settings: RocksDBSettings | None = None

@@ -57,6 +57,7 @@ def wired_chain(
     deliver_result: Callable[[int, list[Any]], None],
     report_watermark: Callable[[str, int], None],
     async_calls: AsyncCalls,
+    notify_available: Callable[[], None],
 ) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
@@ -82,6 +83,8 @@ def wired_chain(
             unblocked_ms,
             report_watermark,
             async_calls,
+            notify_available,
+            node.state_id,
         )
         tags = [link.tag for link in node.links if link.tag is not None]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))

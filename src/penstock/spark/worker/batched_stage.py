@@ -19,7 +19,7 @@ import pyarrow as pa
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.runtime.batch.slot_run import run_to_end
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Result
+from penstock.runtime.task.events import Event, Result
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
@@ -31,6 +31,7 @@ from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
+from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
 from penstock.spark.worker.spill_file import TemporarySpill
@@ -88,7 +89,12 @@ def run_slot(
     write_note(level, index)
     name, calls = f"{run}-{os.getpid()}", _Calls()
     environment = Environment(
-        _now_ms, time.monotonic_ns, run=name, open_spill=TemporarySpill, open_event_loop=calls.loops.open
+        _now_ms,
+        time.monotonic_ns,
+        run=name,
+        open_spill=TemporarySpill,
+        open_event_loop=calls.loops.open,
+        notify=calls.notices.notify,
     )
     slot = Slot(level, index, environment)
     interrupt = Interrupt()
@@ -97,6 +103,7 @@ def run_slot(
     def hung_up() -> None:
         abandoned.set()
         interrupt.soon()
+        calls.ring()
 
     watch(hung_up)
     try:
@@ -105,7 +112,7 @@ def run_slot(
             slot,
             (buffer for batch in batches for buffer in buffers_of(batch)) if level.level else (),
             lambda: _until_idle(slot, calls, interrupt, results, stepped),
-            lambda: calls.wait(slot.wake_at_ms() or 0),
+            lambda: calls.wait(slot.wake_at_ms()),
         )
         _send_results(slot, results)
         results.finish(next(iter(slot.tasks.values())).id, abandoned)
@@ -127,14 +134,21 @@ def _leave() -> NoReturn:
 
 
 class _Calls:
-    """Calls of asynchronous functions, and a wait that ends when one of them has ended."""
+    """What goes on beside the slot, asynchronous calls and readers' threads, and a wait that any of it ends."""
 
     def __init__(self) -> None:
         self._rung = threading.Event()
-        self.loops = EventLoops(self._rung.set)
+        self.ring = self._rung.set
+        self.loops = EventLoops(self.ring)
+        self.notices = ReaderNotices(self.ring)
+
+    def take(self) -> Iterator[tuple[int, Event]]:
+        """What has come of it since the last call, by vertex."""
+        yield from self.loops.take()
+        yield from self.notices.take()
 
     def wait(self, until_ms: int | None) -> None:
-        """Wait until then (None: without limit), or until a call has ended."""
+        """Wait until then (None: without limit), or until something has come."""
         self._rung.wait(None if until_ms is None else max(0.0, until_ms / 1000 - time.time()))
         self._rung.clear()
 
@@ -147,8 +161,8 @@ def _until_idle(
         with interrupt.allowed():
             if slot.waiting:
                 calls.wait(slot.wake_at_ms())
-            for vertex, ended in calls.loops.take():
-                slot.handle(vertex, ended)
+            for vertex, event in calls.take():
+                slot.handle(vertex, event)
             busy = _step(slot) or slot.waiting
         _send_results(slot, results)
         stepped()

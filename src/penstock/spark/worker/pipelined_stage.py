@@ -35,7 +35,7 @@ from penstock.rpc.messages import (
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import PUSH
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, ControlEffect, Event, Peers, WriteSnapshot
+from penstock.runtime.task.events import Cancel, ControlEffect, Event, Peers, Senders, WriteSnapshot
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.spark.internals.worker_streams import WorkerStreams
@@ -44,14 +44,15 @@ from penstock.spark.rows import buffers_of
 from penstock.spark.worker.children import end_children
 from penstock.spark.worker.crash_reports import end_of_former, remove_note, write_note
 from penstock.spark.worker.event_loop import EventLoops
-from penstock.spark.worker.feedback import Feedback
 from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
 from penstock.spark.worker.reports import reports_of
+from penstock.spark.worker.side_channel import SideChannel
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.task_log import TaskLog
@@ -107,7 +108,7 @@ class SlotHost:
         self._fault: BaseException | None = None
         # Before the control client and users' functions open sockets: those that exist now are Spark's.
         watch_for_hangup(self._stop_soon)
-        self._feedback: Feedback | None = None
+        self._side_channel: SideChannel | None = None
         self._stops = False
         """Whether the slot is to stop now: whatever it waits for is waited for no more."""
         assert payload.control is not None and payload.checkpoints is not None
@@ -115,6 +116,7 @@ class SlotHost:
         self._keys = payload.control
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
+        self._notices = ReaderNotices(self._transport.ring)
         self._client = ControlClient(
             payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
         )
@@ -141,8 +143,8 @@ class SlotHost:
     def _leave(self) -> None:
         """End this process: the query is over, and PySpark would fail to write to its closed pipe, with a traceback."""
         self._life.abandon()
-        if self._feedback is not None:
-            self._feedback.close()
+        if self._side_channel is not None:
+            self._side_channel.close()
         self._client.close()
         with contextlib.suppress(*RAISED):
             end_children()
@@ -168,6 +170,7 @@ class SlotHost:
             stores=stores,
             open_spill=TemporarySpill,
             open_event_loop=self._event_loops.open,
+            notify=self._notices.notify,
         )
         return Slot(self._level, self._index, environment)
 
@@ -189,6 +192,8 @@ class SlotHost:
             message = self._client.received.popleft()
             assert isinstance(message, ToTask)
             self._life.control(message.attempt, message.vertex, message.event)
+        if self._side_channel is not None:
+            self._life.receive_advice(self._side_channel.take_advice())
         return self._life.step(self._outcomes)
 
     def _outcomes(self) -> Iterable[tuple[int, Event]]:
@@ -196,6 +201,7 @@ class SlotHost:
         while self._snapshots.answers:
             yield self._snapshots.answers.popleft()
         yield from self._event_loops.take()
+        yield from self._notices.take()
 
     def _fail(self, error: BaseException) -> None:
         """Another thread's: it can't do its part any more."""
@@ -218,19 +224,23 @@ class SlotHost:
     def created(self) -> None:
         self._report(self._heartbeat())
 
-    def introduced(self, peers: Peers) -> None:
-        if self._feedback is not None:
-            self._feedback.introduced(peers)
+    def introduced(self, peers: Peers | Senders) -> None:
+        if self._side_channel is not None:
+            self._side_channel.introduced(peers.slots)
+
+    def advise(self, advice: list[tuple[SlotId, bytes]]) -> None:
+        if self._side_channel is not None:
+            self._side_channel.advise(advice)
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
-        if self._feedback is not None:
-            self._feedback.send(buffers, lambda: self._stops)
+        if self._side_channel is not None:
+            self._side_channel.feed_back(buffers, lambda: self._stops)
 
     def opened(self) -> None:
         slot = self._life.slot
-        if slot is not None and (slot.is_fed or slot.feeds_back):
-            self._feedback = Feedback(slot, self._keys, self._transport.ring, self._fail)
-        self._report(Register(self._feedback.address if self._feedback is not None else ""))
+        if slot is not None and SideChannel.is_needed(slot):
+            self._side_channel = SideChannel(slot, self._keys, self._transport.ring, self._fail)
+        self._report(Register(self._side_channel.address if self._side_channel is not None else ""))
 
     def failed(self, error: BaseException) -> None:
         self._report(SlotFailed(*describe(error)))
@@ -266,9 +276,10 @@ class SlotHost:
         # What comes by rows and what is fed back have turns: neither holds up the other, nor a barrier.
         fed = self._receive_feedback()
         timeout_ns = 0 if fed else self._timeout_ns(before)
-        self._waiting = ("idle_ns", before)
         batch = None
         slot = self._life.slot
+        holds = slot is not None and slot.holds
+        self._waiting = ("back_pressured_ns" if holds else "idle_ns", before)
         if slot is not None and not self._life.discarding and slot.waiting:
             # As little as while it is busy.
             self._transport.wait(timeout_ns)
@@ -283,9 +294,9 @@ class SlotHost:
     def _receive_feedback(self) -> bool:
         """Take what was fed back. True: there was something."""
         slot = self._life.slot
-        if self._feedback is None or slot is None or slot.waiting:
+        if self._side_channel is None or slot is None or slot.waiting:
             return False
-        return self._life.receive_feedback(self._feedback.take)
+        return self._life.receive_feedback(self._side_channel.take)
 
     def _timeout_ns(self, now_ns: int) -> int | None:
         if self._life.discarding or self._life.slot is None:

@@ -19,6 +19,9 @@ def reports_of(slot: Slot) -> list[TaskReport]:
             function = getattr(operator, "function", None)
             if function is not None and function.metrics is not None:
                 function.metrics.collect()
+            connector_metrics = getattr(operator, "metrics", None)
+            if connector_metrics is not None:
+                connector_metrics.collect()
         # Metrics of users are copied: the report waits to be encoded while functions go on counting.
         operators = [
             OperatorReport(

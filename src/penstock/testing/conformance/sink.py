@@ -31,6 +31,8 @@ class SimpleSinkContext:
         clock_ms: int = 0,
         checkpointing: bool = True,
         job_id: str = "job",
+        operator_id: str = "sink",
+        is_restored: bool = False,
     ) -> None:
         self.subtask = subtask
         self.parallelism = parallelism
@@ -38,6 +40,8 @@ class SimpleSinkContext:
         self.clock_ms = clock_ms
         self.checkpointing = checkpointing
         self.job_id = job_id
+        self.operator_id = operator_id
+        self.is_restored = is_restored
         self.watermark = MIN_TIMESTAMP
 
     def now_ms(self) -> int:

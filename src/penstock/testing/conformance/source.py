@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.api.metrics import MetricGroup
 from penstock.api.source import (
     END_OF_INPUT,
     Boundedness,
@@ -24,6 +25,8 @@ from penstock.api.source import (
 )
 from penstock.common.user_calls import outcome_of
 from penstock.plan.static_splits import assign_statically
+from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.task.metrics import OperatorMetricGroup
 
 MakeSource = Callable[[], Source[Any]]
 _POLLS_MAX = 1_000_000
@@ -247,9 +250,18 @@ class _ReaderContext:
         self.subtask = subtask
         self.parallelism = run.parallelism
         self.checkpointing = False
+        self.batched = False
+        self._metrics = OperatorMetricGroup(OperatorCounters("source"))
 
     def now_ms(self) -> int:
         return self._run.clock_ms
 
     def request_split(self) -> None:
         self._run.request_split(self.subtask)
+
+    def notify_available(self) -> None:
+        """The readers are polled in turn, whoever has something."""
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        return self._metrics

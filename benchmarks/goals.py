@@ -1,0 +1,41 @@
+"""What a measurement is: a program with its options, and goals for its figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Bound(enum.Enum):
+    """Whether a goal is a minimum or a maximum."""
+
+    AT_LEAST = "at least"
+    AT_MOST = "at most"
+
+
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """A figure of a program and its goal; `to_reach` None: it is only reported."""
+
+    figure: str
+    unit: str
+    to_reach: float | None = None
+    bound: Bound = Bound.AT_LEAST
+    scaled: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """A program with its options. `steady`: it accepts --warm-up and --seconds, the latter `seconds` unless --quick."""
+
+    item: int
+    name: str
+    program: str
+    options: tuple[str, ...]
+    goals: tuple[Goal, ...]
+    seconds: int = 20
+    warm_up: int = 10
+    steady: bool = True
+    runs_max: int | None = None
+    quick_options: tuple[str, ...] = ()
+    """Options added with --quick; later options override earlier ones."""

@@ -1,0 +1,1 @@
+"""Kafka: a source of topics, and a sink with transactions, on librdkafka."""

@@ -1,0 +1,56 @@
+"""The client library, confluent-kafka, and its settings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from penstock.common.errors import ConfigurationError
+from penstock.common.extras import KAFKA
+
+_log = logging.getLogger(__name__)
+
+Properties = dict[str, str]
+
+_OF_JAVA = {
+    "sasl.jaas.config": "set sasl.username and sasl.password",
+    "ssl.truststore.location": "set ssl.ca.location, a file of certificates (PEM)",
+    "ssl.truststore.password": "set ssl.ca.location, a file of certificates (PEM)",
+    "ssl.keystore.type": "set ssl.certificate.location and ssl.key.location (PEM), or ssl.keystore.location (PKCS#12)",
+}
+_WITHOUT_MEANING = {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
+
+
+def confluent_kafka() -> ModuleType:
+    """The package. Raises ConfigurationError if it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise ConfigurationError(f"the Kafka connector needs confluent-kafka: pip install '{KAFKA}'") from error
+    module: ModuleType = confluent_kafka
+    return module
+
+
+def checked_property(key: Any, value: Any) -> None:
+    """Raises TypeError if a setting is not text, ValueError if it is one of clients in Java only."""
+    if not isinstance(key, str) or not isinstance(value, str):
+        raise TypeError(f"a property of a Kafka client has a name and a value of type str, got {key!r}: {value!r}")
+    if key in _OF_JAVA:
+        raise ValueError(f"{key} is a property of clients in Java: {_OF_JAVA[key]}")
+
+
+def client_settings(properties: Mapping[str, str], **own: Any) -> dict[str, Any]:
+    """Settings of a client of librdkafka: the user's, then penstock's `own`, whose names have `_` for dots."""
+    settings: dict[str, Any] = {key: value for key, value in properties.items() if key not in _WITHOUT_MEANING}
+    settings.update((key.replace("_", "."), value) for key, value in own.items())
+    settings["logger"] = _log
+    return settings
+
+
+def describe_error(error: Any) -> str:
+    """What a KafkaException or KafkaError says."""
+    kafka_error = error.args[0] if isinstance(error, Exception) and error.args else error
+    text = getattr(kafka_error, "str", None)
+    return f"{text()} ({kafka_error.name()})" if text is not None else str(error)

@@ -1,0 +1,1 @@
+"""As much of Kafka's protocol as ends a transaction that another client has begun."""

@@ -1,0 +1,230 @@
+"""Transactions as their coordinators see them: described, listed, ended, and fenced. Each call waits.
+
+A transaction is named by its transactional id, and belongs to a producer id with an epoch. Whoever knows these three
+may end it, which is how a job commits what a process had prepared that has died since. Source: KIP-98, KIP-664.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from penstock.connectors.kafka.protocol.connection import Address, BrokerConnection, addresses_of
+from penstock.connectors.kafka.protocol.wire import Request, Response
+
+T = TypeVar("T")
+
+_METADATA, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TXN, _DESCRIBE, _LIST = 3, 10, 22, 26, 65, 66
+_PAUSE_S = 0.02
+_FENCE_TIMEOUT_MS = 60_000
+
+
+class ErrorCode(enum.IntEnum):
+    """Those that mean something here."""
+
+    NONE = 0
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
+    INVALID_PRODUCER_ID_MAPPING = 49
+    CONCURRENT_TRANSACTIONS = 51
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+    PRODUCER_FENCED = 90
+    TRANSACTIONAL_ID_NOT_FOUND = 105
+
+
+_AGAIN = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+_NOT_THAT_ONE = {
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+}
+
+
+class Described(NamedTuple):
+    """The last transaction of a transactional id. `state` is Kafka's: Ongoing, CompleteCommit and others."""
+
+    state: str
+    producer_id: int
+    epoch: int
+
+
+class TransactionClient:
+    """Of one thread.
+
+    Its methods raise OSError if brokers can't be reached for `patience_s` seconds, PermissionError if they refuse.
+    """
+
+    def __init__(self, properties: Mapping[str, str], patience_s: float = 60.0) -> None:
+        self.properties = properties
+        self._bootstrap = addresses_of(properties["bootstrap.servers"])
+        self._patience_s = patience_s
+        self._connections: dict[Address, BrokerConnection] = {}
+        self._coordinators: dict[str, Address] = {}
+
+    def describe(self, transactional_id: str) -> Described | None:
+        """What has become of an id; None: its coordinator does not know it (any more)."""
+
+        def ask() -> tuple[int, Described]:
+            request = Request(_DESCRIBE, 0, is_flexible=True).strings([transactional_id]).tags()
+            response = self._coordinator_of(transactional_id).call(request)
+            response.int32()
+            (found,) = response.array(lambda: _described(response))
+            return found
+
+        error, described = self._until_done(transactional_id, ask)
+        return described if error == ErrorCode.NONE else None
+
+    def end(self, transactional_id: str, producer_id: int, epoch: int, *, commit: bool) -> bool:
+        """Commit or abort. Returns whether it is, now or before; False: the id has no such transaction any more."""
+
+        def ask() -> tuple[int, None]:
+            request = Request(_END_TXN, 1).string(transactional_id).int64(producer_id).int16(epoch).int8(commit)
+            response = self._coordinator_of(transactional_id).call(request)
+            response.int32()
+            return response.int16(), None
+
+        error, _ = self._until_done(transactional_id, ask)
+        return error == ErrorCode.NONE
+
+    def fence(self, transactional_id: str) -> None:
+        """Abort what is open under this id, and give it a new epoch: who had it before can't go on."""
+
+        def ask() -> tuple[int, None]:
+            request = Request(_INIT_PRODUCER_ID, 1).string(transactional_id).int32(_FENCE_TIMEOUT_MS)
+            response = self._coordinator_of(transactional_id).call(request)
+            response.int32()
+            return response.int16(), None
+
+        self._until_done(transactional_id, ask)
+
+    def ongoing(self, prefix: str) -> list[str]:
+        """The ids that begin so and have an open transaction, on all brokers."""
+
+        def ask() -> tuple[int, list[str]]:
+            found: list[str] = []
+            for address in self._brokers():
+                request = Request(_LIST, 0, is_flexible=True).strings(["Ongoing"]).strings([]).tags()
+                response = self._connection(address).call(request)
+                response.int32()
+                if error := response.int16():
+                    return error, []
+                response.array(response.string)
+                found += response.array(lambda response=response: _listed(response))  # type: ignore[misc]
+            return ErrorCode.NONE, [name for name in found if name.startswith(prefix)]
+
+        return self._until_done(prefix, ask)[1]
+
+    def close(self) -> None:
+        """Close all connections. The client may be used again."""
+        while self._connections:
+            self._connections.popitem()[1].close()
+
+    def _until_done(self, transactional_id: str, ask: Callable[[], tuple[int, T]]) -> tuple[int, T]:
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            try:
+                error, answer = ask()
+            except PermissionError:
+                raise
+            except OSError as failure:
+                self.close()
+                self._coordinators.clear()
+                if time.monotonic() > deadline:
+                    raise ConnectionError(
+                        f"the Kafka brokers {self.properties['bootstrap.servers']} can't be reached: {failure}"
+                    ) from failure
+            else:
+                if error == ErrorCode.NONE or error in _NOT_THAT_ONE:
+                    return error, answer
+                if error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                    raise PermissionError(
+                        f"the user may not write and describe the transactional id '{transactional_id}': give it these "
+                        "rights on all ids with this prefix"
+                    )
+                if error not in _AGAIN or time.monotonic() > deadline:
+                    raise ConnectionError(f"the coordinator of '{transactional_id}' has answered with error {error}")
+                if error != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    self._coordinators.pop(transactional_id, None)
+            time.sleep(_PAUSE_S)
+
+    def _coordinator_of(self, transactional_id: str) -> BrokerConnection:
+        address = self._coordinators.get(transactional_id)
+        if address is None:
+            response = self._any().call(Request(_FIND_COORDINATOR, 1).string(transactional_id).int8(1))
+            response.int32()
+            error = response.int16()
+            response.string()
+            if error:
+                raise ConnectionError(f"no coordinator for '{transactional_id}': error {error}")
+            response.int32()
+            address = self._coordinators[transactional_id] = response.string(), response.int32()
+        return self._connection(address)
+
+    def _brokers(self) -> list[Address]:
+        # Of no topics.
+        response = self._any().call(Request(_METADATA, 1).int32(0))
+        return response.array(lambda: _broker(response))
+
+    def _any(self) -> BrokerConnection:
+        if self._connections:
+            return next(iter(self._connections.values()))
+        failure = OSError("no bootstrap server is set")
+        for address in self._bootstrap:
+            try:
+                return self._connection(address)
+            except PermissionError:
+                raise
+            except OSError as error:
+                failure = error
+        raise failure
+
+    def _connection(self, address: Address) -> BrokerConnection:
+        connection = self._connections.get(address)
+        if connection is None:
+            connection = self._connections[address] = BrokerConnection(address, self.properties)
+        return connection
+
+
+def _described(response: Response) -> tuple[int, Described]:
+    error = response.int16()
+    response.string()
+    state = response.string()
+    response.int32()
+    response.int64()
+    described = Described(state, response.int64(), response.int16())
+
+    def topic() -> None:
+        response.string()
+        response.array(response.int32)
+        response.tags()
+
+    response.array(topic)
+    response.tags()
+    return error, described
+
+
+def _listed(response: Response) -> str:
+    name = response.string()
+    response.int64()
+    response.string()
+    response.tags()
+    return name
+
+
+def _broker(response: Response) -> Address:
+    response.int32()
+    address = response.string(), response.int32()
+    response.string()
+    return address

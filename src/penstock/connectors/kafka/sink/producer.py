@@ -1,0 +1,103 @@
+"""A producer of one subtask: messages go to the client's queue, what fails comes back at the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.common.errors import JobError
+from penstock.connectors.kafka.client import confluent_kafka, describe_error
+from penstock.connectors.kafka.sink.serialization import KafkaProducerRecord
+
+_WAIT_S = 0.1
+_INIT_S = 60.0
+
+
+class ProducerError(JobError):
+    """A message could not be written."""
+
+
+class KafkaProducer:
+    """Raises ProducerError where a message was refused, at the latest from `flush`."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._kafka = confluent_kafka()
+        self._error: str | None = None
+        try:
+            self._producer = self._kafka.Producer(
+                dict(settings)
+                | {
+                    # Delivered messages are not reported: a call for each would cost more than the message.
+                    "delivery.report.only.error": True,
+                    "on_delivery": self._delivered,
+                    "error_cb": self._failed,
+                }
+            )
+        except (self._kafka.KafkaException, ValueError) as error:
+            raise ProducerError(f"the Kafka producer can't be made: {describe_error(error)}") from error
+
+    def init_transactions(self) -> None:
+        """Become the only producer of the transactional id. Waits for its coordinator."""
+        self._call(self._producer.init_transactions, _INIT_S)
+
+    def begin_transaction(self) -> None:
+        """What is written from here on belongs to a transaction."""
+        self._call(self._producer.begin_transaction)
+
+    def write(self, record: KafkaProducerRecord, timestamp: int | None) -> None:
+        """Queue a message; waits while the queue is full."""
+        options: dict[str, Any] = {}
+        if record.partition is not None:
+            options["partition"] = record.partition
+        if record.headers:
+            options["headers"] = record.headers
+        at_ms = timestamp if record.timestamp is None else record.timestamp
+        if at_ms is not None and at_ms >= 0:
+            options["timestamp"] = at_ms
+        while True:
+            try:
+                self._producer.produce(record.topic, record.value, record.key, **options)
+                return
+            except BufferError:
+                self._producer.poll(_WAIT_S)
+                self.check()
+            except (self._kafka.KafkaException, TypeError, ValueError) as error:
+                raise ProducerError(
+                    f"a message for topic '{record.topic}' can't be written: {describe_error(error)}"
+                ) from error
+
+    def serve(self) -> None:
+        """Take what the client reports, without waiting."""
+        self._producer.poll(0)
+        self.check()
+
+    def flush(self) -> None:
+        """Wait until all messages are with the brokers, or refused."""
+        while self._producer.flush(1.0):
+            self.check()
+        self.check()
+
+    def check(self) -> None:
+        """Raises ProducerError if a message was refused."""
+        if self._error is not None:
+            raise ProducerError(self._error)
+
+    def abandon(self) -> None:
+        """Drop what is queued. A transaction stays as it is with the brokers."""
+        self._producer.purge()
+        # Its `close` would abort the transaction; without a reference to it the client ends as well.
+        del self._producer
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is not None:
+            self._error = self._error or f"a message was refused by topic '{message.topic()}': {describe_error(error)}"
+
+    def _failed(self, error: Any) -> None:
+        if error.fatal():
+            self._error = self._error or f"the Kafka producer has failed: {describe_error(error)}"
+
+    def _call(self, method: Any, *arguments: Any) -> None:
+        try:
+            method(*arguments)
+        except self._kafka.KafkaException as error:
+            raise ProducerError(f"{method.__name__} has failed: {describe_error(error)}") from error

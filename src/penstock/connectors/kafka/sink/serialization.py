@@ -1,0 +1,153 @@
+"""From values to messages: topic, key, value, partition, headers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock.common.serialization import SerializationSchema
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class KafkaProducerRecord(msgspec.Struct, frozen=True, gc=False):
+    """A message to be written. `partition` None: the client chooses, by the key if there is one."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    headers: Headers | None = None
+    timestamp: int | None = None
+    """Milliseconds; None: that of the record in the stream, and without one, the time of writing."""
+
+
+class KafkaTopicSelector(ABC):
+    """Chooses the topic of a value."""
+
+    @abstractmethod
+    def apply(self, data: Any) -> str:
+        """Return the name of the topic for `data`."""
+
+
+class KafkaRecordSerializationSchema(ABC):
+    """Makes the message of a value. Made by `builder()`, or extended."""
+
+    @abstractmethod
+    def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
+        """Return the message of `element`, whose event time is `timestamp` (ms); None: none is written."""
+
+    @staticmethod
+    def builder() -> KafkaRecordSerializationSchemaBuilder:
+        """Start to build one."""
+        return KafkaRecordSerializationSchemaBuilder()
+
+
+class KafkaRecordSerializationSchemaBuilder:
+    """Settings of a KafkaRecordSerializationSchema. Each method returns the builder."""
+
+    def __init__(self) -> None:
+        self._topic: Callable[[Any], str] | None = None
+        self._fixed_topic: str | None = None
+        self._value: SerializationSchema | None = None
+        self._key: SerializationSchema | None = None
+        self._partitioner: Callable[[Any], int] | None = None
+        self._headers: Callable[[Any], Headers] | None = None
+
+    def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
+        """Write all to one topic. Raises ValueError if topics are chosen already."""
+        self._choose_once()
+        if not topic:
+            raise ValueError(f"topic must be a name, got {topic!r}")
+        self._fixed_topic = topic
+        return self
+
+    def set_topic_selector(
+        self, topic_selector: KafkaTopicSelector | Callable[[Any], str]
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """Choose the topic of each value: a KafkaTopicSelector, or a function."""
+        self._choose_once()
+        self._topic = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
+        if not callable(self._topic):
+            raise TypeError(f"topic_selector must be a KafkaTopicSelector or a function, got {topic_selector!r}")
+        return self
+
+    def set_key_serialization_schema(
+        self, key_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """Write keys, made of the whole value. Without it messages have none."""
+        self._key = _schema(key_serialization_schema)
+        return self
+
+    def set_value_serialization_schema(
+        self, value_serialization_schema: SerializationSchema
+    ) -> KafkaRecordSerializationSchemaBuilder:
+        """Write values by this schema."""
+        self._value = _schema(value_serialization_schema)
+        return self
+
+    def set_partitioner(self, partitioner: Callable[[Any], int]) -> KafkaRecordSerializationSchemaBuilder:
+        """Choose the number of the partition of each value. Without it the client does, by the key."""
+        if not callable(partitioner):
+            raise TypeError(f"partitioner must be a function from a value to a partition's number, got {partitioner!r}")
+        self._partitioner = partitioner
+        return self
+
+    def set_header_provider(self, header_provider: Callable[[Any], Headers]) -> KafkaRecordSerializationSchemaBuilder:
+        """Make the headers of each value: a list of (name, bytes or None)."""
+        if not callable(header_provider):
+            raise TypeError(f"header_provider must be a function from a value to headers, got {header_provider!r}")
+        self._headers = header_provider
+        return self
+
+    def build(self) -> KafkaRecordSerializationSchema:
+        """Create the schema. Raises ValueError without topic or value schema."""
+        if self._topic is None and self._fixed_topic is None:
+            raise ValueError("messages need a topic: set_topic or set_topic_selector")
+        if self._value is None:
+            raise ValueError("messages need a value: set_value_serialization_schema")
+        return _Composed(self._fixed_topic, self._topic, self._value, self._key, self._partitioner, self._headers)
+
+    def _choose_once(self) -> None:
+        if self._topic is not None or self._fixed_topic is not None:
+            raise ValueError("the topic was set already")
+
+
+class _Composed(KafkaRecordSerializationSchema):
+    def __init__(
+        self,
+        topic: str | None,
+        topic_of: Callable[[Any], str] | None,
+        value: SerializationSchema,
+        key: SerializationSchema | None,
+        partitioner: Callable[[Any], int] | None,
+        headers: Callable[[Any], Headers] | None,
+    ) -> None:
+        self._topic = topic
+        self._topic_of = topic_of
+        self._value = value
+        self._key = key
+        self._partitioner = partitioner
+        self._headers = headers
+
+    def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord:
+        topic = self._topic
+        if topic is None:
+            assert self._topic_of is not None
+            topic = self._topic_of(element)
+        return KafkaProducerRecord(
+            topic,
+            self._value.serialize(element),
+            None if self._key is None else self._key.serialize(element),
+            None if self._partitioner is None else self._partitioner(element),
+            None if self._headers is None else self._headers(element),
+        )
+
+
+def _schema(given: SerializationSchema) -> SerializationSchema:
+    if not isinstance(given, SerializationSchema):
+        raise TypeError(f"expected a SerializationSchema such as SimpleStringSchema(), got {given!r}")
+    return given

@@ -1,0 +1,131 @@
+"""KafkaSink and its builder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
+from penstock.connectors.kafka.protocol.connection import check_security
+from penstock.connectors.kafka.sink.committer import KafkaCommitter
+from penstock.connectors.kafka.sink.producer import KafkaProducer
+from penstock.connectors.kafka.sink.serialization import KafkaRecordSerializationSchema
+from penstock.connectors.kafka.sink.transactions import TransactionalIds, TransactionsOfWriter
+from penstock.connectors.kafka.sink.writers import PlainWriter, TransactionalWriter
+
+_TIMEOUT_MS = "900000"
+"""The longest that brokers allow unless they are told otherwise (transaction.max.timeout.ms)."""
+_DEFAULTS = {"enable.idempotence": "true", "queue.buffering.max.kbytes": "65536"}
+
+
+class KafkaSink(Sink[Any]):
+    """Writes messages to topics of Kafka. Made by `KafkaSink.builder()`.
+
+    EXACTLY_ONCE: readers with `isolation.level=read_committed`, the default of librdkafka's consumers and of
+    KafkaSource, see each record once, with the checkpoint that follows it; without checkpoints, when the job has
+    succeeded. AT_LEAST_ONCE: a checkpoint waits until the brokers have all messages before it; after a failure some
+    come again. NONE: they may also be lost. Source: Flink docs, "Apache Kafka Connector".
+    """
+
+    def __init__(
+        self,
+        schema: KafkaRecordSerializationSchema,
+        guarantee: DeliveryGuarantee,
+        transactional_id_prefix: str,
+        properties: Properties,
+    ) -> None:
+        self._schema = schema
+        self._guarantee = guarantee
+        self._prefix = transactional_id_prefix
+        self._properties = properties
+
+    @staticmethod
+    def builder() -> KafkaSinkBuilder:
+        """Start to build one."""
+        return KafkaSinkBuilder()
+
+    def describe(self) -> str:
+        return f"{self._guarantee.value}, {self._properties['bootstrap.servers']}"
+
+    def validate(self) -> None:
+        """Raises ConfigurationError without confluent-kafka, ValueError or ProducerError for settings it refuses."""
+        confluent_kafka()
+        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            check_security(self._properties)
+        KafkaProducer(self._settings()).abandon()
+
+    def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        """Create the writer of a subtask."""
+        return self.restore_writer(context, [])
+
+    def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter]) -> SinkWriter[Any]:
+        """Create a writer; with EXACTLY_ONCE it aborts what former attempts have left open."""
+        if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            return PlainWriter(self._schema, self._settings(), self._guarantee)
+        sink = f"{self._prefix}-{context.job_id}-{context.operator_id}".replace("/", "_")
+        ids = TransactionalIds(sink, context.subtask, context.attempt)
+        return TransactionalWriter(self._schema, self._settings(), self._properties, context, ids, state)
+
+    def create_committer(self) -> Committer | None:
+        """A committer of transactions, with EXACTLY_ONCE."""
+        return KafkaCommitter(self._properties) if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE else None
+
+    def _settings(self) -> dict[str, Any]:
+        settings = _DEFAULTS | self._properties
+        if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
+            settings.setdefault("transaction.timeout.ms", _TIMEOUT_MS)
+        else:
+            settings.pop("transaction.timeout.ms", None)
+        return client_settings(settings)
+
+
+class KafkaSinkBuilder:
+    """Settings of a KafkaSink. Each method returns the builder."""
+
+    def __init__(self) -> None:
+        self._schema: KafkaRecordSerializationSchema | None = None
+        self._guarantee = DeliveryGuarantee.NONE
+        self._prefix = "penstock"
+        self._properties: Properties = {}
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSinkBuilder:
+        """Set the brokers to begin with, `host:port` each, separated by commas."""
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
+    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+        """Set the guarantee. Default, as in Flink: NONE."""
+        if not isinstance(delivery_guarantee, DeliveryGuarantee):
+            raise TypeError(f"expected a DeliveryGuarantee, got {delivery_guarantee!r}")
+        self._guarantee = delivery_guarantee
+        return self
+
+    def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
+        """Set what transactional ids begin with, before job, uid and subtask. Default: penstock."""
+        if not transactional_id_prefix:
+            raise ValueError(f"transactional_id_prefix must be a text, got {transactional_id_prefix!r}")
+        self._prefix = transactional_id_prefix
+        return self
+
+    def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:
+        """Set how values become messages."""
+        if not isinstance(record_serializer, KafkaRecordSerializationSchema):
+            raise TypeError(f"expected a KafkaRecordSerializationSchema, got {record_serializer!r}")
+        self._schema = record_serializer
+        return self
+
+    def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
+        """Set a property of the producer, as librdkafka names it."""
+        checked_property(key, value)
+        if key == "transactional.id":
+            raise ValueError("transactional ids are the sink's: set_transactional_id_prefix")
+        self._properties[key] = value
+        return self
+
+    def build(self) -> KafkaSink:
+        """Create the sink. Raises ValueError if something necessary is missing."""
+        if not self._properties.get("bootstrap.servers"):
+            raise ValueError("a KafkaSink needs brokers: set_bootstrap_servers('host:9092')")
+        if self._schema is None:
+            raise ValueError("a KafkaSink needs a serializer: set_record_serializer")
+        return KafkaSink(self._schema, self._guarantee, self._prefix, dict(self._properties))

@@ -1,0 +1,101 @@
+"""The transactions of a subtask, and their names.
+
+    <prefix>-<job>-<sink>/<subtask>/<attempt>/<slot>
+
+A transaction has a producer of its own, and its transactional id is a *slot* of the attempt: once the transaction is
+committed, another producer takes the slot over, with the next epoch. So (id, producer id, epoch) names one transaction
+for ever, brokers remember a few ids for each attempt, and whether a transaction was committed can be told from the
+present state of its id (`is_committed`). docs/decisions/0020 has the reasons.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.common.stored import stored_as
+from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
+
+_log = logging.getLogger(__name__)
+
+_COMMITTED = ("PrepareCommit", "CompleteCommit")
+_ABORTED = ("PrepareAbort", "CompleteAbort", "PrepareEpochFence")
+
+
+@stored_as("kafka-transaction")
+class KafkaTransaction(msgspec.Struct, frozen=True):
+    """A transaction with all of its messages, ready to be committed."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@stored_as("kafka-transactions-of-writer")
+class TransactionsOfWriter(msgspec.Struct, frozen=True):
+    """State of a writer: which subtask it was, of how many, and what it has prepared and not seen committed."""
+
+    subtask: int
+    parallelism: int
+    prepared: list[KafkaTransaction]
+
+
+class TransactionalIds(NamedTuple):
+    """Those of one attempt of one subtask."""
+
+    sink: str
+    subtask: int
+    attempt: str
+
+    def slot(self, number: int) -> str:
+        """The id of a slot."""
+        return f"{self.sink}/{self.subtask}/{self.attempt}/{number}"
+
+    def is_of_former(self, transactional_id: str) -> bool:
+        """Whether the id is of another attempt of the same sink, of whichever subtask."""
+        attempt = transactional_id.removeprefix(f"{self.sink}/").split("/")[1]
+        return _attempt_of_all(attempt) != _attempt_of_all(self.attempt)
+
+
+def _attempt_of_all(attempt: str) -> list[str]:
+    # Job, epoch and number; then comes what is of this subtask's process.
+    return attempt.split("-")[:3]
+
+
+def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool | None:
+    """Whether a transaction was committed, from what its id is `now`; None: it is still open, or nobody knows.
+
+    An id is taken over by another producer, with a later epoch, only when its transaction was seen committed. A
+    transaction that the coordinator aborts, because its time is over, leaves the next epoch behind, and aborted.
+    """
+    if now is None:
+        return None
+    if (now.producer_id, now.epoch) == (transaction.producer_id, transaction.epoch):
+        return True if now.state in _COMMITTED else False if now.state in _ABORTED else None
+    timed_out = (
+        now.producer_id == transaction.producer_id and now.epoch == transaction.epoch + 1 and now.state in _ABORTED
+    )
+    return not timed_out
+
+
+def abort_former(
+    client: TransactionClient, ids: TransactionalIds, owned: Iterable[tuple[int, int]], kept: set[KafkaTransaction]
+) -> None:
+    """Abort what former attempts have left open, and fence their producers off.
+
+    `owned`: (subtask, parallelism) pairs; ids of subtasks that are congruent to one of them, since a former attempt may
+    have had more. `kept`: is committed by the restored checkpoint.
+    """
+    owners = list(owned)
+    for transactional_id in client.ongoing(f"{ids.sink}/"):
+        subtask = int(transactional_id.removeprefix(f"{ids.sink}/").split("/")[0])
+        if not ids.is_of_former(transactional_id) or not any(subtask % of == own for own, of in owners):
+            continue
+        now = client.describe(transactional_id)
+        if now is None or KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:
+            continue
+        _log.info("the transaction '%s' of a former attempt is aborted", transactional_id)
+        client.fence(transactional_id)

@@ -1,0 +1,166 @@
+"""Finds the partitions of a Kafka source, at the start and then from time to time, and assigns them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from penstock.api.source import EnumeratorContext, SplitEnumerator
+from penstock.common.errors import SourceError
+from penstock.common.stored import stored_as
+from penstock.connectors.kafka.client import Properties
+from penstock.connectors.kafka.source.cluster import KafkaCluster
+from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
+from penstock.connectors.kafka.source.subscriber import MissingTopicError, Subscription
+from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition, owner_of
+
+_log = logging.getLogger(__name__)
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What is read, from where, up to where. `discovery_interval_ms` None: partitions are looked for once."""
+
+    subscription: Subscription
+    starting: KafkaOffsetsInitializer
+    stopping: KafkaOffsetsInitializer | None
+    discovery_interval_ms: int | None
+
+    def new_splits(
+        self, cluster: KafkaCluster, known: frozenset[KafkaTopicPartition], at_start: bool
+    ) -> list[KafkaPartitionSplit]:
+        """Splits of the partitions that are not known yet. Waits for the brokers.
+
+        Those found later than at the start are read from their first record on: it may have come before they were
+        found.
+        """
+        wanted = self.subscription.partitions_of(cluster.topics())
+        new = [partition for partition in wanted if partition not in known]
+        initializer = self.starting if at_start else KafkaOffsetsInitializer.earliest()
+        try:
+            starts = initializer.offsets_of(new, cluster)
+            stops = self.stopping.offsets_of(new, cluster) if self.stopping is not None else {}
+        except ValueError as error:
+            raise SourceError(str(error)) from error
+        return [
+            KafkaPartitionSplit(
+                one.topic, one.partition, starts[one], stops[one] if self.stopping is not None else None
+            )
+            for one in new
+        ]
+
+
+@stored_as("kafka-enumerator")
+class KafkaEnumeratorState(msgspec.Struct, frozen=True):
+    """Partitions that were found, and splits of those that no subtask has. `has_looked`: whether any was looked for."""
+
+    known: frozenset[KafkaTopicPartition]
+    pending: list[KafkaPartitionSplit]
+    has_looked: bool
+
+
+class KafkaSplitEnumerator(SplitEnumerator):
+    """A partition belongs to the subtask that `owner_of` names, which gets it as soon as it has asked for the first.
+
+    Source: Flink, KafkaSourceEnumerator.
+    """
+
+    def __init__(
+        self,
+        context: EnumeratorContext,
+        reading: Reading,
+        properties: Properties,
+        state: KafkaEnumeratorState | None = None,
+    ) -> None:
+        self._context = context
+        self._reading = reading
+        self._properties = properties
+        self._known = set(state.known) if state is not None else set()
+        self._pending = list(state.pending) if state is not None else []
+        self._has_looked = state is not None and state.has_looked
+        self._is_looking = False
+        self._readers: set[int] = set()
+        self._cluster: KafkaCluster | None = None
+
+    def start(self) -> None:
+        """Look for partitions, unless this continues from a snapshot."""
+        if not self._has_looked:
+            self._look(self._found)
+
+    def discover(self) -> int | None:
+        """Look for partitions that were added."""
+        interval_ms = self._reading.discovery_interval_ms
+        if interval_ms is None:
+            return None
+        if self._has_looked and not self._is_looking:
+            self._look(self._found_later)
+        return self._context.now_ms() + interval_ms
+
+    def handle_split_request(self, subtask: int) -> None:
+        """Assign what belongs to this subtask; partitions that are found later follow without another request."""
+        self._readers.add(subtask)
+        self._assign()
+        if self._reading.discovery_interval_ms is None and self._has_looked:
+            self._context.signal_no_more_splits(subtask)
+
+    def add_splits_back(self, splits: Sequence[KafkaPartitionSplit], subtask: int) -> None:
+        """Keep them until the subtask asks again."""
+        self._readers.discard(subtask)
+        self._pending.extend(splits)
+
+    def snapshot_state(self) -> KafkaEnumeratorState:
+        """Return what was found and what is not assigned."""
+        return KafkaEnumeratorState(frozenset(self._known), list(self._pending), self._has_looked)
+
+    def _look(self, found: Callable[[list[KafkaPartitionSplit] | None, Exception | None], None]) -> None:
+        self._is_looking = True
+        known, at_start = frozenset(self._known), not self._has_looked
+
+        def look() -> list[KafkaPartitionSplit]:
+            if self._cluster is None:
+                self._cluster = KafkaCluster(self._properties)
+            return self._reading.new_splits(self._cluster, known, at_start)
+
+        self._context.call_async(look, found)
+
+    def _found(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
+        self._is_looking = False
+        if splits is None:
+            assert error is not None
+            raise error
+        self._has_looked = True
+        self._known.update(split.topic_partition for split in splits)
+        self._pending.extend(splits)
+        self._assign()
+        if self._reading.discovery_interval_ms is None:
+            for subtask in self._readers:
+                self._context.signal_no_more_splits(subtask)
+
+    def _found_later(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
+        if isinstance(error, MissingTopicError):
+            raise SourceError(
+                f"{error}. It was there when the job started. If it was deleted on purpose, start the job without it, "
+                "and without the positions in it: with another uid of the source"
+            ) from error
+        if isinstance(error, SourceError):
+            # The brokers may be away for a moment.
+            self._is_looking = False
+            interval_ms = self._reading.discovery_interval_ms
+            _log.warning(
+                "partitions of %s are looked for again in %s ms: %s", self._reading.subscription, interval_ms, error
+            )
+            return
+        for split in splits or ():
+            _log.info("partition %s was found: it is read from offset %d on", split.split_id, split.offset)
+        self._found(splits, error)
+
+    def _assign(self) -> None:
+        rest = []
+        for split in self._pending:
+            subtask = owner_of(split.topic_partition, self._context.parallelism)
+            if subtask in self._readers:
+                self._context.assign_split(split, subtask)
+            else:
+                rest.append(split)
+        self._pending = rest

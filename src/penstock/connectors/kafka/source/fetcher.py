@@ -1,0 +1,215 @@
+"""A consumer, and the thread that waits for its messages. The reader takes them without waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.common.errors import SourceError
+from penstock.common.user_calls import RAISED
+from penstock.connectors.kafka.client import confluent_kafka, describe_error
+from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
+
+_log = logging.getLogger(__name__)
+
+_POLL_S = 0.1
+"""How long the thread waits for a message before it looks whether it is to end."""
+_BATCH = 1000
+_ENDS_S = 0.5
+"""How old the ends of partitions may be by which the lag is told."""
+_MESSAGES_MAX = 10_000
+"""How many wait for the reader at most, and a batch; the client itself holds more."""
+
+
+class Fetched(msgspec.Struct):
+    """Messages of a partition, in order. `end_offset`: the partition was read up to here, and has no more now."""
+
+    partition: KafkaTopicPartition
+    messages: list[Any]
+    end_offset: int | None = None
+
+
+class Fetcher:
+    """Reads the partitions that it is assigned. `notify` is called when there is something to take, or an error.
+
+    Only the thread uses the consumer: two threads in one consumer of confluent-kafka may wait for each other for ever.
+    """
+
+    def __init__(self, settings: dict[str, Any], notify: Callable[[], None]) -> None:
+        self._kafka = confluent_kafka()
+        self._notify = notify
+        self._fetched: deque[Fetched] = deque()
+        self._messages = 0
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._assigned: set[KafkaTopicPartition] = set()
+        self._ends: dict[KafkaTopicPartition, int] = {}
+        self._ends_known_until_s = 0.0
+        self._closing = False
+        try:
+            self._consumer = self._kafka.Consumer(settings | {"enable.partition.eof": True})
+        except (self._kafka.KafkaException, ValueError) as error:
+            raise SourceError(f"the Kafka consumer can't be made: {describe_error(error)}") from error
+        self._thread = threading.Thread(target=self._run, name="penstock-kafka", daemon=True)
+        self._thread.start()
+
+    def assign(self, splits: Iterable[KafkaPartitionSplit]) -> None:
+        """Read these too, from their offsets on."""
+        added = list(splits)
+        offsets = [self._kafka.TopicPartition(split.topic, split.partition, split.offset) for split in added]
+
+        def assign() -> None:
+            self._consumer.incremental_assign(offsets)
+            self._assigned.update(split.topic_partition for split in added)
+
+        self._order(assign)
+
+    def unassign(self, partition: KafkaTopicPartition) -> None:
+        """Read this one no more. What was fetched of it may still be taken."""
+
+        def unassign() -> None:
+            self._consumer.incremental_unassign([self._kafka.TopicPartition(partition.topic, partition.partition)])
+            self._assigned.remove(partition)
+
+        self._order(unassign)
+
+    def take(self) -> Fetched | None:
+        """What was fetched next; None: nothing now. Raises what has ended the thread."""
+        with self._changed:
+            if self._fetched:
+                fetched = self._fetched.popleft()
+                self._messages -= len(fetched.messages)
+                self._changed.notify()
+                return fetched
+            if self._error is not None:
+                raise self._error
+            return None
+
+    def lag(self, positions: Mapping[KafkaTopicPartition, int]) -> int:
+        """How many records are behind these positions, as far as the client knows."""
+        ends = self._ends
+        return sum(max(0, ends.get(partition, position) - position) for partition, position in positions.items())
+
+    def commit(self, offsets: Mapping[KafkaTopicPartition, int]) -> None:
+        """Commit the offsets for the group. Does not wait; what fails is logged: the checkpoint has the positions."""
+        committed = [self._kafka.TopicPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
+
+        def commit() -> None:
+            try:
+                self._consumer.commit(offsets=committed, asynchronous=True)
+            except self._kafka.KafkaException as error:
+                _log.warning("offsets were not committed: %s", describe_error(error))
+
+        self._order(commit)
+
+    def close(self) -> None:
+        """Carry out what was ordered, end the thread and leave the brokers."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _order(self, order: Callable[[], None]) -> None:
+        with self._changed:
+            self._orders.append(order)
+            self._changed.notify()
+
+    def _run(self) -> None:
+        try:
+            while not self._closing:
+                self._wait_for_work()
+                while self._orders:
+                    self._orders.popleft()()
+                if not self._has_room:
+                    continue
+                first = self._consumer.poll(_POLL_S)
+                if first is not None:
+                    # What else is there. To wait for a full batch would delay the first message.
+                    self._add([first, *self._consumer.consume(_BATCH - 1, 0)])
+                self._look_at_ends()
+        except RAISED as error:
+            with self._changed:
+                self._error = error if isinstance(error, SourceError) else SourceError(describe_error(error))
+            self._notify()
+        finally:
+            with contextlib.suppress(self._kafka.KafkaException, RuntimeError):
+                self._consumer.close()
+
+    @property
+    def _has_room(self) -> bool:
+        return self._messages < _MESSAGES_MAX and bool(self._assigned)
+
+    def _wait_for_work(self) -> None:
+        with self._changed:
+            while not (self._closing or self._orders or self._has_room):
+                self._changed.wait()
+
+    def _look_at_ends(self) -> None:
+        now_s = time.monotonic()
+        if now_s < self._ends_known_until_s:
+            return
+        self._ends_known_until_s = now_s + _ENDS_S
+        # A new dict: the thread of heartbeats reads it.
+        self._ends = {
+            one: self._consumer.get_watermark_offsets(
+                self._kafka.TopicPartition(one.topic, one.partition), cached=True
+            )[1]
+            for one in self._assigned
+        }
+
+    def _add(self, messages: list[Any]) -> None:
+        batches: dict[KafkaTopicPartition, Fetched] = {}
+        key: tuple[str, int] | None = None
+        append: Callable[[Any], None] = messages.append
+        for message in messages:
+            if (error := message.error()) is not None:
+                self._ended(message, error, batches)
+                key = None
+                continue
+            at = message.topic(), message.partition()
+            if at != key:
+                key, partition = at, KafkaTopicPartition(*at)
+                append = batches.setdefault(partition, Fetched(partition, [])).messages.append
+            append(message)
+        if batches:
+            with self._changed:
+                self._fetched.extend(batches.values())
+                self._messages += sum(len(fetched.messages) for fetched in batches.values())
+            self._notify()
+
+    def _ended(self, message: Any, error: Any, batches: dict[KafkaTopicPartition, Fetched]) -> None:
+        code = self._kafka.KafkaError
+        if error.code() == code._PARTITION_EOF:
+            partition = KafkaTopicPartition(message.topic(), message.partition())
+            batches.setdefault(partition, Fetched(partition, [])).end_offset = message.offset()
+        elif error.code() in (code.UNKNOWN_TOPIC_OR_PART, code._UNKNOWN_PARTITION, code._UNKNOWN_TOPIC):
+            raise SourceError(
+                f"the topic '{message.topic()}' is there no more, or may not be read: {describe_error(error)}. If it "
+                "was deleted on purpose, start the job without it, and without its positions: another uid of the source"
+            )
+        elif error.code() == code._AUTO_OFFSET_RESET:
+            raise SourceError(
+                f"partition {message.partition()} of topic '{message.topic()}' has no record at the offset where "
+                f"reading should go on: {describe_error(error)}. Records were deleted before they were read"
+            )
+        elif error.fatal() or (
+            not error.retriable()
+            and error.code()
+            not in (
+                code._ALL_BROKERS_DOWN,
+                code._TRANSPORT,
+                code._TIMED_OUT,
+                code._RESOLVE,
+            )
+        ):
+            raise SourceError(f"the Kafka consumer has failed: {describe_error(error)}")
+        else:
+            _log.warning("the Kafka consumer goes on after: %s", describe_error(error))

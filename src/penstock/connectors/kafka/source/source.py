@@ -1,0 +1,216 @@
+"""KafkaSource and its builder."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.common.serialization import DeserializationSchema
+from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
+from penstock.connectors.kafka.source.cluster import KafkaCluster
+from penstock.connectors.kafka.source.deserialization import KafkaRecordDeserializationSchema, OnError
+from penstock.connectors.kafka.source.enumerator import KafkaEnumeratorState, KafkaSplitEnumerator, Reading
+from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
+from penstock.connectors.kafka.source.reader import KafkaReader
+from penstock.connectors.kafka.source.subscriber import Subscription
+from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
+
+_DISCOVERY_MS = 300_000
+_DISCOVERY = "partition.discovery.interval.ms"
+_COMMIT = "commit.offsets.on.checkpoint"
+_OWN = (_DISCOVERY, _COMMIT, "register.consumer.metrics", "enable.auto.commit", "auto.offset.reset")
+
+
+class KafkaSource(Source[Any]):
+    """Reads topics of Kafka; each partition is a split. Made by `KafkaSource.builder()`.
+
+    Each record is emitted once: positions are in the checkpoints. Offsets that are committed to Kafka with them only
+    tell others how far the job is. Timestamps are those of the messages. Source: Flink docs, "Apache Kafka Connector".
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        boundedness: Boundedness,
+        schema: KafkaRecordDeserializationSchema,
+        on_error: OnError,
+        properties: Properties,
+    ) -> None:
+        self._reading = reading
+        self._boundedness = boundedness
+        self._schema = schema
+        self._on_error = on_error
+        self._commits_offsets = properties.get(_COMMIT, "true").lower() == "true" and "group.id" in properties
+        self._properties = {key: value for key, value in properties.items() if key not in _OWN}
+
+    @staticmethod
+    def builder() -> KafkaSourceBuilder:
+        """Start to build one."""
+        return KafkaSourceBuilder()
+
+    def describe(self) -> str:
+        return str(self._reading.subscription)
+
+    def get_boundedness(self) -> Boundedness:
+        """BOUNDED if the builder was told so by `set_bounded`."""
+        return self._boundedness
+
+    def validate(self) -> None:
+        """Raises ConfigurationError without confluent-kafka, SourceError if brokers or topics are not there."""
+        confluent_kafka()
+        self._reading.subscription.partitions_of(KafkaCluster(self._properties).topics())
+
+    def create_enumerator(self, context: EnumeratorContext) -> KafkaSplitEnumerator:
+        """Create an enumerator, which looks for partitions when it starts."""
+        return KafkaSplitEnumerator(context, self._reading, self._properties)
+
+    def restore_enumerator(self, context: EnumeratorContext, state: KafkaEnumeratorState) -> KafkaSplitEnumerator:
+        """Create one that knows the partitions that were found before."""
+        return KafkaSplitEnumerator(context, self._reading, self._properties, state)
+
+    def create_reader(self, context: ReaderContext) -> KafkaReader:
+        """Create the reader of one subtask."""
+        properties = dict(self._properties)
+        # The client asks for a group; offsets of one that nobody named are not committed.
+        properties.setdefault("group.id", f"penstock-{uuid.uuid4().hex}")
+        properties.setdefault("isolation.level", "read_committed")
+        prefix = properties.pop("client.id.prefix", None)
+        if prefix is not None:
+            properties["client.id"] = f"{prefix}-{context.subtask}"
+        settings = client_settings(
+            properties, enable_auto_commit=False, auto_offset_reset=self._reading.starting.reset_strategy.value
+        )
+        return KafkaReader(context, settings, self._schema, self._on_error, self._commits_offsets)
+
+    def get_produced_type(self) -> Any:
+        """The type of the deserializer's values; unknown where unreadable messages are among them."""
+        return None if self._on_error is OnError.EMIT else self._schema.get_produced_type()
+
+
+class KafkaSourceBuilder:
+    """Settings of a KafkaSource. Each method returns the builder."""
+
+    def __init__(self) -> None:
+        self._subscription: Subscription | None = None
+        self._starting = KafkaOffsetsInitializer.earliest()
+        self._stopping: KafkaOffsetsInitializer | None = None
+        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+        self._schema: KafkaRecordDeserializationSchema | None = None
+        self._on_error = OnError.FAIL
+        self._properties: Properties = {}
+
+    def set_bootstrap_servers(self, bootstrap_servers: str) -> KafkaSourceBuilder:
+        """Set the brokers to begin with, `host:port` each, separated by commas."""
+        return self.set_property("bootstrap.servers", bootstrap_servers)
+
+    def set_group_id(self, group_id: str) -> KafkaSourceBuilder:
+        """Set the consumer group, for which offsets are committed. It does not share partitions out."""
+        return self.set_property("group.id", group_id)
+
+    def set_topics(self, *topics: str) -> KafkaSourceBuilder:
+        """Read these topics. Excludes `set_topic_pattern` and `set_partitions`."""
+        if not topics or not all(topics):
+            raise ValueError(f"set_topics takes names of topics, got {topics!r}")
+        return self._subscribe(Subscription(topics=topics))
+
+    def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
+        """Read all topics whose whole name matches this regular expression, also those that come later."""
+        try:
+            re.compile(topic_pattern)
+        except re.error as error:
+            raise ValueError(f"topic_pattern {topic_pattern!r} is no regular expression: {error}") from error
+        return self._subscribe(Subscription(pattern=topic_pattern))
+
+    def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:
+        """Read these partitions."""
+        if not partitions or not all(isinstance(one, KafkaTopicPartition) for one in partitions):
+            raise TypeError(f"set_partitions takes a set of KafkaTopicPartition, got {partitions!r}")
+        return self._subscribe(Subscription(partitions=tuple(sorted(partitions))))
+
+    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """Set where a job without state begins. Default: `earliest()`. Partitions found later are read whole."""
+        self._starting = _initializer(starting_offsets_initializer)
+        return self
+
+    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """End at these offsets, which are asked for when the job starts. The source is bounded then."""
+        self._stopping = _initializer(stopping_offsets_initializer)
+        self._boundedness = Boundedness.BOUNDED
+        return self
+
+    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
+        """End at these offsets too, but remain an unbounded source."""
+        self._stopping = _initializer(stopping_offsets_initializer)
+        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+        return self
+
+    def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> KafkaSourceBuilder:
+        """Make values of the messages' values: by SimpleStringSchema, JsonDeserializationSchema and others."""
+        self._schema = KafkaRecordDeserializationSchema.value_only(deserialization_schema)
+        return self
+
+    def set_deserializer(self, record_deserializer: KafkaRecordDeserializationSchema) -> KafkaSourceBuilder:
+        """Make values of whole messages: key, headers, timestamp, position."""
+        if not isinstance(record_deserializer, KafkaRecordDeserializationSchema):
+            raise TypeError(f"expected a KafkaRecordDeserializationSchema, got {record_deserializer!r}")
+        self._schema = record_deserializer
+        return self
+
+    def set_on_error(self, on_error: str) -> KafkaSourceBuilder:
+        """Set what becomes of a message that the deserializer fails on.
+
+        `fail` (default): the job fails, with the message's position. `skip`: it is left out. `emit`: an
+        UnreadableRecord is emitted in its place. Those not failed on are counted in `numRecordsInErrors`. penstock's
+        own; Flink's schemas each have something of the kind.
+        """
+        try:
+            self._on_error = OnError(on_error)
+        except ValueError:
+            raise ValueError(f"on_error must be 'fail', 'skip' or 'emit', got {on_error!r}") from None
+        return self
+
+    def set_client_id_prefix(self, prefix: str) -> KafkaSourceBuilder:
+        """Set what the client ids of the subtasks begin with."""
+        return self.set_property("client.id.prefix", prefix)
+
+    def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
+        """Set a property of the consumer, as librdkafka names it, or one of the source's.
+
+        `partition.discovery.interval.ms` (300000; 0 or less: never), `commit.offsets.on.checkpoint` (true).
+        """
+        checked_property(key, value)
+        self._properties[key] = value
+        return self
+
+    def set_properties(self, props: dict[str, str]) -> KafkaSourceBuilder:
+        """Set several properties."""
+        for key, value in props.items():
+            self.set_property(key, value)
+        return self
+
+    def build(self) -> KafkaSource:
+        """Create the source. Raises ValueError if something necessary is missing."""
+        if not self._properties.get("bootstrap.servers"):
+            raise ValueError("a KafkaSource needs brokers: set_bootstrap_servers('host:9092')")
+        if self._subscription is None:
+            raise ValueError("a KafkaSource needs something to read: set_topics, set_topic_pattern or set_partitions")
+        if self._schema is None:
+            raise ValueError("a KafkaSource needs a deserializer: set_value_only_deserializer or set_deserializer")
+        interval_ms = int(self._properties.get(_DISCOVERY, _DISCOVERY_MS))
+        looks_again = interval_ms > 0 and self._boundedness is not Boundedness.BOUNDED and self._stopping is None
+        reading = Reading(self._subscription, self._starting, self._stopping, interval_ms if looks_again else None)
+        return KafkaSource(reading, self._boundedness, self._schema, self._on_error, dict(self._properties))
+
+    def _subscribe(self, subscription: Subscription) -> KafkaSourceBuilder:
+        if self._subscription is not None:
+            raise ValueError(f"what is to be read was set already, to {self._subscription}")
+        self._subscription = subscription
+        return self
+
+
+def _initializer(given: KafkaOffsetsInitializer) -> KafkaOffsetsInitializer:
+    if not isinstance(given, KafkaOffsetsInitializer):
+        raise TypeError(f"expected a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {given!r}")
+    return given

@@ -1,0 +1,55 @@
+"""Partitions of topics."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.common.stored import stored_as
+
+
+@stored_as("kafka-topic-partition")
+class KafkaTopicPartition(msgspec.Struct, frozen=True, order=True):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@stored_as("kafka-split")
+class KafkaPartitionSplit(msgspec.Struct, frozen=True):
+    """A partition, the offset of the next record to be read, and of the first not to be read (None: no end)."""
+
+    topic: str
+    partition: int
+    offset: int
+    stopping_offset: int | None = None
+
+    @property
+    def split_id(self) -> str:
+        """Topic and partition."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def topic_partition(self) -> KafkaTopicPartition:
+        """Which partition this is."""
+        return KafkaTopicPartition(self.topic, self.partition)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to be read."""
+        return self.stopping_offset is not None and self.offset >= self.stopping_offset
+
+
+def owner_of(partition: KafkaTopicPartition, parallelism: int) -> int:
+    """The subtask that reads a partition. Those of a topic are spread, from a subtask that depends on its name.
+
+    Source: Flink, KafkaSourceEnumerator.getSplitOwner.
+    """
+    code = 0
+    for character in partition.topic:
+        code = (code * 31 + ord(character)) & 0xFFFFFFFF
+    first = ((code * 31) & 0x7FFFFFFF) % parallelism
+    return (first + partition.partition) % parallelism

@@ -1,0 +1,204 @@
+"""A Kafka broker on this machine, of one process, on the loopback, for as long as a block or a command runs.
+
+    python -m penstock.testing.kafka_broker
+
+It is a broker of Kafka 4 in KRaft mode, with transactions and whatever else one of production has, but alone. Its jars
+come from Maven's repository, once, by the command `mvn`; it runs on the Java that penstock would take for a job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+from penstock.common.errors import ConfigurationError
+from penstock.spark.driver.java import cache_directory, find_java
+
+VERSION = "4.1.0"
+_SLF4J = "1.7.36"
+_HOST = "127.0.0.1"
+_START_SECONDS = 90.0
+_END_SECONDS = 20.0
+_STARTED = "Kafka Server started"
+_CLUSTER = "penstock-on-loopback00"
+_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>penstock</groupId><artifactId>kafka-broker</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>{_SLF4J}</version></dependency>
+  </dependencies>
+</project>
+"""
+# One replica of all, since there is one broker; and consumers don't wait for others of their group. Transactions whose
+# time is over are looked for twice a second, not every ten.
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={directory}
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=500
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+class KafkaBroker:
+    """A broker from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
+
+    Its data and log are below a temporary directory, which is removed at the end.
+    """
+
+    def __init__(self) -> None:
+        self.directory = Path()
+        self.bootstrap = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> KafkaBroker:
+        jars = broker_jars()
+        self.directory = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
+        self._command = [str(find_java(os.environ).path / "bin" / "java"), *_OPTIONS, "-cp", f"{jars}/*"]
+        port, controller_port = _free_ports()
+        self.bootstrap = f"{_HOST}:{port}"
+        self._properties = self.directory / "server.properties"
+        self._properties.write_text(
+            _PROPERTIES.format(
+                host=_HOST, port=port, controller_port=controller_port, directory=self.directory / "data"
+            )
+        )
+        try:
+            storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._properties)]
+            subprocess.run([*self._command, *storage], check=True, capture_output=True, cwd=self.directory)
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        """Of the broker's process, which runs."""
+        assert self._process is not None, "the broker does not run"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, again after `stop` or `kill`, with the data that it had. Returns when it serves."""
+        log = self.directory / "broker.log"
+        with log.open("wb") as output:
+            # In a session of its own: a Ctrl-C at the terminal is for the program that stops it in order.
+            self._process = subprocess.Popen(
+                [*self._command, "kafka.Kafka", str(self._properties)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _START_SECONDS
+        while _STARTED not in (text := log.read_text(encoding="utf-8", errors="replace")):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                last = "\n".join(text.splitlines()[-10:])
+                raise ConfigurationError(f"the Kafka broker did not start. Its last words:\n{last}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop it in order, and wait for that."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill it as a machine that fails would."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        # A broker that was stopped by SIGSTOP handles nothing else.
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGCONT)
+            process.send_signal(number)
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def broker_jars() -> Path:
+    """The directory with the broker's jars in the user's cache, fetched the first time (54 MB).
+
+    Raises ConfigurationError if they can't be had: without Maven, for example.
+    """
+    jars = cache_directory(os.environ) / f"kafka-{VERSION}"
+    if jars.is_dir():
+        return jars
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ConfigurationError("a Kafka broker comes from Maven's repository: install Maven (the command mvn)")
+    jars.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=jars.parent, prefix="kafka-") as directory:
+        pom, new = Path(directory, "pom.xml"), Path(directory, "jars")
+        pom.write_text(_POM)
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
+        done = subprocess.run([maven, "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ConfigurationError(f"Maven has not fetched the Kafka broker:\n{(done.stdout + done.stderr)[-1000:]}")
+        # Whole, or not there; another process may have been faster.
+        with contextlib.suppress(OSError):
+            new.rename(jars)
+    return jars
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as first, socket.socket() as second:
+        for one in (first, second):
+            one.bind((_HOST, 0))
+        return first.getsockname()[1], second.getsockname()[1]
+
+
+def main() -> None:
+    """Start a broker on the loopback of this machine, and keep it until Ctrl-C."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    try:
+        with KafkaBroker() as broker:
+            print(f"bootstrap.servers={broker.bootstrap}\nCtrl-C stops it.", flush=True)
+            ended.wait()
+    except ConfigurationError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,296 @@
+"""The Kafka source and sink against a broker."""
+
+from __future__ import annotations
+
+import pytest
+from tests.connectors.kafka_topics import SourceInTest, Topics, prepared, until
+
+from penstock.common.errors import SourceError
+from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.sink.committer import TransactionLostError
+from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
+from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaTopicPartition,
+    UnreadableRecord,
+)
+from penstock.datastream.formats.json import JsonDeserializationSchema
+from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
+from penstock.testing.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.connectors
+RESET_TO_LATEST = KafkaOffsetResetStrategy.LATEST
+
+
+@pytest.fixture
+def topics(kafka: KafkaBroker) -> Topics:
+    return Topics(kafka.bootstrap)
+
+
+def source_of(topics: Topics, *names: str) -> KafkaSourceBuilder:
+    builder = KafkaSource.builder().set_bootstrap_servers(topics.bootstrap)
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    return builder.set_topics(*names) if names else builder
+
+
+def bounded(builder: KafkaSourceBuilder) -> KafkaSourceBuilder:
+    return builder.set_bounded(KafkaOffsetsInitializer.latest())
+
+
+def sink_of(topics: Topics, topic: str) -> KafkaSinkBuilder:
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
+    builder = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_record_serializer(schema.build())
+    return builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+
+
+def texts(*numbers: int) -> list[bytes]:
+    return [str(number).encode() for number in numbers]
+
+
+def test_each_record_once_at_any_parallelism(topics: Topics) -> None:
+    """Records of a partition that no subtask reads, or two, would be missing, or counted twice."""
+    topic = topics.create(3)
+    for partition in range(3):
+        topics.write(topic, texts(*range(partition, 30, 3)), partition)
+
+    for parallelism in (1, 2, 4):
+        run = SourceInTest(bounded(source_of(topics, topic)).build(), parallelism)
+        chunks = run.read(max_records=7)
+        run.close()
+
+        assert sorted(int(value) for chunk in chunks for value in chunk.values) == list(range(30))
+        assert {chunk.split_id for chunk in chunks if chunk.split_finished} == {f"{topic}-{n}" for n in range(3)}
+        assert all(chunk.timestamps is not None for chunk in chunks if chunk.values)
+
+
+def test_a_restored_reader_goes_on_where_the_snapshot_was(topics: Topics) -> None:
+    """A restart would lose records, or process some twice."""
+    topic = topics.create(2)
+    for partition in range(2):
+        topics.write(topic, texts(*range(partition, 20, 2)), partition)
+    run = SourceInTest(source_of(topics, topic).build(), 2)
+    before = run.values(7, max_records=3)
+    enumerator, splits = run.snapshot()
+    run.close()
+
+    resumed = SourceInTest(source_of(topics, topic).build(), 1, (enumerator, [splits[0] + splits[1]]))
+    after = resumed.values(13)
+    resumed.close()
+
+    assert sorted(map(int, before + after)) == list(range(20))
+
+
+def test_offsets_are_committed_with_checkpoints_and_found_again(topics: Topics) -> None:
+    """Monitoring would see no progress, and a job that starts from the group's offsets would read all again."""
+    topic = topics.create()
+    topics.write(topic, texts(*range(10)))
+    source = source_of(topics, topic).set_group_id(f"group-{topic}")
+    run = SourceInTest(source.build())
+    assert run.values(4) == ["0", "1", "2", "3"]
+    run.snapshot(1)
+    run.values(3)
+    run.readers[0].notify_checkpoint_complete(1)
+
+    def is_three_behind() -> bool:
+        run.metrics[0].collect()
+        return run.counters[0].user["pendingRecords"] == 3
+
+    until(is_three_behind)
+
+    def begins() -> str:
+        committed = source_of(topics, topic).set_group_id(f"group-{topic}")
+        again = SourceInTest(
+            committed.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(RESET_TO_LATEST)).build()
+        )
+        topics.write(topic, [b"end"])
+        (first,) = again.values(1)
+        again.close()
+        return str(first)
+
+    until(lambda: begins() == "4")
+    run.close()
+    with pytest.raises(SourceError, match="no offset is committed"):
+        SourceInTest(source_of(topics, topic).set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build())
+
+
+def test_where_reading_begins_and_ends(topics: Topics) -> None:
+    """A job would read too much, or too little."""
+    topic = topics.create()
+    for number in range(6):
+        topics.write(topic, texts(number), timestamp=1000 + number)
+    partition = KafkaTopicPartition(topic, 0)
+    offsets = KafkaOffsetsInitializer
+
+    def read(start: KafkaOffsetsInitializer, stop: KafkaOffsetsInitializer) -> str:
+        builder = source_of(topics).set_partitions({partition}).set_starting_offsets(start).set_bounded(stop)
+        run = SourceInTest(builder.build(), batched=True)
+        values = run.values()
+        run.close()
+        return "".join(values)
+
+    assert read(offsets.timestamp(1003), offsets.latest()) == "345"
+    assert read(offsets.timestamp(2000), offsets.latest()) == ""
+    assert read(offsets.earliest(), offsets.timestamp(1002)) == "01"
+    assert read(offsets.offsets({partition: 2}), offsets.offsets({partition: 5})) == "234"
+    assert read(offsets.latest(), offsets.latest()) == ""
+
+
+def test_partitions_and_topics_that_come_later(topics: Topics) -> None:
+    """What is written to a partition that was added would never be read."""
+    first = topics.create()
+    topics.write(first, texts(1))
+    builder = source_of(topics).set_topic_pattern(f"{first}.*").set_property("partition.discovery.interval.ms", "10")
+    run = SourceInTest(builder.set_starting_offsets(KafkaOffsetsInitializer.latest()).build())
+    second = topics.create(name=f"{first}-second")
+    topics.write(second, texts(2))
+
+    def is_found() -> bool:
+        assert run.enumerator.discover() == 10
+        return len(run.snapshot()[1][0]) == 2
+
+    until(is_found)
+
+    assert run.values(1) == ["2"]
+    run.close()
+
+
+def test_a_topic_that_is_not_there_or_goes(topics: Topics) -> None:
+    """A job that waits for a misspelled topic, or for one that was deleted, would look healthy for ever."""
+    with pytest.raises(SourceError, match="there is no topic 'nowhere'"):
+        source_of(topics, "nowhere").build().validate()
+    topic = topics.create()
+    topics.write(topic, texts(1))
+    run = SourceInTest(source_of(topics, topic).set_property("partition.discovery.interval.ms", "10").build())
+    assert run.values(1) == ["1"]
+    topics.admin.delete_topics([topic])[topic].result(30)
+
+    def discover_for_ever() -> bool:
+        run.enumerator.discover()
+        return False
+
+    with pytest.raises(SourceError, match="It was there when the job started"):
+        until(discover_for_ever)
+    run.close()
+
+
+def test_a_poison_message(topics: Topics) -> None:
+    """One message that can't be read would stop the job for good, or would vanish without a trace."""
+    topic = topics.create()
+    topics.write(topic, [b'{"a": 1}', b"{", None, b'{"a": 2}'])
+
+    def values(on_error: str) -> list[object]:
+        builder = bounded(source_of(topics, topic)).set_on_error(on_error)
+        run = SourceInTest(builder.set_value_only_deserializer(JsonDeserializationSchema()).build())
+        try:
+            return run.values()
+        finally:
+            run.metrics[0].collect()
+            assert run.counters[0].user["numRecordsInErrors"] == (on_error != "fail")
+            run.close()
+
+    with pytest.raises(SourceError, match=f"offset 1 of partition 0 of topic '{topic}'"):
+        values("fail")
+    assert values("skip") == [{"a": 1}, {"a": 2}]
+    first, second, third = values("emit")
+    assert (first, third) == ({"a": 1}, {"a": 2})
+    assert isinstance(second, UnreadableRecord) and second.record.value == b"{"
+
+
+def test_the_sink_meets_what_is_required_of_all(topics: Topics) -> None:
+    """Records would be seen before their checkpoint, twice, or never."""
+    last: list[str] = []
+
+    def make_sink() -> KafkaSink:
+        last[:] = [topics.create(2)]
+        return sink_of(topics, last[0]).build()
+
+    check_sink(make_sink, lambda: topics.values(last[0], 2), texts(*range(5)))
+
+
+def test_killed_between_pre_commit_and_commit(topics: Topics) -> None:
+    """What a checkpoint names would be lost with its process, or what came after it would be seen twice."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    killed = sink.create_writer(SimpleSinkContext(attempt="job-1-0-11", job_id=topic))
+    killed.write_chunk(texts(1, 2), None)
+    committables, state = prepared(killed)
+    killed.write_chunk(texts(3), None)
+    killed.flush(False)
+    assert topics.values(topic) == []
+
+    successor = sink.restore_writer(SimpleSinkContext(attempt="job-1-1-12", job_id=topic, is_restored=True), state)
+    committer = sink.create_committer()
+    assert committer is not None
+    committer.commit_again(committables)
+    assert topics.values(topic) == texts(1, 2)
+    successor.write_chunk(texts(3), None)
+    later, _ = prepared(successor)
+    committer.commit(later)
+    committer.commit_again(committables)
+
+    assert topics.values(topic) == texts(1, 2, 3)
+    successor.close()
+    killed.close()
+    assert topics.values(topic) == texts(1, 2, 3)
+
+
+def test_lingering_transactions_are_aborted_after_scaling_down(topics: Topics) -> None:
+    """Readers of committed messages would stand still until the transactions of subtasks that are gone time out."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    state = []
+    for subtask in range(3):
+        gone = sink.create_writer(SimpleSinkContext(subtask, 3, "job-1-0-11", job_id=topic))
+        state += prepared(gone)[1]
+        gone.write_chunk(texts(subtask), None)
+        gone.flush(False)
+    topics.write(topic, [b"of another"])
+    assert topics.values(topic) == []
+
+    left = sink.restore_writer(SimpleSinkContext(0, 1, "job-1-1-12", job_id=topic, is_restored=True), state)
+
+    assert topics.values(topic) == [b"of another"]
+    left.close()
+
+
+def test_a_slot_is_taken_over_when_its_transaction_is_committed(topics: Topics) -> None:
+    """Brokers would have to remember an id for each checkpoint; and a commit that is repeated would end another one."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    writer = sink.create_writer(SimpleSinkContext(job_id=topic))
+    committer = sink.create_committer()
+    assert committer is not None
+    done = []
+    for number in range(8):
+        writer.write_chunk(texts(number), None)
+        committables, _ = prepared(writer, number)
+        done += committables
+        committer.commit(done)
+    writer.write_chunk(texts(8), None)
+    writer.flush(False)
+    committer.commit_again(done)
+
+    assert topics.values(topic) == texts(*range(8))
+    assert len({one.transactional_id for one in done}) < 8
+    writer.close()
+
+
+def test_a_transaction_that_timed_out_is_reported(topics: Topics) -> None:
+    """What was lost because the job was down for too long would be missed without anyone knowing."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).set_property("transaction.timeout.ms", "1000").build()
+    writer = sink.create_writer(SimpleSinkContext(job_id=topic))
+    writer.write_chunk(texts(1), None)
+    committables, _ = prepared(writer)
+    topics.write(topic, [b"of another"])
+    until(lambda: topics.values(topic) == [b"of another"])
+    committer = sink.create_committer()
+    assert committer is not None
+
+    with pytest.raises(TransactionLostError, match="was aborted before it could be committed"):
+        committer.commit_again(committables)
+    writer.close()

@@ -1,0 +1,58 @@
+"""Mutation tests of the simulator: faults of buffer debloating, by which a job stops or its records change order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.simulation.mutation import run_seeds
+
+from penstock.runtime.network import in_flight
+from penstock.runtime.network.in_flight import InFlight
+from penstock.runtime.task.slot import Slot
+from penstock.simulator import SimulationError
+
+pytestmark = pytest.mark.simulation
+
+HOLDING: dict[str, Any] = {
+    "in_flight_ms": 20, "in_flight_bytes": 60, "advice_lost_rate": 1.0, "advice_false_rate": 0.0,
+    "cancel_at_step": None,
+}  # fmt: skip
+
+
+def a_limit_never_lapses(patch: pytest.MonkeyPatch) -> None:
+    """A slot whose receivers' advice is lost, or wrong, holds for ever."""
+    patch.setattr(in_flight, "LAPSE_MS", 1 << 50)
+
+
+def nobody_wakes_a_slot_that_holds(patch: pytest.MonkeyPatch) -> None:
+    """A slot that holds waits for advice only, and not until its limit lapses."""
+    patch.setattr(InFlight, "lapse_ms", lambda self, now_ms: None)
+
+
+def rows_that_wait_are_overtaken(patch: pytest.MonkeyPatch) -> None:
+    """What arrives while others wait is taken first."""
+    receive = Slot.receive
+
+    def first(self: Any, buffer: bytes) -> None:
+        receive(self, buffer)
+        self._arrived.rotate(1)
+
+    patch.setattr(Slot, "receive", first)
+
+
+FAULTS = [
+    a_limit_never_lapses,
+    nobody_wakes_a_slot_that_holds,
+    rows_that_wait_are_overtaken,
+]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass advice that stops a job, or rows that overtake each other."""
+    fault(monkeypatch)
+    with pytest.raises(SimulationError):
+        run_seeds(0, HOLDING)

@@ -1,0 +1,187 @@
+"""Parts of the Kafka connector that need no broker."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection
+
+import pytest
+
+from penstock.common.errors import SourceError
+from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
+from penstock.connectors.kafka.protocol.transactions import Described
+from penstock.connectors.kafka.protocol.wire import Request, Response
+from penstock.connectors.kafka.sink.transactions import KafkaTransaction, TransactionalIds, is_committed
+from penstock.connectors.kafka.source.offsets import Offsets
+from penstock.connectors.kafka.source.subscriber import Subscription
+from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, owner_of
+from penstock.datastream.connectors.kafka import (
+    KafkaOffsetResetStrategy,
+    KafkaOffsetsInitializer,
+    KafkaProducerRecord,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+    KafkaTopicPartition,
+    KafkaTopicSelector,
+)
+
+TRANSACTION = KafkaTransaction("id", 7, 3)
+A0, A1 = KafkaTopicPartition("a", 0), KafkaTopicPartition("a", 1)
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (Described("Ongoing", 7, 3), None),
+        (Described("PrepareCommit", 7, 3), True),
+        (Described("CompleteCommit", 7, 3), True),
+        (Described("CompleteAbort", 7, 3), False),
+        (Described("CompleteAbort", 7, 4), False),
+        (Described("PrepareEpochFence", 7, 4), False),
+        (Described("Empty", 7, 4), True),
+        (Described("Ongoing", 7, 4), True),
+        (Described("CompleteAbort", 7, 5), True),
+        (Described("Empty", 8, 0), True),
+        (None, None),
+    ],
+)
+def test_what_has_become_of_a_transaction(now: Described | None, expected: bool | None) -> None:
+    """Output that was lost would go unnoticed, or a job that lost nothing would not start."""
+    assert is_committed(TRANSACTION, now) is expected
+
+
+def test_transactional_ids() -> None:
+    """A restarted subtask would abort what another one has just begun, or leave readers to wait."""
+    ids = TransactionalIds("penstock-job-sink", 1, "job-2-3-400")
+
+    assert ids.slot(0) == "penstock-job-sink/1/job-2-3-400/0"
+    assert ids.is_of_former("penstock-job-sink/4/job-2-2-400/1")
+    assert ids.is_of_former("penstock-job-sink/4/job-1-3-400/1")
+    assert not ids.is_of_former("penstock-job-sink/4/job-2-3-511/1")
+
+
+def test_partitions_are_spread() -> None:
+    """One subtask would read all of a topic, or another one than in Flink."""
+    owners = [owner_of(KafkaTopicPartition("flights", number), 3) for number in range(6)]
+
+    assert sorted(owners) == [0, 0, 1, 1, 2, 2]
+    assert owner_of(A0, 5) == (ord("a") * 31) % 5
+
+
+def test_what_is_subscribed() -> None:
+    """A partition that is not there, or too many topics, would be read."""
+    topics = {"orders-1": 2, "orders-2": 1, "of-orders-1": 1}
+    assert len(Subscription(pattern="orders-.").partitions_of(topics)) == 3
+    assert Subscription(topics=("orders-2",)).partitions_of(topics) == [KafkaTopicPartition("orders-2", 0)]
+    with pytest.raises(SourceError, match="there is no topic 'flights'"):
+        Subscription(topics=("flights",)).partitions_of(topics)
+    with pytest.raises(SourceError, match="has no partition 5: it has 2"):
+        Subscription(partitions=(KafkaTopicPartition("orders-1", 5),)).partitions_of(topics)
+
+
+class Broker:
+    def beginning(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+        return dict.fromkeys(partitions, 0)
+
+    def end(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+        return dict.fromkeys(partitions, 9)
+
+    def at_time(self, partitions: Collection[KafkaTopicPartition], timestamp_ms: int) -> Offsets:
+        return dict.fromkeys(partitions, timestamp_ms)
+
+    def committed(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+        return {one: 5 for one in partitions if one == A0}
+
+
+def test_offsets_of_initializers() -> None:
+    """A job would begin at the wrong record."""
+    offsets, latest = KafkaOffsetsInitializer, KafkaOffsetResetStrategy.LATEST
+
+    def of(initializer: KafkaOffsetsInitializer) -> Offsets:
+        return pickle.loads(pickle.dumps(initializer)).offsets_of([A0, A1], Broker())  # type: ignore[no-any-return]
+
+    assert of(offsets.earliest()) == {A0: 0, A1: 0}
+    assert of(offsets.latest()) == {A0: 9, A1: 9}
+    assert of(offsets.timestamp(4)) == {A0: 4, A1: 4}
+    assert of(offsets.committed_offsets(latest)) == {A0: 5, A1: 9}
+    assert of(offsets.offsets({A1: 2})) == {A0: 5, A1: 2}
+    with pytest.raises(ValueError, match="no offset is committed for a-1"):
+        of(offsets.committed_offsets())
+    with pytest.raises(ValueError, match="0 or more"):
+        offsets.offsets({A0: -1})
+
+
+def test_splits_are_stored_by_name() -> None:
+    """A checkpoint would not be restored by the next version."""
+    split = KafkaPartitionSplit("a", 0, 5, 9)
+
+    assert pickle.loads(pickle.dumps(split)) == split
+    assert b"penstock.connectors" not in pickle.dumps([split, A0, TRANSACTION])
+    assert not split.is_finished and KafkaPartitionSplit("a", 0, 9, 9).is_finished
+
+
+def test_a_source_says_what_it_lacks() -> None:
+    """A mistake would be found when the job runs, on another machine."""
+    builder = KafkaSource.builder()
+    with pytest.raises(ValueError, match="set_bootstrap_servers"):
+        builder.build()
+    builder.set_bootstrap_servers("localhost:9092")
+    with pytest.raises(ValueError, match="set_topics"):
+        builder.build()
+    builder.set_topics("a")
+    with pytest.raises(ValueError, match="set_value_only_deserializer"):
+        builder.build()
+    with pytest.raises(ValueError, match="was set already, to a"):
+        builder.set_topic_pattern("b")
+    with pytest.raises(ValueError, match=r"sasl\.username"):
+        builder.set_property("sasl.jaas.config", "secret")
+    with pytest.raises(ValueError, match="'fail', 'skip' or 'emit'"):
+        builder.set_on_error("ignore")
+    assert builder.set_value_only_deserializer(SimpleStringSchema()).build().describe() == "a"
+
+
+def test_a_sink_says_what_it_lacks() -> None:
+    """A mistake would be found when the job runs, on another machine."""
+    builder = KafkaSink.builder().set_bootstrap_servers("localhost:9092")
+    with pytest.raises(ValueError, match="set_record_serializer"):
+        builder.build()
+    with pytest.raises(ValueError, match="set_transactional_id_prefix"):
+        builder.set_property("transactional.id", "mine")
+    with pytest.raises(ValueError, match="not GSSAPI"):
+        check_security({"security.protocol": "SASL_SSL"})
+    check_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
+
+
+class ByLength(KafkaTopicSelector):
+    def apply(self, data: bytes) -> str:
+        return f"length-{len(data)}"
+
+
+def test_messages_of_a_serializer() -> None:
+    """Messages would go to the wrong topic or partition, or lack key and headers."""
+    builder = KafkaRecordSerializationSchema.builder().set_topic_selector(ByLength())
+    with pytest.raises(ValueError, match="set_value_serialization_schema"):
+        builder.build()
+    schema = ByteArraySchema()
+    builder.set_value_serialization_schema(schema).set_key_serialization_schema(schema)
+    builder.set_partitioner(lambda value: value[0]).set_header_provider(lambda value: [("first", value[:1])])
+
+    record = builder.build().serialize(b"\1\2", 5)
+
+    assert record == KafkaProducerRecord("length-2", b"\1\2", b"\1\2", 1, [("first", b"\1")])
+    with pytest.raises(ValueError, match="was set already"):
+        builder.set_topic("a")
+
+
+def test_the_fields_of_the_protocol() -> None:
+    """A broker would close the connection, or a transaction of another name would be ended."""
+    plain = Request(26, 1).string("id").int64(7).int16(3).int8(1)
+    assert plain.framed(9, "me").hex() == "0000001b001a00010000000900026d65000269640000000000000007000301"
+    flexible = Request(65, 0, is_flexible=True).strings(["id"]).tags()
+    assert flexible.framed(9, "me").hex() == "00000012004100000000000900026d65000203696400"
+    response = Response(bytes.fromhex("0369640200000005010001ff"), is_flexible=True)
+    assert (response.string(), response.array(response.int32)) == ("id", [5])
+    response.tags()
+    assert addresses_of("a:1, SSL://b:2,[::1]:3,c") == [("a", 1), ("b", 2), ("::1", 3), ("c", 9092)]

@@ -1,0 +1,161 @@
+"""Buffer debloating of slots: a sender holds when its receiver is slow, and goes on when that has taken something."""
+
+from __future__ import annotations
+
+from penstock.runtime.ids import SlotId
+from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, encode
+from penstock.runtime.network.edge import EdgeInfo
+from penstock.runtime.network.in_flight import FIRST_BYTES, LAPSE_MS, LAPSES_MAX
+from penstock.runtime.network.partitioners import RebalancePartitioner
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.sink import CollectOperator
+from penstock.runtime.operators.stateless import FlatMapOperator
+from penstock.runtime.task.environment import Environment
+from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
+
+WIDTHS = (1, 1, 1)
+IN, OUT = EdgeInfo(0, 0, 1, 1, 0, 1, WIDTHS), EdgeInfo(1, 1, 1, 1, 1, 2, WIDTHS)
+RECORDS = 500
+
+
+class Line:
+    """A slot that makes many records of one, and one that takes them, in a time of their own."""
+
+    def __init__(self, in_flight_ms: int = 800, attempt: int = 0) -> None:
+        self.now_ms = 1_000_000
+        many = FlatMapOperator("many", UserFunction(lambda value: [f"{value}{n:0>100}" for n in range(RECORDS)], "f"))
+        sends = VertexSpec(
+            0, "many", 1, 128, [ChainNode(many, "", [ChainLink(edge=1)])], [(IN, RebalancePartitioner())],
+            [(OUT, RebalancePartitioner())],
+        )  # fmt: skip
+        takes = VertexSpec(
+            1, "out", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], [(OUT, RebalancePartitioner())], []
+        )
+        self.sender = self._slot(1, sends, {0: IN}, in_flight_ms, attempt)
+        self.receiver = self._slot(2, takes, {1: OUT}, in_flight_ms, attempt)
+        self._sequence = 0
+
+    def _slot(self, level: int, vertex: VertexSpec, edges: dict[int, EdgeInfo], ms: int, attempt: int) -> Slot:
+        spec = LevelSpec("job", level, WIDTHS, [vertex], edges, False, attempt, in_flight_ms=ms)
+        slot = Slot(spec, 0, Environment(lambda: self.now_ms, lambda: 0))
+        slot.open()
+        return slot
+
+    def feed(self, times: int) -> None:
+        """So many records for the first slot."""
+        for _ in range(times):
+            header = Header(NO_KEY_GROUP, 0, 0, self._sequence, 0, self.sender.level.attempt)
+            self.sender.receive(encode(header, [(["x"], None)]))
+            self._sequence += 1
+
+    def send(self) -> list[bytes]:
+        """What the first slot sends until it has nothing more to do, or holds."""
+        while self.sender.step():
+            pass
+        return [row for _, row in self.sender.outbox.take()]
+
+    def take(self, rows: list[bytes], each_ms: int) -> list[bytes]:
+        """The second slot takes rows, a step for each, which takes so long. Returns its advice."""
+        advice = []
+        for row in rows:
+            self.receiver.receive(row)
+        busy = True
+        while busy:
+            busy = self.receiver.step()
+            self.now_ms += each_ms
+            advice += self.receiver.take_advice()
+        assert all(target == SlotId(1, 0) for target, _ in advice)
+        return [message for _, message in advice]
+
+
+def test_a_slot_holds_when_enough_is_in_flight_and_goes_on_when_it_is_taken() -> None:
+    """Before a slow sink seconds of records would be in flight, and each barrier would wait that long."""
+    line = Line()
+    line.feed(20)
+    rows = line.send()
+    assert line.sender.holds
+    assert line.sender.waiting, "its host reads no more: its own senders come to hold"
+    assert not line.sender.busy
+    sent = sum(map(len, rows))
+    assert FIRST_BYTES <= sent < 2 * FIRST_BYTES
+    assert line.send() == []
+    for message in line.take(rows, each_ms=20):
+        line.sender.receive_advice(message)
+    assert line.send()
+
+
+def test_all_records_arrive_though_no_advice_does() -> None:
+    """A job would stop where slots can't reach each other."""
+    line = Line()
+    line.feed(20)
+    taken = 0
+    while rows := line.send():
+        line.take(rows, each_ms=0)
+        taken += len(rows)
+        wake_ms = line.sender.wake_at_ms()
+        assert wake_ms is None or wake_ms - line.now_ms <= LAPSE_MS
+        line.now_ms = wake_ms or line.now_ms
+    assert not line.sender.holds
+    assert line.receiver.tasks[1].counters.operators[0].records_in == 20 * RECORDS
+
+
+def test_rows_that_arrive_together_are_taken_in_their_turn() -> None:
+    """A second's worth of rows would be taken at once: their sender would hear of nothing for a second, then of all."""
+    line = Line()
+    line.feed(20)
+    first = line.send()
+    (begun, *_) = line.take(first, each_ms=20)
+    line.sender.receive_advice(begun)
+    rows = line.send()
+    for row in rows:
+        line.receiver.receive(row)
+    received = line.receiver.tasks[1].counters.buffers_in - len(first)
+    assert 1 <= received < len(rows)
+    line.take([], each_ms=1)
+    assert line.receiver.tasks[1].counters.buffers_in == len(first) + len(rows)
+
+
+def test_buffers_become_as_small_as_the_budget_asks_for() -> None:
+    """A budget of one large buffer is taken in one piece, and its sender would wait for the whole of it."""
+    line = Line()
+    line.feed(20)
+    first = line.send()
+    assert max(map(len, first)) <= FIRST_BYTES // 4
+    for message in line.take(first, each_ms=300):
+        line.sender.receive_advice(message)
+    slow = line.send()
+    assert max(map(len, slow[-3:])) < FIRST_BYTES // 16
+    line.now_ms += LAPSES_MAX * LAPSE_MS
+    line.feed(100)
+    assert max(map(len, line.send())) > FIRST_BYTES, "nothing is heard of it any more"
+
+
+def test_advice_of_an_earlier_attempt_is_dropped() -> None:
+    """What a former receiver has taken would be subtracted from what is in flight to this one."""
+    line, former = Line(attempt=1), Line(attempt=0)
+    for one in (line, former):
+        one.feed(20)
+    rows = line.send()
+    for message in former.take(former.send(), each_ms=20):
+        assert decode_header(message).attempt == 0
+        line.sender.receive_advice(message)
+    assert line.send() == []
+    assert rows
+
+
+def test_without_a_target_nothing_is_bounded_or_said() -> None:
+    """A job whose user has switched it off would pay for it."""
+    line = Line(in_flight_ms=0)
+    line.feed(20)
+    rows = line.send()
+    assert sum(map(len, rows)) > 20 * RECORDS * 100
+    assert line.take(rows, each_ms=100) == []
+    assert not (line.sender.takes_advice or line.receiver.gives_advice)
+
+
+def test_who_advises_whom() -> None:
+    """Sockets and threads would be made for nothing, or advice would not arrive."""
+    line = Line()
+    assert line.sender.takes_advice and line.sender.gives_advice
+    assert line.receiver.gives_advice and not line.receiver.takes_advice

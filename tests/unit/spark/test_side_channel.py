@@ -1,0 +1,60 @@
+"""What goes from slot to slot beside the rows, over real sockets on the loopback."""
+
+from __future__ import annotations
+
+import threading
+
+from penstock.rpc.keys import ControlAddress, make_keys
+from penstock.runtime.ids import SlotId
+from penstock.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, encode
+from penstock.runtime.network.edge import EdgeInfo
+from penstock.runtime.network.partitioners import RebalancePartitioner
+from penstock.runtime.operators.sink import CollectOperator
+from penstock.runtime.task.environment import Environment
+from penstock.runtime.task.slot import Slot
+from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
+from penstock.spark.worker.side_channel import SideChannel
+
+WIDTHS = (1, 1)
+EDGE = EdgeInfo(0, 1, 1, 1, 0, 1, WIDTHS)
+
+
+def slot(level: int, in_flight_ms: int = 1_000) -> Slot:
+    """Of a job with one exchange: it sends (level 0) or receives (level 1)."""
+    ends = [(EDGE, RebalancePartitioner())]
+    inputs, outputs = (([], ends), (ends, []))[level]
+    vertex = VertexSpec(level, "v", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], inputs, outputs)
+    spec = LevelSpec("job", level, WIDTHS, [vertex], {0: EDGE} if level else {}, False, in_flight_ms=in_flight_ms)
+    return Slot(spec, 0, Environment(lambda: 0, lambda: 0))
+
+
+def fails(error: BaseException) -> None:
+    raise error
+
+
+def test_advice_arrives_and_wakes_the_slot() -> None:
+    """A slot that holds would wait until its limit lapses, for a second each time."""
+    made = make_keys()
+    keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
+    rung = threading.Event()
+    sender = SideChannel(slot(0), keys, rung.set, fails)
+    receiver = SideChannel(slot(1), keys, lambda: None, fails)
+    try:
+        assert sender.address and not receiver.address
+        advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, 0, 0, 0, 0), [([5, 6], None)])
+        # Before it knows where the other one is, it has nobody to tell.
+        receiver.advise([(SlotId(0, 0), advice)])
+        receiver.introduced([(0, 0, sender.address)])
+        receiver.advise([(SlotId(0, 0), advice)])
+        assert rung.wait(20)
+        assert list(sender.take_advice()) == [advice]
+        assert sender.take() == [], "it is not fed back"
+    finally:
+        sender.close()
+        receiver.close()
+
+
+def test_a_slot_with_nobody_beside_it_needs_none() -> None:
+    """Each slot of a job that has switched it off would have a socket and threads for nothing."""
+    assert SideChannel.is_needed(slot(0)) and SideChannel.is_needed(slot(1))
+    assert not (SideChannel.is_needed(slot(0, 0)) or SideChannel.is_needed(slot(1, 0)))
