@@ -14,7 +14,7 @@ SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cluster servers test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
+.PHONY: help setup demo demo-kafka cluster servers test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ $(READY): pyproject.toml
 
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
+
+demo-kafka: $(READY) ## the same flights from one Kafka topic into another, exactly once, with a worker killed part-way
+	@$(BIN)/python -m penstock_examples.kafka_flights $(ARGS)
 
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)

@@ -48,6 +48,7 @@ CURVE_SUBTASKS = (40, 100, 200, 400, 1_000)
 STATE_SIZES_MB = (10, 100, 500, 1_000, 2_000)
 STATE_PARALLELISMS, FULL_SIZES_MB = (1, 2, 4), (1_000, 4_000)
 _CURVE_SECONDS, _LONG_SECONDS = 10, 600
+_FEW = ("--records", "100000")
 
 
 def _rate(to_reach: float | None = None) -> Goal:
@@ -77,8 +78,11 @@ def _throughput() -> list[Measurement]:
         Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
         Measurement(28, "passes", "loops", (), (_rate(300_000),)),
         Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), _latency(10)),
-        *_kafka(),
         Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (_rate(), memory)),
+        *(
+            Measurement(30, how, "kafka", ("--guarantee", how), (_rate(goal),), steady=False, quick_options=_FEW)
+            for how, goal in (("bare", None), ("at-least-once", 180_000), ("exactly-once", 150_000))
+        ),
     ]
 
 
@@ -253,20 +257,6 @@ def _curves() -> list[Measurement]:
             )
             for n in CURVE_SUBTASKS
         ),
-    ]
-
-
-def _kafka() -> list[Measurement]:
-    """Guarantees, and the bare client beside the same broker."""
-    every, few = ("--checkpoint-interval-ms", "1000"), ("--records", "100000")
-
-    def measurement(name: str, options: tuple[str, ...], to_reach: float | None) -> Measurement:
-        return Measurement(30, name, "kafka", options, (_rate(to_reach),), steady=False, quick_options=few)
-
-    return [
-        measurement("consume and produce, without penstock", ("--bare",), None),
-        measurement("at least once", (*every, "--guarantee", "at-least-once"), 180_000),
-        measurement("exactly once, a checkpoint each second", (*every, "--guarantee", "exactly-once"), 150_000),
     ]
 
 
