@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_SHOWN_S = 30.0
+_SHOWN_S = 120.0
 
 
 class Browser:

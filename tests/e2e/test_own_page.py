@@ -36,7 +36,7 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
             browser.wait_for("What is not committed is lost.")
             assert not served.job.is_cancelled, "it asks first"
             browser.evaluate(f"document.querySelector('#ask button[value={answer}]').click()")
-        browser.wait_for("Cancel …")
+        browser.wait_for("It is being cancelled.")
         assert served.job.is_cancelled
         assert [failure for failure in browser.failures if "favicon" not in failure] == []
     finally:

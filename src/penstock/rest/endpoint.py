@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
-_LAST_ANSWER_S = 5.0
+_LAST_ANSWER_S = 10.0
 """How long a job's end waits for the client that has stopped it to ask for the savepoint's path. Flink's waits, too."""
 
 
@@ -159,6 +159,11 @@ def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndp
         return None
     with _lock:
         if _of_process is None:
-            _of_process = RestEndpoint(ports)
+            try:
+                _of_process = RestEndpoint(ports)
+            except OSError as error:
+                # The job itself needs nothing here.
+                _log.warning("the job is not served over REST: %s", error)
+                return None
             atexit.register(_of_process.close)
         return _of_process

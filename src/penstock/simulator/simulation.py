@@ -56,7 +56,6 @@ _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05
 _LATE_RATE = 0.1
 _FORMER_RATE = 0.2
-_ADVICE_RATE = 0.5
 _HEARTBEAT_MS = 500
 _AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
 """What may come twice: see network.py."""
@@ -317,13 +316,13 @@ class Simulation:
 
     def _next(self) -> None:
         self._possibilities.refresh()
-        driver, agenda = self.driver, self._agenda
+        driver, agenda, workers = self.driver, self._agenda, self._workers
         self._can("outcomes", self._handle_next, bool(driver.events))
         self._can("spark", driver.spark_does_next, bool(driver.spark))
         self._can("storage", self._storage_does_next, bool(driver.storage))
         self._can("enumerators", driver.call_is_made, bool(driver.calls))
         self._can("results", driver.results_do_next, driver.pool.waits)
-        self._can("advice", self._advice_arrives, bool(self._workers.advice), _ADVICE_RATE)
+        self._can("advice", lambda: workers.advised(self._possibilities.touch), bool(workers.advice), _LATE_RATE)
         self._can("former", self._former.one_goes_on, self._former.waits, _FORMER_RATE)
         self._can("late", self._late, bool(self._control.late), _LATE_RATE)
         if agenda.idle:
@@ -423,10 +422,6 @@ class Simulation:
             self._reported(data)
         elif slot in self.hosts:
             self._control.to_slot(slot, data)
-
-    def _advice_arrives(self) -> None:
-        for slot in self._workers.advised():
-            self._possibilities.touch(slot)
 
     # Time.
 

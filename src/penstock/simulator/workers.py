@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 from penstock.jobmaster.attempt import slots_of
@@ -102,13 +102,13 @@ class Workers:
         self.checks[slot.level].channels.fed_back(row)
         self.feedback.send(slot, target, row)
 
-    def advised(self) -> Iterator[SlotId]:
-        """Some advice arrives, or is lost. Yields the slot that it reaches."""
+    def advised(self, touch: Callable[[SlotId], None]) -> None:
+        """Some advice arrives, or is lost. `touch` is called with the slot that it reaches."""
         arrived = self.advice.next()
         host = self.running.get(arrived[0]) if arrived is not None else None
         if arrived is not None and host is not None and host.is_open and not host.is_frozen:
             host.receive_advice(arrived[1])
-            yield host.id
+            touch(host.id)
 
     def stop(self, levels: range) -> None:
         """The workers of a region are killed."""

@@ -43,6 +43,16 @@ def test_a_job_that_wants_no_endpoint_has_none() -> None:
     assert endpoint_of(off, "0") is None and endpoint_of(Configuration(), None) is None
 
 
+def test_a_job_runs_without_an_endpoint_where_no_token_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A full disk, or a home that can't be written, would stop jobs from starting."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert endpoint_of(Configuration(), "0") is None
+    assert "the job is not served over REST" in caplog.text
+
+
 def test_the_process_is_shown_as_a_cluster_whose_slots_are_workers(served: Served) -> None:
     """Flink's pages would show an empty cluster."""
     shown = served.get("/overview")

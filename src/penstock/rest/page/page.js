@@ -122,7 +122,11 @@ async function act(kind, job) {
   const path = `jobs/${job.jid}`, directory = document.getElementById("directory").value || undefined;
   try {
     notes[job.jid] = `${QUESTIONS[kind].button} …`;
-    if (kind === "cancel") { await ask(`${path}?mode=cancel`, "PATCH"); return; }
+    if (kind === "cancel") {
+      await ask(`${path}?mode=cancel`, "PATCH");
+      notes[job.jid] = "It is being cancelled.";
+      return;
+    }
     const trigger = kind === "stop" ? await ask(`${path}/stop`, "POST", {targetDirectory: directory})
       : await ask(`${path}/savepoints`, "POST", {"target-directory": directory});
     let outcome;
