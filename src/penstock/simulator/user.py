@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.events import CancelRequested, CheckpointRequested, SavepointRequested
-from penstock.rpc.messages import FromSlot
+from penstock.rpc.messages import SlotReport
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import Decline
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
@@ -31,8 +32,8 @@ class UsedJob(Protocol):
     def handle(self, event: Any) -> None:
         """Hand an event to the present job master."""
 
-    def receive(self, message: FromSlot) -> None:
-        """A report of a slot reaches the present job master at once."""
+    def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
+        """A slot reports to the job master."""
 
 
 class User:
@@ -77,7 +78,7 @@ class User:
         regions = self._job.driver.master.regions
         attempt = regions.of_level(0).attempt
         decline = Decline(attempt.vertices[0].id, 0, checkpoint_id, DeclineReason.STATE, "its disk was full")
-        self._job.receive(FromSlot(attempt.number, 0, 0, decline))
+        self._job.report(SlotId(0, 0), attempt.number, decline)
 
     def abort_newest(self) -> None:
         """Abort the newest checkpoint under way."""
