@@ -28,7 +28,7 @@ def a_limit_never_lapses(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_wakes_a_slot_that_holds(patch: pytest.MonkeyPatch) -> None:
     """A slot that holds waits for advice only, and not until its limit lapses."""
-    patch.setattr(InFlight, "lapse_ms", lambda self, now_ms: None)
+    patch.setattr(InFlight, "lapse_ms", lambda self: None)
 
 
 def rows_that_wait_are_overtaken(patch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,6 @@ class Simulation:
         """How often the job was restored from a checkpoint, or started from its beginning, because something failed."""
         self._jobs = 0
         self._rescaled = rescaled
-        self.user = User(self, random, circumstances, trace)
         self._fate = Fate(circumstances, random)
         self.storage = MemoryStorage(
             random, circumstances.upload_failure_rate, self.outside.complete, self._storage_changed
@@ -94,6 +93,7 @@ class Simulation:
         self._idle_jumps = 0
         self._heartbeat_ms = 0
         self._workers = Workers(circumstances, self.clock, self, exact_time, random)
+        self.user = User(self, self._workers, random, circumstances, trace)
         self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 

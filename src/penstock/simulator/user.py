@@ -18,6 +18,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.master_host import MasterHost
 from penstock.simulator.report import Trace
 from penstock.simulator.storage import SAVEPOINTS
+from penstock.simulator.workers import Workers
 
 
 class UsedJob(Protocol):
@@ -39,10 +40,13 @@ class UsedJob(Protocol):
 class User:
     """Of one simulation, through all its jobs."""
 
-    def __init__(self, job: UsedJob, random: Random, circumstances: Circumstances, trace: Trace) -> None:
+    def __init__(
+        self, job: UsedJob, workers: Workers, random: Random, circumstances: Circumstances, trace: Trace
+    ) -> None:
         self.restarts = False
         """Whether the user has cancelled the job in order to start it again from its latest checkpoint."""
         self._job = job
+        self._workers = workers
         self._random = random
         self._circumstances = circumstances
         self._trace = trace
@@ -75,10 +79,11 @@ class User:
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Have a checkpoint aborted: a task can't write its state, as when the user fills its disk."""
         self._trace.add("user", f"makes a task decline checkpoint {checkpoint_id}")
-        regions = self._job.driver.master.regions
-        attempt = regions.of_level(0).attempt
-        decline = Decline(attempt.vertices[0].id, 0, checkpoint_id, DeclineReason.STATE, "its disk was full")
-        self._job.report(SlotId(0, 0), attempt.number, decline)
+        slot = SlotId(0, 0)
+        host = self._workers.hosts.get(slot)
+        if host is not None and host.slot is not None and not host.discarding:
+            decline = Decline(min(host.slot.tasks), 0, checkpoint_id, DeclineReason.STATE, "its disk was full")
+            self._job.report(slot, host.attempt, decline)
 
     def abort_newest(self) -> None:
         """Abort the newest checkpoint under way."""

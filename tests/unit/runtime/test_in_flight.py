@@ -38,15 +38,27 @@ def test_without_news_for_a_second_it_goes_on() -> None:
     """Advice that is lost would stop the job."""
     in_flight = advised(sent := {0: 50_000}, {0: Advice(30_000, 20_000)}, now_ms=10)
     assert in_flight.holds(10 + LAPSE_MS - 1)
-    assert in_flight.lapse_ms(10) == 10 + LAPSE_MS
+    assert in_flight.lapse_ms() == 10 + LAPSE_MS
     assert not in_flight.holds(10 + LAPSE_MS)
     assert in_flight.room() == 20_000 * LAPSE_FACTOR - 20_000
     sent[0] += 1 << 30
     assert in_flight.holds(10 + LAPSE_MS)
-    assert in_flight.lapse_ms(10 + LAPSE_MS) == 10 + 2 * LAPSE_MS
+    assert in_flight.lapse_ms() == 10 + 2 * LAPSE_MS
     assert not in_flight.holds(10 + LAPSES_MAX * LAPSE_MS)
     assert in_flight.room() is None
     assert in_flight.buffer_bytes is None
+
+
+def test_a_lapse_that_nobody_has_seen_is_still_due() -> None:
+    """A slot that is not looked at in the very millisecond would be asked to wait for the next one, each time."""
+    in_flight = advised({0: 50_000}, {0: Advice(30_000, 20_000)}, now_ms=10)
+    assert in_flight.holds(20)
+    due_ms = in_flight.lapse_ms()
+    assert due_ms == 10 + LAPSE_MS
+    in_flight.heard(0, Advice(30_000, 20_000), 10 + 3 * LAPSE_MS)
+    assert in_flight.lapse_ms() == due_ms
+    assert not in_flight.holds(10 + 3 * LAPSE_MS)
+    assert in_flight.lapse_ms() == 10 + 4 * LAPSE_MS
 
 
 def test_a_receiver_that_takes_again_limits_again() -> None:

@@ -74,5 +74,5 @@ class Debloating:
     def wake_at_ms(self) -> int | None:
         """When `take_advice` or `look` has something new though nothing has arrived."""
         due_ms = self.intake.due_ms()
-        lapse_ms = self.in_flight.lapse_ms(self._now_ms()) if self.holds else None
+        lapse_ms = self.in_flight.lapse_ms() if self.holds else None
         return min((at for at in (due_ms, lapse_ms) if at is not None), default=None)

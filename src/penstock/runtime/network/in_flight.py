@@ -28,7 +28,7 @@ _BUFFER_BYTES_MIN = 128
 class _Limit:
     """What was said by one target."""
 
-    __slots__ = ("budget", "room", "since_ms", "taken")
+    __slots__ = ("budget", "lapsed", "room", "since_ms", "taken")
 
     def __init__(self, budget: int, now_ms: int) -> None:
         self.budget = budget
@@ -37,13 +37,21 @@ class _Limit:
         self.taken = 0
         self.since_ms = now_ms
         """When more was taken last."""
+        self.lapsed = 0
+        """How often it had lapsed when it was looked at last."""
 
-    def lapses(self, now_ms: int) -> int:
+    def lapse(self, now_ms: int) -> int:
         """How often it has lapsed."""
         if now_ms < self.since_ms:
             # The clock was set back.
             self.since_ms = now_ms
-        return (now_ms - self.since_ms) // LAPSE_MS
+        self.lapsed = (now_ms - self.since_ms) // LAPSE_MS
+        return self.lapsed
+
+    @property
+    def next_ms(self) -> int:
+        """When it lapses for the next time. Not by the present time, which may have passed it unseen."""
+        return self.since_ms + LAPSE_MS * (self.lapsed + 1)
 
 
 class InFlight:
@@ -66,7 +74,7 @@ class InFlight:
             limit.taken = advice.taken_bytes
             self._limited.pop(target, None)
         elif advice.taken_bytes > limit.taken:
-            limit.taken, limit.since_ms = advice.taken_bytes, now_ms
+            limit.taken, limit.since_ms, limit.lapsed = advice.taken_bytes, now_ms, 0
             limit.budget = limit.room = advice.budget_bytes
             self._limited[target] = limit
         else:
@@ -81,7 +89,7 @@ class InFlight:
         if not self._limited:
             return False
         for target, limit in list(self._limited.items()):
-            lapses = limit.lapses(now_ms)
+            lapses = limit.lapse(now_ms)
             if lapses >= LAPSES_MAX:
                 del self._limited[target]
             else:
@@ -98,10 +106,9 @@ class InFlight:
         limit, in_flight = self._limited[target], self._sent[target] - self._limited[target].taken
         return limit.room - in_flight if in_flight else max(1, limit.room)
 
-    def lapse_ms(self, now_ms: int) -> int | None:
-        """When the next limit lapses, if nothing more is heard."""
-        limits = self._limited.values()
-        return min((limit.since_ms + LAPSE_MS * (limit.lapses(now_ms) + 1) for limit in limits), default=None)
+    def lapse_ms(self) -> int | None:
+        """When the next limit lapses, if nothing more is heard: in the past, if `holds` has not been asked since."""
+        return min((limit.next_ms for limit in self._limited.values()), default=None)
 
     @property
     def buffer_bytes(self) -> int | None:
