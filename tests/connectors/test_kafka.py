@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.connectors.kafka_topics import SourceInTest, Topics, prepared, until
+from tests.snippets import SNIPPETS
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
@@ -294,3 +295,13 @@ def test_a_transaction_that_timed_out_is_reported(topics: Topics) -> None:
     with pytest.raises(TransactionLostError, match="was aborted before it could be committed"):
         committer.commit_again(committables)
     writer.close()
+
+
+def test_the_programs_of_the_page(topics: Topics) -> None:
+    """The first thing that a newcomer to Kafka pastes would fail."""
+    created = topics.create(1)
+    programs = [snippet.program for snippet in SNIPPETS if snippet.page == "kafka"]
+    assert len(programs) > 1
+    for program in programs:
+        told = program.replace("localhost:9092", topics.bootstrap).replace('"flights"', repr(created))
+        exec(compile(told, "kafka.md", "exec"), {"__name__": "program"})

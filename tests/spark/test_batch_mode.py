@@ -13,6 +13,7 @@ from tests.spark.jobs import BATCH, collect, environment, failure_of
 from penstock.common import Types, WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
+from penstock.datastream.connectors.hybrid_source import HybridSource
 from penstock.datastream.functions import KeyedProcessFunction, ProcessWindowFunction
 from penstock.datastream.state import ListStateDescriptor
 from penstock.datastream.window import EventTimeSessionWindows
@@ -130,3 +131,22 @@ def test_a_failing_batch_has_no_results() -> None:
 
     assert "ZeroDivisionError" in failure_of(run)
     assert seen == []
+
+
+def test_two_sources_in_turn_with_dicts_as_keys_and_a_cached_result(tmp_path: Path) -> None:
+    """The second job of a notebook would compute all again, or not find what the first one has kept."""
+    calls = tmp_path / "calls"
+
+    def noted(value: tuple[int, int]) -> tuple[int, int]:
+        with calls.open("a") as file:
+            file.write(".")
+        return value
+
+    env = environment(BATCH, 2)
+    source = HybridSource.builder(NumberSequenceSource(0, 9)).add_source(NumberSequenceSource(10, 19)).build()
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    pairs = numbers.map(lambda number: (number % 3, number)).key_by(lambda pair: {"rest": [pair[0]]})
+    cached = pairs.sum(1).map(noted).cache()
+    assert sorted(collect(cached)) == [(0, 63), (1, 70), (2, 57)]
+    assert sorted(collect(cached.map(lambda pair: pair[1]))) == [57, 63, 70]
+    assert calls.read_text() == "..."

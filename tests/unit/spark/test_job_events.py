@@ -96,7 +96,9 @@ def test_an_enumerator_that_is_not_closed_is_logged_with_its_traceback(log, capl
         raise ValueError("the socket is gone")
     except ValueError as error:
         events(log).followed([EnumeratorNotClosed(error)])
-    assert "could not be closed" in caplog.text and "ValueError: the socket is gone" in caplog.text
+    (record,) = caplog.records
+    assert "could not be closed" in record.getMessage()
+    assert record.exc_info and str(record.exc_info[1]) == "the socket is gone"
 
 
 def test_requests_of_the_user_are_logged(log, caplog) -> None:
