@@ -13,7 +13,7 @@ from penstock.simulator.in_turn import in_turn
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = 150
+SEEDS = 60
 
 
 def programs() -> list:
