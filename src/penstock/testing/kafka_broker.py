@@ -29,6 +29,8 @@ _SLF4J = "1.7.36"
 _HOST = "127.0.0.1"
 _START_SECONDS = 90.0
 _END_SECONDS = 20.0
+_FETCH_SECONDS = 240
+"""Without a network Maven tries for minutes."""
 _STARTED = "Kafka Server started"
 _CLUSTER = "penstock-on-loopback00"
 _OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -170,7 +172,13 @@ def broker_jars() -> Path:
         pom, new = Path(directory, "pom.xml"), Path(directory, "jars")
         pom.write_text(_POM)
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
-        done = subprocess.run([maven, "-q", "-B", "-f", str(pom), *goal], capture_output=True, text=True, check=False)
+        command = [maven, "-q", "-B", "-f", str(pom), *goal]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ConfigurationError(
+                f"Maven has not fetched the Kafka broker in {_FETCH_SECONDS} s. It goes on where it was when asked again"
+            ) from None
         if done.returncode != 0:
             raise ConfigurationError(f"Maven has not fetched the Kafka broker:\n{(done.stdout + done.stderr)[-1000:]}")
         # Whole, or not there; another process may have been faster.
