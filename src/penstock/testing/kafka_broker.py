@@ -177,7 +177,7 @@ def broker_jars() -> Path:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
         except subprocess.TimeoutExpired:
             raise ConfigurationError(
-                f"Maven has not fetched the Kafka broker in {_FETCH_SECONDS} s. It goes on where it was when asked again"
+                f"Maven has not fetched the Kafka broker in {_FETCH_SECONDS} s. Asked again, it goes on where it was"
             ) from None
         if done.returncode != 0:
             raise ConfigurationError(f"Maven has not fetched the Kafka broker:\n{(done.stdout + done.stderr)[-1000:]}")
