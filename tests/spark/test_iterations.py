@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import collect, environment, no_worker_left
+from tests.spark.jobs import STREAMING, collect, environment, lines_to, no_worker_left, wait_until
 
 from penstock.common import WatermarkStrategy
+from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 from penstock.datastream import KeyedProcessFunction, OutputTag, ProcessFunction, RuntimeExecutionMode
 from penstock.datastream.state import ValueStateDescriptor
 
@@ -92,3 +94,33 @@ def test_a_worker_is_killed_in_the_loop(tmp_path: Path) -> None:
     env.enable_checkpointing(100)
     assert sorted(collect(collatz(env, str(tmp_path / "killed")))) == EXPECTED
     assert (tmp_path / "killed").exists()
+
+
+def test_a_loop_is_stopped_and_drained(tmp_path: Path) -> None:
+    """What goes round when the job stops would be lost, come twice, or keep the job from its end."""
+
+    def written() -> list[int]:
+        files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
+        return sorted(int(line) for path in files for line in path.read_text().splitlines())
+
+    def started(savepoint: str) -> Any:
+        settings = {"execution.checkpointing.interval": "200 ms"}
+        settings |= {"execution.savepoint.path": savepoint} if savepoint else {}
+        env = environment(STREAMING, 1, settings)
+        source = DataGeneratorSource(lambda number: number, None, RateLimiterStrategy.per_second(500))
+        numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        head = numbers.map(lambda number: (number, 4)).uid("turns").iterate()
+        turned = head.map(lambda pair: (pair[0], pair[1] - 1)).uid("turn")
+        head.close_with(turned.filter(lambda pair: pair[1] > 0).uid("again"))
+        done = turned.filter(lambda pair: pair[1] <= 0).uid("done")
+        done.map(lambda pair: str(pair[0])).uid("text").sink_to(lines_to(tmp_path / "out")).uid("out")
+        return env.execute_async("turns")
+
+    savepoint = ""
+    for drain in (False, True):
+        before = len(written())
+        job = started(savepoint)
+        wait_until(lambda before=before: len(written()) > before, "nothing is written")
+        savepoint = job.stop_with_savepoint(drain, str(tmp_path / "savepoints")).result()
+        job.get_job_execution_result().result()
+    assert written() == [*range(len(written()))]
