@@ -12,10 +12,9 @@ from pyarrow import orc
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.common.user_calls import results_of
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.parquet_format import column_values
+from penstock.connectors.files.formats.selected_columns import records_of, selected, wanted
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.columns import ColumnBuffer, Columns
@@ -34,11 +33,7 @@ class OrcFormat(BatchFormat):
     """
 
     def __init__(self, columns: Sequence[str] | None = None, *, as_row: bool = False) -> None:
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the text {columns!r}")
-        if columns is not None and not columns:
-            raise ValueError("columns is empty; None means all columns")
-        self._columns = None if columns is None else list(columns)
+        self._columns = selected(columns)
         self._as_row = as_row
 
     def is_splittable(self, path: str) -> bool:
@@ -48,14 +43,14 @@ class OrcFormat(BatchFormat):
     def check(self, file: FoundFile) -> None:
         """Read the footer and check that it has the selected columns."""
         with reading_raw(file.path) as stream:
-            self._wanted(file.path, _opened(file.path, stream))
+            wanted(file.path, self._columns, _opened(file.path, stream).schema.names)
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`. A position is a number of records to skip."""
         done = 0
         with reading_raw(split.path) as stream:
             file = _opened(split.path, stream)
-            columns = self._wanted(split.path, file)
+            columns = wanted(split.path, self._columns, file.schema.names)
             make = row_maker(columns, self._as_row)
             for stripe in range(file.nstripes):
                 try:
@@ -68,19 +63,8 @@ class OrcFormat(BatchFormat):
                     done += piece.num_rows
                     if first >= piece.num_rows:
                         continue
-                    piece = piece.slice(first)
-                    rows = zip(*(column_values(piece.column(name)) for name in columns), strict=True)
-                    values = results_of(make, piece.num_rows, rows)
+                    values = records_of(piece.slice(first), columns, make)
                     yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
-
-    def _wanted(self, path: str, file: orc.ORCFile) -> list[str]:
-        there = list(file.schema.names)
-        if self._columns is None:
-            return there
-        missing = [name for name in self._columns if name not in there]
-        if missing:
-            raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}")
-        return self._columns
 
 
 def _opened(path: str, stream: Any) -> orc.ORCFile:

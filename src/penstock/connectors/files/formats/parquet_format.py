@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow
 from pyarrow import parquet
 
 from penstock.common.errors import SourceError
-from penstock.common.user_calls import results_of
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
+from penstock.connectors.files.formats.selected_columns import records_of, selected, wanted
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.row_values import row_maker
@@ -32,13 +31,9 @@ class ParquetFormat(BatchFormat):
     def __init__(
         self, columns: Sequence[str] | None = None, *, as_row: bool = False, batch_records: int | None = None
     ) -> None:
-        if isinstance(columns, str):
-            raise TypeError(f"columns must be a list of names, got the text {columns!r}")
-        if columns is not None and not columns:
-            raise ValueError("columns is empty; None means all columns")
+        self._columns = selected(columns)
         if batch_records is not None and batch_records < 1:
             raise ValueError(f"batch_records must be 1 or more, got {batch_records}")
-        self._columns = None if columns is None else list(columns)
         self._as_row = as_row
         self._batch_records = batch_records
 
@@ -49,12 +44,13 @@ class ParquetFormat(BatchFormat):
     def check(self, file: FoundFile) -> None:
         """Read the footer and check that it has the selected columns."""
         with _opened(file.path) as parquet_file:
-            self._wanted(file.path, parquet_file)
+            wanted(file.path, self._columns, parquet_file.schema_arrow.names)
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`. A position is a number of records to skip; row groups before it are not read."""
         with _opened(split.path) as file:
-            columns = self._wanted(split.path, file)
+            columns = wanted(split.path, self._columns, file.schema_arrow.names)
+            make = row_maker(columns, self._as_row)
             to_skip = split.skip
             done = 0
             for group in _owned_groups(file.metadata, split):
@@ -68,34 +64,7 @@ class ParquetFormat(BatchFormat):
                     done += batch.num_rows
                     if first < batch.num_rows:
                         position = FileSplit(split.path, split.start, split.end, split.offset, done)
-                        yield Chunk(self._values(batch.slice(first), columns), position)
-
-    def _wanted(self, path: str, file: parquet.ParquetFile) -> list[str]:
-        there = list(file.schema_arrow.names)
-        if self._columns is None:
-            return there
-        missing = [name for name in self._columns if name not in there]
-        if missing:
-            raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}")
-        return self._columns
-
-    def _values(self, batch: pyarrow.RecordBatch, columns: list[str]) -> list[Any]:
-        rows = zip(*(column_values(batch.column(name)) for name in columns), strict=True)
-        return results_of(row_maker(columns, self._as_row), batch.num_rows, rows)
-
-
-def column_values(column: pyarrow.Array) -> list[Any]:
-    """Convert an Arrow array to Python values.
-
-    Through NumPy where the result is equal: 20 ns per value instead of 150.
-    """
-    kind = column.type
-    numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_float64(kind) or pyarrow.types.is_boolean(kind)
-    if numeric and column.null_count == 0:
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-    if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
-        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
-    return column.to_pylist()  # type: ignore[no-any-return]
+                        yield Chunk(records_of(batch.slice(first), columns, make), position)
 
 
 @contextmanager

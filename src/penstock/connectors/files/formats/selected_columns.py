@@ -1,0 +1,50 @@
+"""Files of columns: which of them are read, and their values as records. For Parquet and ORC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow
+
+from penstock.common.errors import SourceError
+from penstock.common.user_calls import results_of
+
+
+def selected(columns: Sequence[str] | None) -> list[str] | None:
+    """The names that a user has selected; None: all. Raises TypeError or ValueError."""
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, got the text {columns!r}")
+    if columns is not None and not columns:
+        raise ValueError("columns is empty; None means all columns")
+    return None if columns is None else list(columns)
+
+
+def wanted(path: str, names: list[str] | None, there: list[str]) -> list[str]:
+    """Those of `names` (None: all) in a file that has the columns `there`. Raises SourceError for one it has not."""
+    if names is None:
+        return there
+    missing = [name for name in names if name not in there]
+    if missing:
+        raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}")
+    return names
+
+
+def records_of(batch: pyarrow.RecordBatch, columns: list[str], make: Callable[..., Any]) -> list[Any]:
+    """Call `make` with each row's values."""
+    rows = zip(*(_values(batch.column(name)) for name in columns), strict=True)
+    return results_of(make, batch.num_rows, rows)
+
+
+def _values(column: pyarrow.Array) -> list[Any]:
+    """Convert an Arrow array to Python values.
+
+    Through NumPy where the result is equal: 20 ns per value instead of 150.
+    """
+    kind = column.type
+    numeric = pyarrow.types.is_integer(kind) or pyarrow.types.is_float64(kind) or pyarrow.types.is_boolean(kind)
+    if numeric and column.null_count == 0:
+        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    if pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
+        return column.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+    return column.to_pylist()  # type: ignore[no-any-return]
