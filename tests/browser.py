@@ -70,6 +70,13 @@ class Browser:
             shown = self.text()
         return shown
 
+    def log_in(self, url: str, token: str) -> None:
+        """Open an endpoint and type its token in."""
+        self.open(url)
+        self.wait_for("token")
+        self.evaluate(f"document.querySelector('input').value = '{token}'")
+        self.evaluate("document.querySelector('form').submit()")
+
     def click(self, text: str) -> None:
         """Click the last element whose own text this is."""
         found = self.evaluate(

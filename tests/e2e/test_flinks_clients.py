@@ -172,10 +172,7 @@ def test_flinks_pages_show_our_figures_without_an_error(tmp_path: Path) -> None:
     vertex = served.vertex(1).rpartition("/")[2]
     browser = Browser()
     try:
-        browser.open(served.endpoint.address.url)
-        browser.wait_for("token")
-        browser.evaluate(f"document.querySelector('input').value = '{served.endpoint.token}'")
-        browser.evaluate("document.querySelector('form').submit()")
+        browser.log_in(served.endpoint.address.url, served.endpoint.token)
         browser.wait_for("Running Jobs")
         for page, shown in PAGES.items():
             browser.open(f"{served.endpoint.address.url}/#/{page.format(vertex=vertex)}")

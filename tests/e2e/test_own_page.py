@@ -25,10 +25,7 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
         served.entry.meter.sample(seconds)
     browser = Browser()
     try:
-        browser.open(served.endpoint.address.url)
-        browser.wait_for("token")
-        browser.evaluate(f"document.querySelector('input').value = '{served.endpoint.token}'")
-        browser.evaluate("document.querySelector('form').submit()")
+        browser.log_in(served.endpoint.address.url, served.endpoint.token)
         browser.wait_for("Collection Source", "Reduce -> Print", "in 100/s", "33 %", "<b>a failure</b>", "completed")
         browser.picture(tmp_path / "page.png")
         for answer in ("no", "yes"):
