@@ -26,6 +26,11 @@ class Tables:
     def prepared(self, job_id: str) -> list[str]:
         return [gid for (gid,) in self.execute("SELECT gid FROM pg_prepared_xacts ORDER BY gid") if job_id in gid]
 
+    def queries(self, application_name: str) -> list[str]:
+        """What its sessions do at present, or have done last."""
+        activity = self.execute(f"SELECT query FROM pg_stat_activity WHERE application_name = '{application_name}'")
+        return [query for (query,) in activity]
+
     def execute(self, sql: str) -> list[tuple[Any, ...]]:
         cursor = self.connection.execute(sql)
         return cursor.fetchall() if cursor.description is not None else []

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
+from tests.connectors.driven import prepared
 from tests.connectors.postgres_tables import Tables
 
-from penstock.api.sink import SinkWriter
 from penstock.common.errors import ConfigurationError
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
@@ -43,13 +41,6 @@ def sink_of(tables: Tables, table: str) -> PostgresSinkBuilder:
 
 def exactly_once(tables: Tables, table: str) -> PostgresSink:
     return sink_of(tables, table).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
-
-
-def prepared(writer: SinkWriter[Any], checkpoint_id: int = 1) -> tuple[list[Any], list[Any]]:
-    """A writer's part of a checkpoint: committables and state."""
-    writer.flush(False)
-    committables = writer.prepare_commit()
-    return pickle.loads(pickle.dumps((committables, writer.snapshot_state(checkpoint_id))))  # type: ignore[no-any-return]
 
 
 def test_records_of_all_kinds_replace_those_with_their_key(tables: Tables) -> None:

@@ -131,3 +131,23 @@ def retried(call: Callable[[], T], max_retries: int) -> T:
             tries += 1
             _log.warning("tried again in %d s, for the %d. time of %d: %s", tries, tries, max_retries, error)
             time.sleep(tries)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL. Raises ValueError if it is empty."""
+    if not name:
+        raise ValueError("names of tables and columns are not empty")
+    text: str = psycopg().sql.Identifier(name).as_string(None)
+    return text
+
+
+def quoted_table(name: str) -> str:
+    """The name of a table as SQL; there may be a schema and a dot before it."""
+    return ".".join(map(quoted, name.split(".")))
+
+
+def checked_at_least(name: str, value: int, minimum: int) -> int:
+    """The value of an option. Raises ValueError if it is less."""
+    if type(value) is not int or value < minimum:
+        raise ValueError(f"{name} must be an int of at least {minimum}, got {value!r}")
+    return value

@@ -3,7 +3,8 @@
 from penstock.common.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.postgres.sink.sink import PostgresSink, PostgresSinkBuilder
+from penstock.connectors.postgres.source.source import PostgresSource, PostgresSourceBuilder
 
-__all__ = ["DeliveryGuarantee", "PostgresSink", "PostgresSinkBuilder"]
+__all__ = ["DeliveryGuarantee", "PostgresSink", "PostgresSinkBuilder", "PostgresSource", "PostgresSourceBuilder"]
 
 publish(__name__, __all__)

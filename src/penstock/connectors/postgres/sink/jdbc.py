@@ -54,9 +54,7 @@ class JdbcConnectionOptions:
         def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
             """Name the driver, as programs for Java do. Raises ValueError for one of another database."""
             if driver_name != _DRIVER:
-                raise ValueError(
-                    f"penstock speaks to PostgreSQL ({_DRIVER}), got the driver {driver_name!r}"
-                )
+                raise ValueError(f"penstock speaks to PostgreSQL ({_DRIVER}), got the driver {driver_name!r}")
             self._driver_name = driver_name
             return self
 

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.common.record_fields import fields_of
 from penstock.common.types import Row
-from penstock.connectors.postgres.connection import psycopg
+from penstock.connectors.postgres.connection import quoted, quoted_table
 
 # What may contain a question mark that is none: texts, quoted names, comments, texts between dollars; and JDBC's ??.
 _TOKENS = re.compile(
@@ -57,13 +57,13 @@ def insert_into(table: str, columns: Sequence[str], key_columns: Sequence[str] =
         raise ValueError(f"columns are different names, at least one, got {list(columns)}")
     if missing := [name for name in key_columns if name not in columns]:
         raise ValueError(f"key columns are among the columns, got {missing} beside {list(columns)}")
-    names = [_quoted(name) for name in columns]
-    sql = f"INSERT INTO {'.'.join(map(_quoted, table.split('.')))} ({', '.join(names)})"
+    names = [quoted(name) for name in columns]
+    sql = f"INSERT INTO {quoted_table(table)} ({', '.join(names)})"
     sql += f" VALUES ({', '.join(['%s'] * len(names))})"
     if key_columns:
-        updates = [f"{_quoted(name)} = EXCLUDED.{_quoted(name)}" for name in columns if name not in key_columns]
+        updates = [f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in columns if name not in key_columns]
         action = f"UPDATE SET {', '.join(updates)}" if updates else "NOTHING"
-        sql += f" ON CONFLICT ({', '.join(map(_quoted, key_columns))}) DO {action}"
+        sql += f" ON CONFLICT ({', '.join(map(quoted, key_columns))}) DO {action}"
     return Statement(sql, tuple(columns), may_wait=bool(key_columns))
 
 
@@ -97,10 +97,3 @@ def by_position(record: Any) -> Sequence[Any]:
     if isinstance(record, msgspec.Struct):
         return msgspec.structs.astuple(record)
     raise TypeError(f"expected a record with fields in order (a tuple, list, Row or dataclass), got {record!r}")
-
-
-def _quoted(name: str) -> str:
-    if not name:
-        raise ValueError("names of tables and columns are not empty")
-    text: str = psycopg().sql.Identifier(name).as_string(None)
-    return text
