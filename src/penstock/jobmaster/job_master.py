@@ -349,7 +349,7 @@ class JobMaster:
                 self.guarded(region.attempt.enumerators.discover_due, region)
                 region.attempt.loops.tick(self.now_ms)
         if self.regions.all_running:
-            self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
+            self.guarded(lambda: self.coordinator.tick(self.now_ms, self._ending.takes_checkpoints))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
         error = self.coordinator.take_error()
         if error is not None:
