@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from pathlib import Path
@@ -83,3 +84,49 @@ def test_a_closed_endpoint_leaves_neither_thread_nor_port(served: Served) -> Non
     assert "penstock-rest" not in [thread.name for thread in threading.enumerate()]
     with pytest.raises(ConnectionError):
         served.get("/overview")
+
+
+def test_connections_that_ask_nothing_make_room_for_those_that_do(served: Served) -> None:
+    """Whoever reaches the port would take all of the driver's file descriptors, and the job would fail with them."""
+    host, _, port = served.host.partition(":")
+    silent = [socket.create_connection((host, int(port)), timeout=30) for _ in range(110)]
+    assert served.get("/overview")["jobs-running"] == 1
+    with pytest.raises(ConnectionError):
+        # Closed without a word: the one that has waited longest.
+        if silent[0].recv(1) == b"":
+            raise ConnectionError
+    for connection in silent:
+        connection.close()
+
+
+def test_a_request_that_does_not_come_to_its_end_is_waited_for_no_longer_than_its_time(tmp_path: Path) -> None:
+    """A client that sends a byte an hour would hold its connection for as long as the job runs."""
+    served = Served(tmp_path, request_s=0.05)
+    host, _, port = served.host.partition(":")
+    for beginning in (b"", b"GET /jobs HT", b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\ntok"):
+        with socket.create_connection((host, int(port)), timeout=30) as slow:
+            slow.sendall(beginning)
+            assert slow.recv(1) == b"", "it was closed, and not answered"
+    served.endpoint.close()
+
+
+def test_a_process_that_a_program_forks_neither_keeps_the_port_nor_takes_the_token_away(tmp_path: Path) -> None:
+    """A program with a pool of processes: the first to end would lock the user out; the last would hold the port."""
+    endpoint = RestEndpoint("0", {"XDG_CACHE_HOME": str(tmp_path)})
+    port = int(endpoint.address.url.rpartition(":")[2])
+    ended, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end)
+        endpoint.close()  # as its exit does
+        os.read(ended, 1)
+        os._exit(0)
+    os.close(ended)
+    try:
+        assert endpoint.address.token() == endpoint.token
+        endpoint.close()
+        with pytest.raises(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=30):
+            pass
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)
