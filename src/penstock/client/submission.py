@@ -194,6 +194,7 @@ def _served(
     """Serve a job over REST, if it has an endpoint. Returns what is to be called at its end."""
     if endpoint is None:
         return lambda: None
+    host.record()
     folder = None if log.settings is None else Path(log.settings.folder)
     entry = JobEntry(str(job_id), host, configuration, run.place.directory, folder, Meter(host.metrics))
     endpoint.jobs.add(entry)

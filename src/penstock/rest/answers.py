@@ -30,7 +30,8 @@ def json_answer(value: Any, status: int = 200) -> Response:
     except UnicodeEncodeError:
         import json
 
-        body = json.dumps(value).encode()
+        # What is no number in JSON is null, as msgspec writes it.
+        body = json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None)).encode()
     return Response(body, status, media_type="application/json")
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import socket
 import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.rest.served import Served
+from tests.unit.rest.served import PlayedJob, Served
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
+from penstock.jobmaster.events import CancelRequested
 from penstock.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.rest.ports import ports_in
 
@@ -75,6 +77,31 @@ def test_secrets_are_no_part_of_the_settings_shown(tmp_path: Path) -> None:
         shown = {entry["key"]: entry["value"] for entry in served.get(path)}
         assert shown == dict.fromkeys(settings, "******") | {"parallelism.default": "2"}
     served.endpoint.close()
+
+
+def test_secrets_inside_of_settings_are_no_part_of_what_is_shown_either(tmp_path: Path) -> None:
+    """Parameters of a job are a map in one setting, and a database's password is in its address."""
+    settings = {
+        "pipeline.global-job-parameters": "db.password:hunter2,table:flights",
+        "my.source": "postgresql://me:hunter2@host/db",
+        "http-headers": "Authorization:hunter2",
+    }
+    served = Served(tmp_path, settings=settings)
+    for path in ("/jobmanager/config", "/jobs/id/jobmanager/config", "/jobs/id/config"):
+        assert b"hunter2" not in served.ask(path)[2]
+    assert served.get("/jobs/id/config")["execution-config"]["user-config"]["table"] == "flights"
+    served.endpoint.close()
+
+
+def test_of_jobs_that_have_ended_the_newest_are_kept(served: Served) -> None:
+    """A notebook that runs jobs all day would keep all that was ever known of each."""
+    ended = PlayedJob()
+    ended.played.handle(CancelRequested())
+    ended.played.waits(1_000_000)
+    for number in range(150):
+        served.endpoint.jobs.add(dataclasses.replace(served.entry, job_id=f"ended {number}", job=ended))
+    ids = [job["id"] for job in served.get("/jobs")["jobs"]]
+    assert ids == ["id", *(f"ended {number}" for number in range(50, 150))]
 
 
 def test_a_closed_endpoint_leaves_neither_thread_nor_port(served: Served) -> None:
