@@ -43,7 +43,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.plan.static_splits import assign_statically
 from penstock.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.rest.meter import Meter
-from penstock.rest.served_jobs import JobEntry
+from penstock.rest.served_jobs import JobEntry, ServedJob
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.spark.driver.batched_job import BatchedJob
@@ -72,7 +72,7 @@ def submit(submission: Submission) -> JobClient:
     # A run that takes a job over has its id: what the job has finished is finished once.
     job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
     submission.on_start(job_id)
-    endpoint = None if graph.batched else endpoint_of(configuration, submission.rest_ports)
+    endpoint = endpoint_of(configuration, submission.rest_ports)
     if endpoint is not None:
         submission.on_rest(endpoint.address)
     settings: dict[str, Any] = {
@@ -91,7 +91,8 @@ def submit(submission: Submission) -> JobClient:
     try:
         session = _job_session(submission, job_id, dependencies, log)
         if graph.batched:
-            run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log)
+            run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log, endpoint is not None)
+            run.on_end = _served(endpoint, run, job_id, configuration, "", log)
             job = BatchedJob(session.now(), graph.widths, f"penstock-{job_id}", graph.name)
             run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
         else:
@@ -169,7 +170,10 @@ def _pipelined_run(
 
         hosts.append(host)
         host.on_end = ended
-        host.after_storage = partial(_release, run, log, _served(endpoint, host, job_id, configuration, run, log))
+        if endpoint is not None:
+            host.record()
+        job_ended = _served(endpoint, host, job_id, configuration, run.place.directory, log)
+        host.after_storage = partial(_release, run, log, job_ended)
         registry.add(_running_job(job_id, graph, server, endpoint))
         host.start()
     except BaseException:
@@ -185,17 +189,17 @@ def _running_job(job_id: JobID, graph: JobGraph, server: ControlServer, endpoint
 
 def _served(
     endpoint: RestEndpoint | None,
-    host: JobMasterHost,
+    job: ServedJob,
     job_id: JobID,
     configuration: Configuration,
-    run: RunIdentity,
+    checkpoints: str,
     log: JobLog,
 ) -> Callable[[], object]:
     """Serve a job over REST, if it has an endpoint. Returns what is to be called at its end."""
     if endpoint is None:
         return lambda: None
     folder = None if log.settings is None else Path(log.settings.folder)
-    entry = JobEntry(str(job_id), host, configuration, run.place.directory, folder, Meter(host.metrics))
+    entry = JobEntry(str(job_id), job, configuration, checkpoints, folder, Meter(job.metrics))
     endpoint.jobs.add(entry)
     return lambda: endpoint.job_ended(entry)
 
