@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.api.sink import Committer
 from penstock.common.errors import JobError
-from penstock.connectors.postgres.connection import Database, PostgresError, retried
+from penstock.connectors.postgres.connection import Database, retried
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.transactions import PostgresTransaction
 
@@ -19,12 +19,11 @@ class TransactionLostError(JobError):
 
 
 class PostgresCommitter(Committer):
-    """Ends transactions by name: repeating that changes nothing."""
+    """Ends transactions by name: repeating that changes nothing. A session is for one call: jobs may run for months."""
 
     def __init__(self, database: Database, max_retries: int) -> None:
         self._database = database
         self._max_retries = max_retries
-        self._session: Session | None = None
 
     def commit(self, committables: Sequence[PostgresTransaction]) -> None:
         self._for_each(committables, _commit)
@@ -35,18 +34,16 @@ class PostgresCommitter(Committer):
     def _for_each(
         self, committables: Sequence[PostgresTransaction], call: Callable[[Session, PostgresTransaction], object]
     ) -> None:
-        for one in committables:
-            retried(lambda one=one: self._with_session(call, one), self._max_retries)  # type: ignore[misc]
+        def for_each() -> None:
+            session = Session(self._database, "penstock committer")
+            try:
+                for one in committables:
+                    call(session, one)
+            finally:
+                session.close()
 
-    def _with_session(self, call: Callable[[Session, PostgresTransaction], object], one: PostgresTransaction) -> None:
-        if self._session is None:
-            self._session = Session(self._database, "penstock committer")
-        try:
-            call(self._session, one)
-        except PostgresError:
-            self._session.close()
-            self._session = None
-            raise
+        if committables:
+            retried(for_each, self._max_retries)
 
 
 def _commit(session: Session, one: PostgresTransaction) -> None:

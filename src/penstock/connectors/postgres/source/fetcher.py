@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 _BATCHES_MAX = 2
 """How many wait for the reader at most, beside the one that is being fetched."""
+_CLOSE_S = 5.0
 
 
 class Fetched(msgspec.Struct):
@@ -89,7 +90,8 @@ class Fetcher:
         if connection is not None:
             with contextlib.suppress(self._package.Error):
                 connection.cancel_safe(timeout=1.0)
-        self._thread.join()
+        # It may wait for a server that does not answer, or for the next try; it ends after that by itself.
+        self._thread.join(_CLOSE_S)
 
     def _run(self) -> None:
         try:
