@@ -44,5 +44,7 @@ def test_the_programs_of_the_page(
             run_script(Path(f"job{number}.py"), [])
 
     assert tables.rows("delays") == [("EWR", 12), ("JFK", 90), ("LGA", 5)]
-    assert "Row(airport='JFK', delay=90)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Row(airport='JFK', delay=90)" in printed
+    assert "({'from': 'LGA'}, Row(delay=5))" in printed and "({'from': 'ORD'}, None)" in printed
     assert not tables.execute("SELECT gid FROM pg_prepared_xacts")

@@ -66,16 +66,30 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def connect(self, application_name: str, **settings: str) -> Any:
         """A connection in autocommit. Raises PostgresError. `settings`: libpq's, weaker than those of the url."""
         package = psycopg()
-        defaults = {"connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **settings}
         try:
-            return package.connect(autocommit=True, **{**defaults, **self._settings()})
+            return package.connect(autocommit=True, **self._parameters(application_name, settings))
         except package.Error as error:
-            raise TransientPostgresError(f"no connection to PostgreSQL at {self}: {self.hide(str(error))}") from None
+            raise self._unreachable(error) from None
+
+    async def connect_async(self, application_name: str) -> Any:
+        """The same for an event loop."""
+        package = psycopg()
+        try:
+            return await package.AsyncConnection.connect(autocommit=True, **self._parameters(application_name, {}))
+        except package.Error as error:
+            raise self._unreachable(error) from None
 
     def hide(self, text: str) -> str:
         """The text without the password, should it be in there."""
         password = self._settings().get("password")
         return text.replace(password, _HIDDEN) if password else text
+
+    def _unreachable(self, error: Exception) -> TransientPostgresError:
+        return TransientPostgresError(f"no connection to PostgreSQL at {self}: {self.hide(str(error))}")
+
+    def _parameters(self, application_name: str, settings: dict[str, str]) -> dict[str, str]:
+        defaults = {"connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **settings}
+        return {**defaults, **self._settings()}
 
     def _settings(self) -> dict[str, str]:
         package = psycopg()

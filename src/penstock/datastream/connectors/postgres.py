@@ -1,10 +1,19 @@
-"""PostgreSQL source and sink; they need the extra `postgres`, `pip install 'penstock-streams[postgres]'`."""
+"""PostgreSQL source, sink and lookup; they need the extra `postgres`, `pip install 'penstock-streams[postgres]'`."""
 
 from penstock.common.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.postgres.lookup.lookup import PostgresLookup, PostgresLookupBuilder
 from penstock.connectors.postgres.sink.sink import PostgresSink, PostgresSinkBuilder
 from penstock.connectors.postgres.source.source import PostgresSource, PostgresSourceBuilder
 
-__all__ = ["DeliveryGuarantee", "PostgresSink", "PostgresSinkBuilder", "PostgresSource", "PostgresSourceBuilder"]
+__all__ = [
+    "DeliveryGuarantee",
+    "PostgresLookup",
+    "PostgresLookupBuilder",
+    "PostgresSink",
+    "PostgresSinkBuilder",
+    "PostgresSource",
+    "PostgresSourceBuilder",
+]
 
 publish(__name__, __all__)

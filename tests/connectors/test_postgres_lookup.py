@@ -1,0 +1,86 @@
+"""The lookup in tables of PostgreSQL, against a server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.connectors.postgres_tables import Tables
+
+from penstock.common.types import Row
+from penstock.connectors.postgres.connection import PostgresError
+from penstock.datastream.connectors.postgres import PostgresLookup, PostgresLookupBuilder
+from penstock.testing.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.connectors
+
+
+@pytest.fixture
+def tables(postgres: PostgresServer) -> Iterator[Tables]:
+    tables = Tables(postgres.url)
+    yield tables
+    tables.connection.close()
+
+
+def lookup_in(tables: Tables, table: str) -> PostgresLookupBuilder:
+    builder = PostgresLookup.builder().set_url(tables.url).set_table(table).set_key_column("id")
+    return builder.set_key_selector(lambda record: record["id"])
+
+
+def results(lookup: PostgresLookup, *keys: Any) -> list[Any]:
+    """Of records with these keys, all asked for at once."""
+
+    async def ask() -> list[list[Any]]:
+        return await asyncio.gather(*[lookup.async_invoke({"id": key}) for key in keys])
+
+    return [result for of_key in asyncio.run(ask()) for result in of_key]
+
+
+def test_each_record_has_the_row_of_its_key(tables: Tables) -> None:
+    """Records would be joined with rows of others, or be lost without one."""
+    table = tables.create("id bigint, name text")
+    tables.execute(f"INSERT INTO {table} SELECT n, n::text FROM generate_series(1, 200) AS n")
+    tables.execute(f"INSERT INTO {table} VALUES (7, 'seven')")
+    lookup = lookup_in(tables, table).set_columns("name").build()
+    lookup.open(None)
+
+    joined = results(lookup, *range(100), 3, None, 7)
+
+    assert [(record["id"], row) for record, row in joined if record["id"] not in (0, 7, None)] == [
+        (number, Row(name=str(number))) for number in [*range(1, 7), *range(8, 100), 3]
+    ]
+    assert [row for record, row in joined if record["id"] in (0, None)] == [None, None]
+    assert {row.name for record, row in joined if record["id"] == 7} == {"7", "seven"}
+    lookup.close()
+
+
+def test_what_is_in_the_cache_is_not_asked_for(tables: Tables) -> None:
+    """A table of a few rows would be asked for each record, or rows would stay as they were for ever."""
+    table = tables.create()
+    tables.execute(f"INSERT INTO {table} VALUES (1, 'a')")
+    cached = lookup_in(tables, table).set_cache(10, 60_000).build()
+    fresh = lookup_in(tables, table).build()
+    for lookup in (cached, fresh):
+        lookup.open(None)
+        results(lookup, 1, 2)
+        lookup.close()
+    tables.execute(f"UPDATE {table} SET name = 'b'; INSERT INTO {table} VALUES (2, 'c')")
+
+    assert [row and row.name for _, row in results(cached, 1, 2)] == ["a", None]
+    assert [row and row.name for _, row in results(fresh, 1, 2)] == ["b", "c"]
+    for lookup in (cached, fresh):
+        lookup.close()
+
+
+def test_an_error_names_the_statement(tables: Tables) -> None:
+    """The user would see that something is wrong with some query."""
+    lookup = lookup_in(tables, "nowhere").build()
+    lookup.open(None)
+
+    with pytest.raises(PostgresError, match='relation "nowhere" does not exist') as failed:
+        results(lookup, 1)
+
+    assert 'FROM "nowhere"' in str(failed.value)
+    lookup.close()
