@@ -104,9 +104,13 @@ class PostgresServer:
         """The programs, or a copy of them, where another user than root may read them."""
         if all(folder.stat().st_mode & 0o001 for folder in (programs, *programs.parents)):
             return programs
-        # They find their libraries and files beside them.
-        copied = self.directory / "programs"
-        shutil.copytree(programs.parent, copied, symlinks=True)
+        # They find their files beside them, and their libraries beside the package.
+        home = programs.parent
+        copied = self.directory / home.parent.name / home.name
+        shutil.copytree(home, copied, symlinks=True)
+        libraries = f"{home.parent.name}.libs"
+        if (home.parents[1] / libraries).is_dir():
+            shutil.copytree(home.parents[1] / libraries, self.directory / libraries)
         return copied / programs.name
 
     def _initialize(self) -> None:
