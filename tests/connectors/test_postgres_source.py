@@ -19,6 +19,8 @@ from penstock.datastream.connectors.postgres import PostgresSource, PostgresSour
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors
+ID = '%s "id'
+"""As names may be."""
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def source_of(tables: Tables, table: str) -> PostgresSourceBuilder:
 
 
 def numbers(tables: Tables, count: int, every: int = 1) -> str:
-    table = tables.create("id bigint, name text")
+    table = tables.create('"%s ""id" bigint, name text')
     tables.execute(f"INSERT INTO {table} SELECT n / {every}, n::text FROM generate_series(0, {count - 1}) AS n")
     return table
 
@@ -41,7 +43,7 @@ def numbers(tables: Tables, count: int, every: int = 1) -> str:
 def test_each_row_once_at_any_parallelism(tables: Tables) -> None:
     """Rows between two ranges, or in both, would be missing, or counted twice."""
     table = numbers(tables, 40)
-    source = source_of(tables, table).set_partition_column("id").set_columns("name", "id").build()
+    source = source_of(tables, table).set_partition_column(ID).set_columns("name", ID).build()
     source.validate()
 
     for parallelism, batched in ((1, False), (2, True), (3, False)):
@@ -57,7 +59,7 @@ def test_each_row_once_at_any_parallelism(tables: Tables) -> None:
 def test_a_restored_reader_goes_on_where_the_snapshot_was(tables: Tables, every: int) -> None:
     """A restart would lose rows, or process some twice, also where many rows have one value."""
     table = numbers(tables, 30, every)
-    source = source_of(tables, table).set_partition_column("id").set_partition_count(3).build()
+    source = source_of(tables, table).set_partition_column(ID).set_partition_count(3).build()
     for count in (0, 1, 6, 13, 29):
         run = SourceInTest(source, 2)
         before = run.values(count, max_records=4)
@@ -98,7 +100,7 @@ def test_kinds_of_records_and_of_columns(tables: Tables) -> None:
 def test_rows_that_are_added_later(tables: Tables) -> None:
     """A job that follows a table would miss rows, or see them again after a restart."""
     table = numbers(tables, 4)
-    source = source_of(tables, table).set_incremental_column("id").set_poll_interval_ms(5).build()
+    source = source_of(tables, table).set_incremental_column(ID).set_poll_interval_ms(5).build()
     run = SourceInTest(source, 2)
     assert [number for number, _ in run.values(3)] == [0, 1, 2]
     state = run.snapshot()
@@ -115,18 +117,18 @@ def test_rows_that_are_added_later(tables: Tables) -> None:
     again = SourceInTest(source, 1, (later[0], [later[1][0] + later[1][1]]))
     assert [number for number, _ in again.values(1)] == [9]
     again.close()
-    begun = SourceInTest(source_of(tables, table).set_incremental_column("id").set_starting_value(4).build())
+    begun = SourceInTest(source_of(tables, table).set_incremental_column(ID).set_starting_value(4).build())
     assert [number for number, _ in begun.values(2)] == [7, 9]
     begun.close()
 
 
 def test_a_row_that_is_committed_after_greater_ones(tables: Tables) -> None:
     """Its transaction took a number of the sequence first and was committed last: the row would never be read."""
-    table = tables.create("id bigserial, name text")
+    table = tables.create('"%s ""id" bigserial, name text')
     with psycopg.connect(tables.url) as slow:
         slow.execute(f"INSERT INTO {table} (name) VALUES ('slow')")
         tables.execute(f"INSERT INTO {table} (name) VALUES ('fast')")
-        run = SourceInTest(source_of(tables, table).set_incremental_column("id").set_poll_interval_ms(5).build())
+        run = SourceInTest(source_of(tables, table).set_incremental_column(ID).set_poll_interval_ms(5).build())
         assert isinstance(run.readers[0].poll(10), Nothing)
         until(lambda: any("pg_snapshot_xmin" in query for query in tables.queries("penstock source")))
         slow.commit()
@@ -138,7 +140,7 @@ def test_a_row_that_is_committed_after_greater_ones(tables: Tables) -> None:
 def test_a_connection_that_is_lost(tables: Tables) -> None:
     """A restart of the server would restart the job, or leave rows out."""
     table = numbers(tables, 60)
-    run = SourceInTest(source_of(tables, table).set_partition_column("id").set_partition_count(1).build())
+    run = SourceInTest(source_of(tables, table).set_partition_column(ID).set_partition_count(1).build())
     first = run.values(3)
     tables.execute(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'penstock source'"
@@ -153,7 +155,7 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
     table = numbers(tables, 1)
     with pytest.raises(SourceError, match="minutes does not exist"):
         source_of(tables, table).set_partition_column("minutes").build().validate()
-    wrong: Any = source_of(tables, table).set_partition_column("id").set_password("a secret").build()
+    wrong: Any = source_of(tables, table).set_partition_column(ID).set_password("a secret").build()
     with pytest.raises(PostgresError) as failed:
         wrong.validate()
     assert "a secret" not in str(failed.value) + wrong.describe()

@@ -60,7 +60,8 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     def __str__(self) -> str:
         known = self._settings()
-        host, port = known.get("host", "localhost"), known.get("port", "5432")
+        # With an @ in the password that is not written %40, libpq takes the rest of it for the host.
+        host, port = known.get("host", "localhost").rpartition("@")[2], known.get("port", "5432")
         return f"{host}:{port}/{known.get('dbname', '')}".rstrip("/")
 
     def connect(self, application_name: str, **settings: str) -> Any:
@@ -148,11 +149,12 @@ def retried(call: Callable[[], T], max_retries: int) -> T:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL. Raises ValueError if it is empty."""
+    """A name, in SQL that is given parameters. Raises ValueError if it is empty."""
     if not name:
         raise ValueError("names of tables and columns are not empty")
     text: str = psycopg().sql.Identifier(name).as_string(None)
-    return text
+    # Percent signs stand for parameters there.
+    return text.replace("%", "%%")
 
 
 def quoted_table(name: str) -> str:

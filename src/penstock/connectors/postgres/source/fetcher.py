@@ -162,7 +162,7 @@ class Fetcher:
         return None
 
     def _ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        rows: list[Any] = self._connection.execute(sql, parameters or None).fetchall()
+        rows: list[Any] = self._connection.execute(sql, parameters).fetchall()
         return rows
 
     def _pause(self, seconds: float) -> None:

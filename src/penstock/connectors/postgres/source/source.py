@@ -101,7 +101,7 @@ class PostgresSource(Source[Any]):
         connection = self._database.connect("penstock source")
         with connection:
             try:
-                rows: list[Any] = connection.execute(sql, parameters or None).fetchall()
+                rows: list[Any] = connection.execute(sql, parameters).fetchall()
                 return rows
             except psycopg().Error as error:
                 text = self._database.hide(str(error).strip())

@@ -1,0 +1,150 @@
+"""Settings of the PostgreSQL connector: statements, ranges, names, and what is shown of an address."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from penstock.common.errors import ConfigurationError
+from penstock.common.typeinfo import Types
+from penstock.connectors.postgres.connection import Database, checked_url
+from penstock.connectors.postgres.sink.statement import insert_into, with_question_marks
+from penstock.connectors.postgres.sink.transactions import TransactionNames
+from penstock.connectors.postgres.source.split import PostgresSplit, splits_between
+from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
+from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink, PostgresSource
+from penstock.testing.conformance.sink import SimpleSinkContext
+
+pytest.importorskip("psycopg", reason="pip install 'penstock-streams[postgres]'")
+URL = "postgresql://ada:wonder%40land@db.example:5433/flights?sslmode=require"
+
+
+@pytest.mark.parametrize(
+    ("sql", "converted"),
+    [
+        ("INSERT INTO t VALUES (?, ?)", "INSERT INTO t VALUES (%s, %s)"),
+        (
+            "UPDATE t SET a = ? WHERE b LIKE '?%' AND c = \"d?\"",
+            "UPDATE t SET a = %s WHERE b LIKE '?%%' AND c = \"d?\"",
+        ),
+        ("SELECT ? -- what?\n, '''?'", "SELECT %s -- what?\n, '''?'"),
+        ("SELECT /* ? */ ?, E'\\'?', $x$ ? $x$", "SELECT /* ? */ %s, E'\\'?', $x$ ? $x$"),
+        ("UPDATE t SET a = b ?? 'key', c = c % ?", "UPDATE t SET a = b ? 'key', c = c %% %s"),
+    ],
+)
+def test_question_marks_become_parameters(sql: str, converted: str) -> None:
+    """A question mark in a text would be taken for a value."""
+    assert with_question_marks(sql).sql == converted
+
+
+def test_statements_of_tables() -> None:
+    """A name with a capital letter or a quotation mark would be another name, or another statement."""
+    statement = insert_into("a.B", ("id", 'x"y', "n%"), ("id",))
+
+    assert statement.sql == (
+        'INSERT INTO "a"."B" ("id", "x""y", "n%%") VALUES (%s, %s, %s) ON CONFLICT ("id") '
+        'DO UPDATE SET "x""y" = EXCLUDED."x""y", "n%%" = EXCLUDED."n%%"'
+    )
+    assert statement.numbered().startswith('INSERT INTO "a"."B" ("id", "x""y", "n%") VALUES ($1, $2, $3)')
+    assert insert_into("t", ("id",), ("id",)).sql.endswith('ON CONFLICT ("id") DO NOTHING')
+    with pytest.raises(ValueError, match="key columns are among the columns"):
+        insert_into("t", ("id",), ("key",))
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (0, 100),
+        (7, 7),
+        (-3, 2**40),
+        (0.5, 1.25),
+        (Decimal("0.5"), Decimal("99.5")),
+        (datetime.date(2013, 1, 1), datetime.date(2013, 1, 3)),
+        (datetime.datetime(2013, 1, 1), datetime.datetime(2013, 12, 31)),
+    ],
+)
+def test_ranges_have_no_gaps(first: Any, last: Any) -> None:
+    """Rows between two ranges would not be read; those below or above, added since, are in the first and the last."""
+    splits = splits_between(first, last, 4)
+
+    assert (splits[0].start, splits[-1].stop) == (None, None)
+    assert [one.stop for one in splits[:-1]] == [one.start for one in splits[1:]]
+    assert all(first < one.start <= last for one in splits[1:])
+    assert splits_between(None, None, 4) == []
+
+
+def test_a_position_counts_the_rows_of_a_value() -> None:
+    """Where many rows have one value, a restart would read some again, or skip some."""
+    begun = PostgresSplit(0, None, 9)
+    within = begun.after([1, 2, 2])
+    assert within == PostgresSplit(0, 2, 9, 2)
+    assert within.after([2]) == PostgresSplit(0, 2, 9, 3)
+    assert within.after([2, 3]) == PostgresSplit(0, 3, 9, 1)
+    assert PostgresSplit(0, 2, None, None).after([3]) == PostgresSplit(0, 3, None, 1)
+
+
+def test_the_password_is_not_shown() -> None:
+    """It would be in logs, plans and reports of errors."""
+    database = Database(URL)
+    assert str(database) == "db.example:5433/flights"
+    shown = [repr(database), str(database), database.hide("FATAL: wonder@land is wrong")]
+    sink = PostgresSink.builder().set_url(URL).set_table("t").set_columns("a").build()
+    source = PostgresSource.builder().set_url(URL).set_table("t").set_partition_column("a").build()
+    shown += [repr(sink), sink.describe(), repr(source), source.describe()]
+    with pytest.raises(ConfigurationError) as failed:
+        str(Database("postgresql://ada:wonder@land/flights?mode=wonderful"))
+    shown.append(str(failed.value))
+    assert str(Database("postgresql://ada:wonder@land@db.example/flights")) == "db.example:5432/flights"
+
+    assert not [text for text in shown if "wonder" in text]
+    assert pickle.loads(pickle.dumps(sink)).describe() == sink.describe()
+
+
+def test_other_databases_are_refused() -> None:
+    """A program for MySQL would fail when its first row comes, and with a riddle."""
+    assert checked_url("jdbc:postgresql://h/d") and checked_url("host=h dbname=d")
+    for url in ("jdbc:mysql://h/d", "mysql://h/d", "jdbc:derby:memory:d"):
+        with pytest.raises(ValueError, match="penstock speaks to PostgreSQL"):
+            checked_url(url)
+    with pytest.raises(ValueError, match="got the driver"):
+        JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_driver_name("com.mysql.cj.jdbc.Driver")
+
+
+def test_options_and_their_defaults() -> None:
+    """A program of PyFlink would behave otherwise; a mistake would show when rows come."""
+    defaults = JdbcExecutionOptions.defaults()
+    assert (defaults.get_batch_size(), defaults.get_batch_interval_ms(), defaults.get_max_retries()) == (5000, 0, 3)
+    connection = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://h/d").build()
+    with pytest.raises(ValueError, match=r"has 1 \? for values, and the type 2 fields"):
+        JdbcSink.sink("INSERT INTO t VALUES (?)", Types.ROW([Types.INT(), Types.INT()]), connection)
+    builder = PostgresSink.builder().set_url(URL)
+    with pytest.raises(ValueError, match="either a table or a statement"):
+        builder.build()
+    with pytest.raises(ValueError, match="batch_size must be an int of at least 1"):
+        builder.set_batch_size(0)
+    with pytest.raises(ValueError, match="AT_LEAST_ONCE or EXACTLY_ONCE"):
+        builder.set_delivery_guarantee(DeliveryGuarantee.NONE)
+    with pytest.raises(ValueError, match="either set_partition_column or set_incremental_column"):
+        PostgresSource.builder().set_url(URL).set_table("t").build()
+
+
+def test_names_of_transactions() -> None:
+    """PostgreSQL refuses long ones; and a successor would roll back what is of another, or of itself."""
+    uid = "a very long uid of a sink, in words " * 10
+    context = SimpleSinkContext(3, 4, f"{'f' * 12}-2-5-{'a' * 32}", job_id="f" * 32, operator_id=uid)
+    names = TransactionNames.of(context)
+
+    assert len(names.transaction(10**9).encode()) < 200
+    assert len(names.session.encode()) <= 63
+    own = names.transaction(0)
+    assert not names.is_of_former(own) and not names.is_of_former(names.session)
+    for attempt, former in (("2-4", True), ("1-9", True), ("2-6", False), ("3-0", False)):
+        other = TransactionNames.of(
+            SimpleSinkContext(0, 4, f"{'f' * 12}-{attempt}-b", job_id="f" * 32, operator_id=uid)
+        )
+        assert names.is_of_former(other.transaction(7)) == former
+        assert names.is_of_former(other.session) == former
