@@ -162,19 +162,13 @@ def _pipelined_run(
             configuration.get(options.SHOW_SPARK_STACK),
             log.events,
         )
-        registry = JobRegistry()
-
-        def ended() -> None:
-            registry.remove(str(job_id), os.getpid())
-            HELD.release(str(job_id))
-
         hosts.append(host)
-        host.on_end = ended
+        host.on_end = partial(_ended, str(job_id))
         if endpoint is not None:
             host.record()
         job_ended = _served(endpoint, host, job_id, configuration, run.place.directory, log)
         host.after_storage = partial(_release, run, log, job_ended)
-        registry.add(_running_job(job_id, graph, server, endpoint))
+        JobRegistry().add(_running_job(job_id, graph, server, endpoint))
         host.start()
     except BaseException:
         run.release()
@@ -202,6 +196,11 @@ def _served(
     entry = JobEntry(str(job_id), job, configuration, checkpoints, folder, Meter(job.metrics))
     endpoint.jobs.add(entry)
     return lambda: endpoint.job_ended(entry)
+
+
+def _ended(job_id: str) -> None:
+    JobRegistry().remove(job_id, os.getpid())
+    HELD.release(job_id)
 
 
 def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> None:

@@ -401,9 +401,13 @@ class StreamExecutionEnvironment:
         self._sinks.append(transformation)
         return CloseableIterator(results, self.execute_async(job_name))
 
+    def _add_end(self, transformation: Transformation) -> None:
+        self._sinks.append(transformation)
+
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
-            raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+            ends = "print(), sink_to(), execute_and_collect() or as_queryable_state()"
+            raise ProgramError(f"nothing to execute: no stream ends in {ends}")
         interval_ms = self.get_config().get_auto_watermark_interval()
         return StreamGraph(
             self._sinks,

@@ -21,6 +21,7 @@ from penstock.rest import (
     operation_paths,
     own_page,
     prometheus,
+    state_paths,
     vertex_paths,
 )
 from penstock.rest.answers import error_answer
@@ -37,6 +38,7 @@ _ROUTES: Sequence[BaseRoute] = (
     *checkpoint_paths.routes,
     *cluster_paths.routes,
     *log_paths.routes,
+    *state_paths.routes,
     *prometheus.routes,
 )
 

@@ -14,16 +14,17 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import RocksDBSettings
+from penstock.snapshots import snapshot_files
+from penstock.snapshots.keyed_table import KeyedTable
+from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
 from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store_files import write_store_files
 from penstock.state.handles import OperatorState, store_files_of
 from penstock.state.key_groups import subtask_of
 from penstock.state.snapshot.files import write_keyed
-from penstock.state_processor import SavepointReader, SavepointWriter, snapshot_files
-from penstock.state_processor.keyed_table import KeyedTable
+from penstock.state_processor import SavepointReader, SavepointWriter
 from penstock.state_processor.new_tables import finished
-from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
 
 COUNTS = {key: key * key for key in range(300)}
 

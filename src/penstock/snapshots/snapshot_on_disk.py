@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.checkpoint.storage import METADATA, absolute, files_directory, read_manifest
 from penstock.common.errors import StateNotFoundError
-from penstock.state_processor.snapshot_files import SnapshotFiles
+from penstock.snapshots.snapshot_files import SnapshotFiles
 
 
 class SnapshotOnDisk:
