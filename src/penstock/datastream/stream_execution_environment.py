@@ -406,8 +406,10 @@ class StreamExecutionEnvironment:
 
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
-            ends = "print(), sink_to(), execute_and_collect() or as_queryable_state()"
-            raise ProgramError(f"nothing to execute: no stream ends in {ends}")
+            raise ProgramError(
+                "nothing to execute: no stream ends in print(), sink_to(), execute_and_collect() or "
+                "as_queryable_state()"
+            )
         interval_ms = self.get_config().get_auto_watermark_interval()
         return StreamGraph(
             self._sinks,
