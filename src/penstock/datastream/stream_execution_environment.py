@@ -406,10 +406,7 @@ class StreamExecutionEnvironment:
 
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
-            raise ProgramError(
-                "nothing to execute: no stream ends in print(), sink_to(), execute_and_collect() or "
-                "as_queryable_state()"
-            )
+            raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
         interval_ms = self.get_config().get_auto_watermark_interval()
         return StreamGraph(
             self._sinks,
