@@ -36,7 +36,9 @@ CUTS: dict[str, Any] = {
     "cut_at_steps": tuple(range(20, 800, 60)), "crash_at_steps": (), "crash_rate": 0.0, "concurrent_max": 3,
     "freeze_at_steps": (), "driver_crash_at_steps": (), "driver_crash_rate": 0.0, "stopped_rate": 0.0,
 }  # fmt: skip
-FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {losses_not_noticed: 2, first_connection_not_looked_at: 101}
+EARLY = {**CUTS, "cut_at_steps": tuple(range(2, 200, 9))}
+"""Before the driver has heard of a connection."""
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {losses_not_noticed: 2, first_connection_not_looked_at: 75}
 """The seed that is known to find it. The search begins there and goes on."""
 
 
@@ -46,4 +48,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass a job master that loses output with a connection, and its result would be worthless."""
     fault(monkeypatch)
     with pytest.raises(SimulationError):
-        run_seeds(FIRST.get(fault, 0), CUTS)
+        run_seeds(FIRST.get(fault, 0), EARLY if fault is first_connection_not_looked_at else CUTS)

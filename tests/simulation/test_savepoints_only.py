@@ -224,5 +224,6 @@ def test_it_is_found_if_it_is_broken(
     """The tests above would not notice."""
     fault(monkeypatch)
     with pytest.raises(AssertionError):
-        for seed in range(40):
+        # The last first: one of them is the only one that finds what is carried to nowhere.
+        for seed in reversed(range(31)):
             run(seed)

@@ -40,6 +40,10 @@ FOUND_WITHOUT_KINDS_ADDED_LATER = {
     6_013_651: "of three full checkpoints under way, the last refers to files that the second does not retain",
     6_013_985: "a checkpoint can't be written while the next one has been frozen",
 }
+FOUND = {
+    39_459_463: "a loop at rest whose barriers, with one checkpoint behind the other, are taken for records",
+    39_480_572: "a checkpoint between a drain and its savepoint commits what has fired, and the driver dies",
+}
 
 
 @pytest.mark.slow
@@ -53,6 +57,12 @@ def test_seeds_give_what_a_plain_evaluation_gives() -> None:
 def test_seeds_that_have_failed(seed: int) -> None:
     """A repaired fault would come back, and be found once in thousands of seeds."""
     run_program(generate(seed, all_kinds=False), Circumstances.draw(Random(seed + 1)), seed, named=False)
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=FOUND.get)
+def test_seeds_of_all_kinds_that_have_failed(seed: int) -> None:
+    """A repaired fault would come back, and be found once in thousands of seeds."""
+    run_seed(seed)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

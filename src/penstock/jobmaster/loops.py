@@ -1,10 +1,11 @@
 """The end of a loop: when its inputs have ended and nothing is in flight in it any more. It is counted, not guessed.
 
 All tasks of a loop are asked, round by round. Each answers when it is at rest (`runtime/task/loop_probe.py`), with how
-many buffers it has sent and received within the loop. Answers come at different times, so one round shows nothing:
-something may have passed behind the question. But if by the second of two rounds no more was sent than had been
-received by the first, then all that was ever sent had arrived between the two, and all tasks were at rest: nothing can
-move any more. Source: F. Mattern, "Algorithms for distributed termination detection" (1987), the four counter method.
+many chunks and elements it has sent and received within the loop, barriers not included. Answers come at different
+times, so one round shows nothing: something may have passed behind the question. But if by the second of two rounds no
+more was sent than had been received by the first, then all that was ever sent had arrived between the two, and all
+tasks were at rest: nothing can move any more. Source: F. Mattern, "Algorithms for distributed termination detection"
+(1987), the four counter method.
 
     event                                     next
     all tasks of the region run               round 1 begins
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from penstock.common.earliest import earliest
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import ControlEvent, EndLoop, LoopQuiet, ProbeLoop
@@ -105,4 +107,4 @@ class Loops:
 
     def wake_at_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return min((loop.begins_ms for loop in self._loops if loop.begins_ms is not None), default=None)
+        return earliest(*[loop.begins_ms for loop in self._loops])

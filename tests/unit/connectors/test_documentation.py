@@ -19,7 +19,7 @@ PAGES = [Path(__file__).parents[3] / "docs" / "how-to" / name for name in ("own-
 
 @pytest.fixture
 def examples(monkeypatch, tmp_path):
-    """What the programs define. Their jobs are planned here, and run in tests/e2e/test_snippets.py."""
+    """What the programs define. Their jobs are planned here, and run in tests/spark/test_snippets.py."""
     (tmp_path / "programs").mkdir()
     monkeypatch.chdir(tmp_path / "programs")
     module = types.ModuleType("connectors_examples")

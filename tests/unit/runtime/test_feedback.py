@@ -285,6 +285,19 @@ def test_it_answers_when_it_is_at_rest() -> None:
     assert head.asks() == [LoopQuiet(1, 0, 2, sent=2, received=1)]
 
 
+def test_barriers_are_not_counted() -> None:
+    """A loop would never end in a job whose checkpoints follow each other without a pause."""
+    head = Head()
+    head.gets([1], barrier(1)).works()
+    head.is_fed([2], barrier(1))
+    head.gets(EndOfData()).works()
+    head.asks()
+    head.slot.handle(1, ProbeLoop(1))
+    head.works()
+    (answer,) = [effect for effect in head.asks() if isinstance(effect, LoopQuiet)]
+    assert (answer.sent, answer.received) == (2, 1)
+
+
 def test_max_wait_time_counts_from_the_end_of_the_input() -> None:
     """A loop with a timer of its own would keep a job for ever, or lose feedback in a pause of the input."""
     head = Head(max_wait_ms=100)

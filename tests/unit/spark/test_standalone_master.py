@@ -47,6 +47,15 @@ def page_port() -> Iterator[str]:
         server.shutdown()
 
 
+def test_who_waits_for_a_master_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Five seconds would pass in silence."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
+    with pytest.raises(MasterUnreachableError):
+        reach(f"spark://127.0.0.1:{closed}", patience_s=0.3)
+    assert caplog.messages == [f"waiting for the Spark master: 127.0.0.1:{closed}: Connection refused"]
+
+
 def test_a_master_that_does_not_answer_is_named_with_the_reason() -> None:
     """Spark would try for a minute and print hundreds of lines of Java."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

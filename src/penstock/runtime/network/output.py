@@ -95,6 +95,8 @@ class OutputEdge:
         self._records_max = size.records_first
         self._timed: bool | None = None
         self.pending = False
+        self.items_sent = 0
+        """Within a loop: how many chunks of records, and elements but for barriers, have left by this edge."""
         self._held = 0
         self.operator: OperatorContext | None = None
         targets = partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
@@ -181,11 +183,6 @@ class OutputEdge:
         """How many records wait for their buffers to be full, or to time out. Not those before an element."""
         return sum(len(accumulator.values) for accumulator in self._accumulators)
 
-    @property
-    def buffers_sent(self) -> int:
-        """How many buffers have left by this edge."""
-        return sum(channel.sequence for channel in self._channels)
-
     def flush(self) -> None:
         """Send everything that waits."""
         if not self.pending:
@@ -238,6 +235,8 @@ class OutputEdge:
             # Records became much larger than those before, and Spark keeps memory for the largest row that it has seen.
             self._send_in_pieces(accumulator, len(buffer))
             return
+        if info.in_loop:
+            self.items_sent += sum(not isinstance(segment, CheckpointBarrier) for segment in segments)
         segments.clear()
         accumulator.closed_records = 0
         accumulator.sequence += 1

@@ -169,7 +169,7 @@ class Result(Effect, frozen=True, gc=False):
 
 
 class LoopQuiet(Effect, frozen=True, gc=False):
-    """Of the buffers within its loop this subtask has sent and received so many, and has nothing left to do.
+    """This subtask has sent and received so many chunks and elements within its loop, and has nothing left to do.
 
     Its inputs from outside of the loop have ended. The answer to ProbeLoop.
     """

@@ -119,6 +119,7 @@ class Feedback:
         barrier = last if isinstance(last, CheckpointBarrier) else None
         if barrier is None:
             records.append(last)
+        channel.items += len(records)
         if records:
             self._take(channel, encode(header, records) if barrier is not None else buffer, records)
         if barrier is not None:

@@ -37,13 +37,15 @@ Work = Callable[[], object]
 class InputChannel:
     """One channel of a task, and the input that it belongs to."""
 
-    __slots__ = ("id", "input", "sequence")
+    __slots__ = ("id", "input", "items", "sequence")
 
     def __init__(self, id: ChannelId, input: TaskInput) -> None:
         self.id = id
         self.input = input
         self.sequence = 0
         """The sequence number of its next buffer."""
+        self.items = 0
+        """How many chunks of records, and elements but for barriers, have been taken from it."""
 
 
 class TaskInput:
@@ -193,6 +195,7 @@ class TaskInputs:
 
     def deliver(self, channel: InputChannel, item: Any) -> None:
         """A chunk or an element of a channel, in order: queue what is to be done with it. Barriers do not come here."""
+        channel.items += 1
         if isinstance(item, Element):
             self._work.append(partial(self._elements[type(item)], channel, item))
         else:

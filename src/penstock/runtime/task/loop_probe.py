@@ -32,8 +32,12 @@ class LoopProbe:
         )
 
     def counted(self) -> tuple[int, int]:
-        """How many buffers it has sent and received within the loop, after all that it has is sent."""
+        """How many chunks and elements it has sent and taken within the loop, after all that it has is sent.
+
+        Barriers are not counted: nothing comes of them, and a job whose checkpoints follow each other without a pause
+        always has one on its way round.
+        """
         for edge in self._edges:
             edge.flush()
-        received = sum(channel.sequence for channel in self._inputs.in_loop)
-        return sum(edge.buffers_sent for edge in self._edges), received
+        received = sum(channel.items for channel in self._inputs.in_loop)
+        return sum(edge.items_sent for edge in self._edges), received

@@ -6,6 +6,7 @@ Spark tries for minutes to reach a master that is not there, and says so on hund
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import time
 import urllib.request
@@ -13,9 +14,12 @@ from typing import Any
 
 from penstock.common.errors import MasterUnreachableError
 
+_log = logging.getLogger(__name__)
+
 PREFIX = "spark://"
 _DEFAULT_PORT = 7077
-_CONNECT_SECONDS = 5.0
+_CONNECT_SECONDS = 2.0
+"""A host that drops what is sent to it would be silent for longer."""
 _REFUSED_SECONDS = 5.0
 """A cluster that is just being started refuses connections until its master listens."""
 _PAGE_SECONDS = 5.0
@@ -28,6 +32,7 @@ def reach(master: str, patience_s: float = _REFUSED_SECONDS) -> str:
     MasterUnreachableError if none answers within `patience_s`.
     """
     deadline = time.monotonic() + patience_s
+    waits = False
     while True:
         reasons = []
         for address in master.removeprefix(PREFIX).split(","):
@@ -42,6 +47,9 @@ def reach(master: str, patience_s: float = _REFUSED_SECONDS) -> str:
                 f"no Spark master answers at {master} ({'; '.join(reasons)}): nothing was started. Start the cluster, "
                 f"or correct spark.master, which is {PREFIX}HOST:PORT, with port {_DEFAULT_PORT} unless set otherwise"
             )
+        if not waits:
+            waits = True
+            _log.warning("waiting for the Spark master: %s", "; ".join(reasons))
         time.sleep(0.2)
 
 

@@ -11,7 +11,7 @@ from tests.snippets import PROGRAMS, ROOT, Snippet
 from penstock.cli.options import program_context
 from penstock.cli.script import run_script
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 WITHOUT_SERVERS = [snippet for snippet in PROGRAMS if "localhost:9092" not in snippet.program]
 """Those for Kafka are in tests/connectors/test_kafka.py, beside a broker."""
 SHOWN = "operator 'KeyedProcess' left [] in the state 'items' of key 'ada'"

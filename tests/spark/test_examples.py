@@ -13,7 +13,7 @@ from penstock.cli.script import run_script
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = pytest.mark.spark
 
 
 def output_of(name: str, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
