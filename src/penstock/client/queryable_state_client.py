@@ -18,7 +18,7 @@ import msgspec
 from penstock.cluster.registry import JobRegistry
 from penstock.common.errors import JobError, StateNotFoundError
 from penstock.snapshots.exact_values import value_of
-from penstock.snapshots.state_answer import QueryableStates, StateAnswer, decode_answer, decode_states
+from penstock.snapshots.state_answer import QueryableStates, StateAnswer
 from penstock.state.container_keys import as_key
 from penstock.state.keys import KeyTypeError
 
@@ -53,7 +53,7 @@ class QueryableStateClient:
 
     def states(self, job_id: str) -> QueryableStates:
         """All keyed states of a job."""
-        return decode_states(self._get(f"/jobs/{job_id}/state", []))
+        return msgspec.json.decode(self._get(f"/jobs/{job_id}/state", []), type=QueryableStates)
 
     def get_kv_state(self, job_id: str, queryable_state_name: str, key: Any) -> Any:
         """The value of a key; None: it has none. Of windows: a dict from window to value.
@@ -95,7 +95,7 @@ class QueryableStateClient:
             if value is not None:
                 given.append((field, value))
         given += [("key", _literal(key)) for key in keys]
-        answer = decode_answer(self._get(f"/jobs/{job_id}/state/entries", given))
+        answer = msgspec.json.decode(self._get(f"/jobs/{job_id}/state/entries", given), type=StateAnswer)
         exact = [{column: value_of(part) for column, part in entry.items()} for entry in answer.entries]
         return msgspec.structs.replace(answer, entries=exact)
 

@@ -18,6 +18,7 @@ from penstock.rest import (
     job_paths,
     log_paths,
     metric_paths,
+    open_api,
     operation_paths,
     own_page,
     prometheus,
@@ -40,6 +41,7 @@ _ROUTES: Sequence[BaseRoute] = (
     *log_paths.routes,
     *state_paths.routes,
     *prometheus.routes,
+    *open_api.routes,
 )
 
 

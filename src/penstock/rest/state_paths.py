@@ -10,10 +10,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from penstock.common.errors import CheckpointError, StateNotFoundError
 from penstock.rest.answers import job_of, json_answer
+from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.snapshots.committed_state import CommittedState, StateName
 from penstock.snapshots.exact_values import exact_of
 from penstock.snapshots.shown_values import json_of
@@ -23,6 +23,15 @@ from penstock.state.keys import KeyTypeError
 _LIMIT = 100
 _MOST = 10_000
 """Of entries, and of keys."""
+
+_QUERY = [
+    Parameter("name", "The queryable name of the state."),
+    Parameter("operator", "The uid of its operator."),
+    Parameter("state", "Its own name, with `operator`."),
+    Parameter("key", "A Python literal, as 5, '5' or (1,'a'); what is none is a text.", many=True),
+    Parameter("limit", f"How many entries at most, without a key; {_LIMIT} if it is not given, {_MOST} at most.", int),
+    Parameter("exact", "Values and keys in the form that the Python client reads.", bool),
+]
 
 
 async def states(request: Request) -> Response:
@@ -36,10 +45,9 @@ async def states(request: Request) -> Response:
 
 
 async def entries(request: Request) -> Response:
-    """GET /jobs/:jobid/state/entries: of one key, of several, or the first that are found.
+    """GET /jobs/:jobid/state/entries: keyed state of one key, of several, or the first that are found.
 
-    ?name: its queryable name; or ?operator (uid) and ?state. ?key, once or more: a Python literal, or else a text.
-    ?limit without a key. ?exact=true: values as the Python client reads them.
+    It is given by `name`, or by `operator` and `state`. All entries are of one checkpoint, the last that has completed.
     """
     given = request.query_params
     limit, keys = _limit(given.get("limit")), [_key(text) for text in given.getlist("key")]
@@ -100,6 +108,6 @@ def _key(text: str) -> Any:
 
 
 routes = [
-    Route("/jobs/{jobid}/state", states, methods=["GET"], name="/jobs/{jobid}/state"),
-    Route("/jobs/{jobid}/state/entries", entries, methods=["GET"], name="/jobs/{jobid}/state/entries"),
+    DescribedRoute("/jobs/{jobid}/state", states, answer=QueryableStates),
+    DescribedRoute("/jobs/{jobid}/state/entries", entries, query=_QUERY, answer=StateAnswer),
 ]

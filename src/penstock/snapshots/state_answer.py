@@ -1,6 +1,6 @@
 """What is answered to a question for keyed state, over REST and to its clients."""
 
-from __future__ import annotations
+# Annotations are evaluated here, not by their text: users see these classes in another module.
 
 from typing import Any
 
@@ -42,8 +42,3 @@ class QueryableStates(msgspec.Struct, frozen=True, rename="kebab"):
     checkpoint_id: int
     completed: int
     states: list[QueryableState]
-
-
-# Made here, where the types of fields are known: users see these classes in another module.
-decode_answer = msgspec.json.Decoder(StateAnswer).decode
-decode_states = msgspec.json.Decoder(QueryableStates).decode
