@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ class CommittedState:
     """Of the checkpoint at `path`. Raises CheckpointError if there is none; may be used by several threads."""
 
     def __init__(self, path: str, kept_bytes: int = KEPT_BYTES) -> None:
-        self._snapshot = SnapshotOnDisk(path)
+        # All: keys are of any subtask, and each would be copied and opened again.
+        self._snapshot = SnapshotOnDisk(path, stores_kept=sys.maxsize)
         self._kept_bytes = kept_bytes
         self._groups: OrderedDict[tuple[StateName, int], _Group] = OrderedDict()
         self._tables: dict[StateName, KeyedTable] = {}
