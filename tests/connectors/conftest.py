@@ -14,6 +14,7 @@ import pytest
 
 from penstock.common.errors import ConfigurationError
 from penstock.testing.kafka_broker import KafkaBroker, broker_jars
+from penstock.testing.postgres_server import PostgresServer, server_programs
 
 
 def free_port() -> int:
@@ -75,3 +76,15 @@ def kafka() -> Iterator[KafkaBroker]:
         pytest.skip(str(error))
     with KafkaBroker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; it starts within two seconds."""
+    pytest.importorskip("psycopg", reason="pip install 'penstock-streams[postgres]'")
+    try:
+        server_programs()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    with PostgresServer() as server:
+        yield server

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.connectors.kafka_topics import SourceInTest, Topics, prepared, until
+from tests.connectors.driven import SourceInTest, prepared, until
+from tests.connectors.kafka_topics import Topics
 from tests.snippets import SNIPPETS
 
 from penstock.common.errors import SourceError
