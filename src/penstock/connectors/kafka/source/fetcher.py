@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import RAISED
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
+from penstock.connectors.kafka.source.fetched import Fetched
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
 _log = logging.getLogger(__name__)
@@ -26,14 +25,6 @@ _ENDS_S = 0.5
 """How old the ends of partitions may be by which the lag is told."""
 _MESSAGES_MAX = 10_000
 """How many wait for the reader at most, and a batch; the client itself holds more."""
-
-
-class Fetched(msgspec.Struct):
-    """Messages of a partition, in order. `end_offset`: the partition was read up to here, and has no more now."""
-
-    partition: KafkaTopicPartition
-    messages: list[Any]
-    end_offset: int | None = None
 
 
 class Fetcher:
@@ -177,7 +168,7 @@ class Fetcher:
             at = message.topic(), message.partition()
             if at != key:
                 key, partition = at, KafkaTopicPartition(*at)
-                append = batches.setdefault(partition, Fetched(partition, [])).messages.append
+                append = batches.setdefault(partition, Fetched(partition)).messages.append
             append(message)
         if batches:
             with self._changed:
@@ -189,7 +180,7 @@ class Fetcher:
         code = self._kafka.KafkaError
         if error.code() == code._PARTITION_EOF:
             partition = KafkaTopicPartition(message.topic(), message.partition())
-            batches.setdefault(partition, Fetched(partition, [])).end_offset = message.offset()
+            batches.setdefault(partition, Fetched(partition)).end_offset = message.offset()
         elif error.code() in (code.UNKNOWN_TOPIC_OR_PART, code._UNKNOWN_PARTITION, code._UNKNOWN_TOPIC):
             raise SourceError(
                 f"the topic '{message.topic()}' is there no more, or may not be read: {describe_error(error)}. If it "
