@@ -8,7 +8,9 @@ from tests.snippets import SNIPPETS
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.committer import TransactionLostError
+from penstock.connectors.kafka.sink.open_transaction import TransactionAbortedError
 from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
 from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
 from penstock.datastream.connectors.base import DeliveryGuarantee
@@ -294,6 +296,46 @@ def test_a_transaction_that_timed_out_is_reported(topics: Topics) -> None:
 
     with pytest.raises(TransactionLostError, match="was aborted before it could be committed"):
         committer.commit_again(committables)
+    writer.close()
+
+
+def test_no_checkpoint_names_a_transaction_that_timed_out_before(topics: Topics) -> None:
+    """Where transaction.timeout.ms is shorter than the time between checkpoints, each would lose what was written."""
+    topic = topics.create()
+    writer = (
+        sink_of(topics, topic)
+        .set_property("transaction.timeout.ms", "1000")
+        .build()
+        .create_writer(SimpleSinkContext(job_id=topic))
+    )
+    client = TransactionClient({"bootstrap.servers": topics.bootstrap})
+
+    with pytest.raises(TransactionAbortedError, match=r"longer than transaction.timeout.ms \(1000\)"):
+        writer.write_chunk(texts(1), None)
+        writer.flush(False)
+        until(lambda: not client.ongoing(f"penstock-{topic}"))
+        prepared(writer)
+
+    with pytest.raises(TransactionAbortedError, match=r"longer than transaction.timeout.ms \(1000\)"):
+        writer.write_chunk(texts(2), None)
+        writer.flush(False)
+    writer.close()
+
+
+def test_what_a_failed_checkpoint_has_prepared_is_lost_before_the_next(topics: Topics) -> None:
+    """The next checkpoint would be complete without it, and a restart could not bring it back."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    writer = sink.create_writer(SimpleSinkContext(job_id=topic))
+    writer.write_chunk(texts(1), None)
+    ((one,), _) = prepared(writer)
+    TransactionClient({"bootstrap.servers": topics.bootstrap}).end(
+        one.transactional_id, one.producer_id, one.epoch, commit=False
+    )
+    writer.write_chunk(texts(2), None)
+
+    with pytest.raises(TransactionAbortedError, match=f"'{one.transactional_id}'"):
+        prepared(writer, 2)
     writer.close()
 
 
