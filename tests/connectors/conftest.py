@@ -11,9 +11,11 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
+from tests.connectors.kafka_topics import PASSWORD
+from tests.connectors.tls import certificate
 
 from penstock.common.errors import ConfigurationError
-from penstock.testing.kafka_broker import KafkaBroker, broker_jars
+from penstock.testing.kafka_broker import KafkaBroker, Secured, broker_jars
 
 
 def free_port() -> int:
@@ -67,11 +69,11 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaBroker]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A Kafka broker. Tests that need it are in one file, so that one is started: that takes seconds."""
     try:
         broker_jars()
     except ConfigurationError as error:
         pytest.skip(str(error))
-    with KafkaBroker() as broker:
+    with KafkaBroker(Secured("alice", PASSWORD, certificate(tmp_path_factory.mktemp("kafka")))) as broker:
         yield broker

@@ -14,13 +14,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.api.sink import SinkWriter
 from penstock.api.source import END_OF_INPUT, Records
+from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
 from penstock.common.user_calls import outcome_of
+from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
 from penstock.connectors.kafka.source.reader import KafkaReader
-from penstock.connectors.kafka.source.source import KafkaSource
+from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaRecordSerializationSchema
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.metrics import OperatorMetricGroup
 
 PATIENCE_S = 60
+PASSWORD = "s3cret-of-alice"
+"""Of the user alice."""
 
 
 class Topics:
@@ -188,3 +194,23 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.02)
+
+
+def source_of(topics: Topics, *names: str) -> KafkaSourceBuilder:
+    builder = KafkaSource.builder().set_bootstrap_servers(topics.bootstrap)
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    return builder.set_topics(*names) if names else builder
+
+
+def bounded(builder: KafkaSourceBuilder) -> KafkaSourceBuilder:
+    return builder.set_bounded(KafkaOffsetsInitializer.latest())
+
+
+def sink_of(topics: Topics, topic: str) -> KafkaSinkBuilder:
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
+    builder = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_record_serializer(schema.build())
+    return builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+
+
+def texts(*numbers: int) -> list[bytes]:
+    return [str(number).encode() for number in numbers]

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
+from pathlib import Path
+
 import pytest
-from tests.connectors.kafka_topics import SourceInTest, Topics, prepared, until
+from tests.connectors.kafka_topics import (
+    PASSWORD,
+    SourceInTest,
+    Topics,
+    bounded,
+    prepared,
+    sink_of,
+    source_of,
+    texts,
+    until,
+)
 from tests.snippets import SNIPPETS
 
+from penstock.common import WatermarkStrategy
 from penstock.common.errors import SourceError
-from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
-from penstock.connectors.kafka.sink.committer import TransactionLostError
+from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
 from penstock.connectors.kafka.sink.open_transaction import TransactionAbortedError
-from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
-from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
-from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.connectors.kafka.sink.producer import ProducerError
+from penstock.connectors.kafka.sink.sink import KafkaSink
+from penstock.connectors.kafka.sink.transactions import KafkaTransaction
+from penstock.connectors.kafka.source.source import KafkaSource
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
     KafkaTopicPartition,
     UnreadableRecord,
 )
@@ -32,26 +48,6 @@ RESET_TO_LATEST = KafkaOffsetResetStrategy.LATEST
 @pytest.fixture
 def topics(kafka: KafkaBroker) -> Topics:
     return Topics(kafka.bootstrap)
-
-
-def source_of(topics: Topics, *names: str) -> KafkaSourceBuilder:
-    builder = KafkaSource.builder().set_bootstrap_servers(topics.bootstrap)
-    builder.set_value_only_deserializer(SimpleStringSchema())
-    return builder.set_topics(*names) if names else builder
-
-
-def bounded(builder: KafkaSourceBuilder) -> KafkaSourceBuilder:
-    return builder.set_bounded(KafkaOffsetsInitializer.latest())
-
-
-def sink_of(topics: Topics, topic: str) -> KafkaSinkBuilder:
-    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
-    builder = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_record_serializer(schema.build())
-    return builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-
-
-def texts(*numbers: int) -> list[bytes]:
-    return [str(number).encode() for number in numbers]
 
 
 def test_each_record_once_at_any_parallelism(topics: Topics) -> None:
@@ -337,6 +333,102 @@ def test_what_a_failed_checkpoint_has_prepared_is_lost_before_the_next(topics: T
     with pytest.raises(TransactionAbortedError, match=f"'{one.transactional_id}'"):
         prepared(writer, 2)
     writer.close()
+
+
+@pytest.fixture
+def ca(kafka: KafkaBroker) -> Path:
+    assert kafka.secured is not None
+    return kafka.secured.key_and_certificate.with_name("ca.pem")
+
+
+JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="alice" password="{}";'
+
+
+def security(kafka: KafkaBroker, trusted: Path, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
+    """As PyFlink's users write it."""
+    return {
+        "bootstrap.servers": kafka.secured_bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": JAAS.format("plain.Plain" if mechanism == "PLAIN" else "scram.Scram", password),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(trusted),
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_tls_and_sasl(kafka: KafkaBroker, ca: Path, topics: Topics, mechanism: str) -> None:
+    """A job could not use the broker of any company."""
+    topic = topics.create()
+    properties = security(kafka, ca, mechanism)
+    builder = sink_of(topics, topic)
+    for key, value in properties.items():
+        builder.set_property(key, value)
+    sink = builder.build()
+    sink.validate()
+    writer = sink.create_writer(SimpleSinkContext(job_id=topic))
+    writer.write_chunk(texts(1, 2), None)
+    committer = sink.create_committer()
+    assert committer is not None
+    committer.commit(prepared(writer)[0])
+    writer.close()
+
+    run = SourceInTest(bounded(source_of(topics, topic)).set_properties(properties).build())
+    assert run.values() == ["1", "2"]
+    run.close()
+
+
+def test_a_password_is_told_to_nobody_but_the_broker(
+    kafka: KafkaBroker, ca: Path, topics: Topics, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads logs, errors, plans and pages of a job could read and write all topics of its user."""
+    caplog.set_level(logging.DEBUG)
+    topic = topics.create()
+
+    def source_and_sink(password: str) -> tuple[KafkaSource, KafkaSink]:
+        properties = security(kafka, ca, "PLAIN", password)
+        builder = sink_of(topics, topic)
+        for key, value in properties.items():
+            builder.set_property(key, value)
+        return source_of(topics, topic).set_properties(properties).build(), builder.build()
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source, sink = source_and_sink(PASSWORD)
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "topic").sink_to(sink)
+    shown = [env.get_execution_plan(), repr(source), repr(sink), source.describe(), sink.describe()]
+
+    source, sink = source_and_sink("not-" + PASSWORD)
+    with pytest.raises(SourceError, match=r"refuse the connection: .*Authentication failed") as of_source:
+        source.validate()
+    with pytest.raises(ProducerError, match=r"refuse the connection: .*Authentication failed") as of_sink:
+        sink.validate()
+    committer = sink.create_committer()
+    assert committer is not None
+    with pytest.raises(PermissionError, match="refuses the SASL authentication") as of_committer:
+        committer.commit([KafkaTransaction("any", 1, 1)])
+    with pytest.raises(TypeError, match="value of type str") as mistaken:
+        KafkaSink.builder().set_property("sasl.password", PASSWORD.encode())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="LoginModule") as unreadable:
+        sink_of(topics, topic).set_property("sasl.jaas.config", f"password={PASSWORD}").build()
+    shown += [
+        line
+        for raised in (of_source, of_sink, of_committer, mistaken, unreadable)
+        for line in traceback.format_exception(raised.value)
+        # The lines of the test itself are its own.
+        if __file__ not in line
+    ]
+
+    assert PASSWORD not in "".join([*shown, caplog.text, *capfd.readouterr()])
+
+
+def test_a_broker_that_is_not_trusted(kafka: KafkaBroker, topics: Topics) -> None:
+    """Messages and passwords would go to whoever answers; or an error would not say why nobody does."""
+    properties = security(kafka, Path(), "PLAIN")
+    del properties["ssl.truststore.type"], properties["ssl.truststore.location"]
+    with pytest.raises(SourceError, match="certificate verify failed"):
+        source_of(topics, "any").set_properties(properties).build().validate()
+    with pytest.raises(PermissionError, match="is refused: self-signed certificate"):
+        KafkaCommitter(as_of_librdkafka(properties)).commit([KafkaTransaction("any", 1, 1)])
 
 
 def test_the_programs_of_the_page(topics: Topics) -> None:

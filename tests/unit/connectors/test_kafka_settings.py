@@ -9,6 +9,7 @@ import pytest
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
 from penstock.connectors.kafka.protocol.transactions import Described
 from penstock.connectors.kafka.protocol.wire import Request, Response
@@ -135,11 +136,41 @@ def test_a_source_says_what_it_lacks() -> None:
         builder.build()
     with pytest.raises(ValueError, match="was set already, to a"):
         builder.set_topic_pattern("b")
-    with pytest.raises(ValueError, match=r"sasl\.username"):
-        builder.set_property("sasl.jaas.config", "secret")
     with pytest.raises(ValueError, match="'fail', 'skip' or 'emit'"):
         builder.set_on_error("ignore")
     assert builder.set_value_only_deserializer(SimpleStringSchema()).build().describe() == "a"
+
+
+def test_security_as_it_is_written_for_java() -> None:
+    """Programs written for PyFlink could not authenticate, or would not ask who the broker is."""
+    plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al\\"ice" password=\'se cret\';'
+    java = {
+        "sasl.jaas.config": plain,
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.keystore.location": "/me.pem",
+        "ssl.keystore.type": "pem",
+        "ssl.endpoint.identification.algorithm": "",
+        "value.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+        "linger.ms": "5",
+    }
+
+    assert as_of_librdkafka(java) == {
+        "sasl.username": 'al"ice',
+        "sasl.password": "se cret",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.location": "/me.pem",
+        "ssl.key.location": "/me.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+        "linger.ms": "5",
+    }
+    with pytest.raises(ValueError, match="LoginModule") as raised:
+        as_of_librdkafka({"sasl.jaas.config": "password=secret"})
+    assert "=secret" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"set ssl\.ca\.location"):
+        as_of_librdkafka({"ssl.truststore.location": "/trusted.jks"})
+    with pytest.raises(ValueError, match=r"does not take ssl\.keystore\.location"):
+        check_security({"ssl.keystore.location": "/me.p12"})
 
 
 def test_a_sink_says_what_it_lacks() -> None:

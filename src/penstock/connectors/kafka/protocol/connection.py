@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 
 from penstock.connectors.kafka.protocol.sasl import authenticate, checked_mechanism
 from penstock.connectors.kafka.protocol.wire import Request, Response
@@ -16,6 +17,12 @@ Address = tuple[str, int]
 
 def check_security(properties: Mapping[str, str]) -> None:
     """Raises ValueError for a way to authenticate that this client does not know."""
+    for key in ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem"):
+        if key in properties:
+            raise ValueError(
+                f"an exactly-once KafkaSink does not take {key}: set ssl.certificate.location and ssl.key.location, "
+                "files as PEM"
+            )
     if _protocol(properties) in ("SASL_PLAINTEXT", "SASL_SSL"):
         checked_mechanism(properties)
 
@@ -93,8 +100,12 @@ def _protocol(properties: Mapping[str, str]) -> str:
 
 
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    trusted = properties.get("ssl.ca.location")
+    is_folder = trusted is not None and Path(trusted).is_dir()
     context = ssl.create_default_context(
-        cafile=properties.get("ssl.ca.location") or None, cadata=properties.get("ssl.ca.pem")
+        cafile=None if is_folder else trusted,
+        capath=trusted if is_folder else None,
+        cadata=properties.get("ssl.ca.pem"),
     )
     if certificate := properties.get("ssl.certificate.location"):
         context.load_cert_chain(

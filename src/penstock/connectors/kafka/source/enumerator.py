@@ -11,7 +11,7 @@ from penstock.api.source import EnumeratorContext, SplitEnumerator
 from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
 from penstock.connectors.kafka.client import Properties
-from penstock.connectors.kafka.source.cluster import KafkaCluster
+from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
 from penstock.connectors.kafka.source.subscriber import MissingTopicError, Subscription
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition, owner_of

@@ -45,10 +45,7 @@ class Fetcher:
         self._ends: dict[KafkaTopicPartition, int] = {}
         self._ends_known_until_s = 0.0
         self._closing = False
-        try:
-            self._consumer = self._kafka.Consumer(settings | {"enable.partition.eof": True})
-        except (self._kafka.KafkaException, ValueError) as error:
-            raise SourceError(f"the Kafka consumer can't be made: {describe_error(error)}") from error
+        self._consumer = _consumer(settings)
         self._thread = threading.Thread(target=self._run, name="penstock-kafka", daemon=True)
         self._thread.start()
 
@@ -97,7 +94,7 @@ class Fetcher:
             try:
                 self._consumer.commit(offsets=committed, asynchronous=True)
             except self._kafka.KafkaException as error:
-                _log.warning("offsets were not committed: %s", describe_error(error))
+                _not_committed(error, committed)
 
         self._order(commit)
 
@@ -204,3 +201,27 @@ class Fetcher:
             raise SourceError(f"the Kafka consumer has failed: {describe_error(error)}")
         else:
             _log.warning("the Kafka consumer goes on after: %s", describe_error(error))
+
+
+def check_consumer(settings: dict[str, Any]) -> None:
+    """Raises SourceError for settings that the client refuses."""
+    _consumer(settings).close()
+
+
+def _consumer(settings: dict[str, Any]) -> Any:
+    kafka = confluent_kafka()
+    try:
+        return kafka.Consumer(settings | {"enable.partition.eof": True, "on_commit": _not_committed})
+    except (kafka.KafkaException, ValueError) as error:
+        raise SourceError(f"the Kafka consumer can't be made: {describe_error(error)}") from error
+
+
+def _not_committed(error: Any, offsets: list[Any]) -> None:
+    """Log what the brokers say of offsets, if it is an error."""
+    failed = error or next((one.error for one in offsets if one.error is not None), None)
+    if failed is not None:
+        _log.warning(
+            "offsets of the consumer group were not committed: %s. The job goes on, for its checkpoints have them; but "
+            "the group may have other consumers, and should be the job's alone",
+            describe_error(failed),
+        )

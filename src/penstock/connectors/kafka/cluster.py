@@ -1,8 +1,9 @@
-"""What a source asks the brokers before it reads: which partitions there are, and their offsets. Each call waits."""
+"""What is asked of the brokers before anything runs: whether they answer, partitions, offsets. Each call waits."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock.common.errors import SourceError
@@ -11,6 +12,11 @@ from penstock.connectors.kafka.source.offsets import Offsets
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 
 _WAIT_S = 30.0
+_AT_SUBMISSION_S = 10.0
+_TRY_S = 1.0
+_PAUSE_S = 0.1
+_PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api.", "enable.ssl.")
+"""Of settings that are not of a consumer or a producer alone."""
 
 
 class KafkaCluster:
@@ -24,29 +30,39 @@ class KafkaCluster:
         self._kafka = kafka
         self._properties = properties
         self._read_committed = properties.get("isolation.level", "read_committed") == "read_committed"
-        own = {
-            key: value
-            for key, value in properties.items()
-            if key.startswith(("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api."))
-        }
+        self._refusal: Any = None
+        own = {key: value for key, value in properties.items() if key.startswith(_PREFIXES)}
         try:
-            self._admin = admin.AdminClient(client_settings(own))
+            self._admin = admin.AdminClient(client_settings(own) | {"error_cb": self._told})
         except (kafka.KafkaException, ValueError) as error:
             raise SourceError(f"the Kafka client can't be made: {describe_error(error)}") from error
 
-    def topics(self) -> dict[str, int]:
+    def topics(self, wait_s: float = _WAIT_S) -> dict[str, int]:
         """All topics that may be read, with their numbers of partitions; Kafka's own are left out."""
-        try:
-            metadata = self._admin.list_topics(timeout=_WAIT_S)
-        except self._kafka.KafkaException as error:
-            raise SourceError(
-                f"the Kafka brokers {self._properties['bootstrap.servers']} do not answer: {describe_error(error)}"
-            ) from error
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                metadata = self._admin.list_topics(timeout=_TRY_S)
+                break
+            except self._kafka.KafkaException as error:
+                self._admin.poll(0)
+                code = self._kafka.KafkaError
+                is_refused = self._refusal is not None and self._refusal.code() in (code._AUTHENTICATION, code._SSL)
+                if is_refused or time.monotonic() > deadline:
+                    raise SourceError(
+                        f"the Kafka brokers {self._properties['bootstrap.servers']} "
+                        f"{'refuse the connection' if is_refused else 'do not answer'}: "
+                        f"{describe_error(error if self._refusal is None else self._refusal)}"
+                    ) from error
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()
             if topic.error is None and not name.startswith("__")
         }
+
+    def check(self) -> dict[str, int]:
+        """The topics, for a user who waits for the answer: brokers that are away are given up sooner."""
+        return self.topics(_AT_SUBMISSION_S)
 
     def beginning(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
         return self._offsets(partitions, self._admin_api.OffsetSpec.earliest())
@@ -67,16 +83,41 @@ class KafkaCluster:
             group, [self._kafka.TopicPartition(one.topic, one.partition) for one in partitions]
         )
         try:
-            answer = self._admin.list_consumer_group_offsets([asked])[group].result(_WAIT_S)
+            answer = self._answer(lambda: self._admin.list_consumer_group_offsets([asked])[group])
         except self._kafka.KafkaException as error:
             raise SourceError(
                 f"the offsets of the consumer group '{group}' can't be read: {describe_error(error)}"
             ) from error
+        for one in answer.topic_partitions:
+            if one.error is not None:
+                # Taken for "none is committed", it would be reset, and records be read again or not at all.
+                raise SourceError(
+                    f"the offset of the consumer group '{group}' in partition {one.partition} of topic '{one.topic}' "
+                    f"can't be read: {describe_error(one.error)}"
+                )
         return {
             KafkaTopicPartition(one.topic, one.partition): one.offset
             for one in answer.topic_partitions
-            if one.error is None and one.offset >= 0
+            if one.offset >= 0
         }
+
+    def _answer(self, ask: Callable[[], Any]) -> Any:
+        """What `ask` has asked for, again while the broker that knows it has not come up. Raises KafkaException."""
+        code = self._kafka.KafkaError
+        coming_up = (code.COORDINATOR_LOAD_IN_PROGRESS, code.COORDINATOR_NOT_AVAILABLE, code.NOT_COORDINATOR)
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                return ask().result(_WAIT_S)
+            except self._kafka.KafkaException as error:
+                if error.args[0].code() not in coming_up or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
+
+    def _told(self, error: Any) -> None:
+        # "All brokers are down" follows the reason, and says less.
+        if self._refusal is None or error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
+            self._refusal = error
 
     def _offsets(self, partitions: Collection[KafkaTopicPartition], which: Any) -> Offsets:
         if not partitions:
