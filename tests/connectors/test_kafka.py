@@ -157,13 +157,15 @@ def test_partitions_and_topics_that_come_later(topics: Topics) -> None:
     run.close()
 
 
-def test_a_topic_that_is_not_there_or_goes(topics: Topics) -> None:
+@pytest.mark.parametrize("discovery_interval_ms", ["10", "0", "300000"])
+def test_a_topic_that_is_not_there_or_goes(topics: Topics, discovery_interval_ms: str) -> None:
     """A job that waits for a misspelled topic, or for one that was deleted, would look healthy for ever."""
     with pytest.raises(SourceError, match="there is no topic 'nowhere'"):
         source_of(topics, "nowhere").build().validate()
     topic = topics.create()
     topics.write(topic, texts(1))
-    run = SourceInTest(source_of(topics, topic).set_property("partition.discovery.interval.ms", "10").build())
+    builder = source_of(topics, topic).set_property("partition.discovery.interval.ms", discovery_interval_ms)
+    run = SourceInTest(builder.build())
     assert run.values(1) == ["1"]
     topics.admin.delete_topics([topic])[topic].result(30)
 

@@ -46,8 +46,8 @@ _POM = f"""\
   </dependencies>
 </project>
 """
-# One replica of all, since there is one broker; and consumers don't wait for others of their group. Transactions whose
-# time is over are looked for twice a second, not every ten.
+# One replica of all, since there is one broker; one that was killed comes back when its session is over. Consumers do
+# not wait for others of their group. Transactions whose time is over are looked for twice a second, not every ten.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -59,6 +59,8 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={directory}
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1

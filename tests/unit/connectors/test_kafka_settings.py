@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Collection
 
@@ -9,6 +10,7 @@ import pytest
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.client_log import Seldom
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
 from penstock.connectors.kafka.protocol.transactions import Described
@@ -183,6 +185,21 @@ def test_a_sink_says_what_it_lacks() -> None:
     with pytest.raises(ValueError, match="not GSSAPI"):
         check_security({"security.protocol": "SASL_SSL"})
     check_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
+
+
+def test_the_client_says_seldom_that_a_broker_is_away() -> None:
+    """The log of a job would be full of it, and show nothing else."""
+    seldom = Seldom()
+
+    def passes(text: str, at_s: float) -> bool:
+        record = logging.LogRecord("kafka", logging.ERROR, "", 0, "FAIL %s", (text,), None)
+        record.created = at_s
+        return seldom.filter(record)
+
+    assert passes("refused (after 0ms in state CONNECT)", 100)
+    assert not passes("refused (after 1ms in state CONNECT)", 109.9)
+    assert passes("another", 109.9)
+    assert passes("refused (after 2ms in state CONNECT)", 110)
 
 
 class ByLength(KafkaTopicSelector):

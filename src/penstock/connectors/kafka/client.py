@@ -9,8 +9,10 @@ from typing import Any
 
 from penstock.common.errors import ConfigurationError
 from penstock.common.extras import KAFKA
+from penstock.connectors.kafka.client_log import Seldom
 
 _log = logging.getLogger(__name__)
+_log.addFilter(Seldom())
 
 Properties = dict[str, str]
 
