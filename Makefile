@@ -39,8 +39,8 @@ demo-kafka: $(READY) ## the same flights from one Kafka topic into another, exac
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
 
-servers: $(READY) ## a Kafka broker on the loopback, until Ctrl-C: docs/how-to/kafka.md
-	@$(BIN)/python -m penstock.testing.kafka_broker
+servers: $(READY) ## a Kafka broker and a PostgreSQL server on the loopback, until Ctrl-C: docs/how-to/{kafka,postgres}.md
+	@$(BIN)/python -m penstock.testing.servers
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)

@@ -9,13 +9,15 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.connectors.kafka_topics import PASSWORD
+from tests.connectors.kafka_topics import PASSWORD, Topics
 from tests.connectors.tls import certificate
 
 from penstock.common.errors import ConfigurationError
 from penstock.testing.kafka_broker import KafkaBroker, Secured, broker_jars
+from penstock.testing.postgres_server import PostgresServer, server_programs
 
 
 def free_port() -> int:
@@ -77,3 +79,26 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
         pytest.skip(str(error))
     with KafkaBroker(Secured("alice", PASSWORD, certificate(tmp_path_factory.mktemp("kafka")))) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; it starts within two seconds."""
+    pytest.importorskip("psycopg", reason="pip install 'penstock-streams[postgres]'")
+    try:
+        server_programs()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def topics(kafka: KafkaBroker) -> Topics:
+    return Topics(kafka.bootstrap)
+
+
+@pytest.fixture
+def ca(kafka: KafkaBroker) -> Path:
+    assert kafka.secured is not None
+    return kafka.secured.key_and_certificate.with_name("ca.pem")

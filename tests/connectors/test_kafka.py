@@ -7,21 +7,14 @@ import traceback
 from pathlib import Path
 
 import pytest
-from tests.connectors.kafka_topics import (
-    PASSWORD,
-    SourceInTest,
-    Topics,
-    bounded,
-    prepared,
-    sink_of,
-    source_of,
-    texts,
-    until,
-)
+from confluent_kafka import Consumer
+from tests.connectors.driven import SourceInTest, prepared, until
+from tests.connectors.kafka_topics import PASSWORD, Topics, bounded, security, sink_of, source_of, texts
 from tests.snippets import SNIPPETS
 
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import SourceError
+from penstock.common.serialization import ByteArraySchema
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
@@ -31,9 +24,11 @@ from penstock.connectors.kafka.sink.sink import KafkaSink
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction
 from penstock.connectors.kafka.source.source import KafkaSource
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
     KafkaTopicPartition,
     UnreadableRecord,
 )
@@ -43,11 +38,6 @@ from penstock.testing.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.connectors
 RESET_TO_LATEST = KafkaOffsetResetStrategy.LATEST
-
-
-@pytest.fixture
-def topics(kafka: KafkaBroker) -> Topics:
-    return Topics(kafka.bootstrap)
 
 
 def test_each_record_once_at_any_parallelism(topics: Topics) -> None:
@@ -201,6 +191,40 @@ def test_a_poison_message(topics: Topics) -> None:
     assert isinstance(second, UnreadableRecord) and second.record.value == b"{"
 
 
+def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
+    """Monitoring would see no progress of the job for ever, and nobody would know why."""
+    topic = topics.create()
+    topics.write(topic, texts(1))
+    other = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": f"group-{topic}"})
+    other.subscribe([topic])
+    until(lambda: other.poll(0.1) is None and bool(other.assignment()))
+    run = SourceInTest(source_of(topics, topic).set_group_id(f"group-{topic}").build())
+    assert run.values(1) == ["1"]
+    run.snapshot(1)
+    run.readers[0].notify_checkpoint_complete(1)
+
+    until(lambda: "offsets of the consumer group were not committed" in caplog.text)
+    run.close()
+    other.close()
+
+
+def test_a_key_goes_where_clients_in_java_put_it(topics: Topics) -> None:
+    """A job that joins its output with that of a job of Flink's by partition would join other keys."""
+    topic = topics.create(8)
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
+    schema.set_key_serialization_schema(ByteArraySchema())
+    sink = sink_of(topics, topic).set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+    writer = sink.set_record_serializer(schema.build()).build().create_writer(SimpleSinkContext())
+    # By Kafka's own test of murmur2 (UtilsTest.testMurmur2), without the sign.
+    hashes = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
+    writer.write_chunk(list(hashes), None)
+    writer.flush(True)
+
+    partitions = {message.key(): message.partition() for message in topics.read(topic, 8)}
+    assert partitions == {key: (number & 0x7FFFFFFF) % 8 for key, number in hashes.items()}
+    writer.close()
+
+
 def test_the_sink_meets_what_is_required_of_all(topics: Topics) -> None:
     """Records would be seen before their checkpoint, twice, or never."""
     last: list[str] = []
@@ -337,32 +361,11 @@ def test_what_a_failed_checkpoint_has_prepared_is_lost_before_the_next(topics: T
     writer.close()
 
 
-@pytest.fixture
-def ca(kafka: KafkaBroker) -> Path:
-    assert kafka.secured is not None
-    return kafka.secured.key_and_certificate.with_name("ca.pem")
-
-
-JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="alice" password="{}";'
-
-
-def security(kafka: KafkaBroker, trusted: Path, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-    """As PyFlink's users write it."""
-    return {
-        "bootstrap.servers": kafka.secured_bootstrap,
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": JAAS.format("plain.Plain" if mechanism == "PLAIN" else "scram.Scram", password),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(trusted),
-    }
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_tls_and_sasl(kafka: KafkaBroker, ca: Path, topics: Topics, mechanism: str) -> None:
     """A job could not use the broker of any company."""
     topic = topics.create()
-    properties = security(kafka, ca, mechanism)
+    properties = security(kafka.secured_bootstrap, ca, mechanism)
     builder = sink_of(topics, topic)
     for key, value in properties.items():
         builder.set_property(key, value)
@@ -388,7 +391,7 @@ def test_a_password_is_told_to_nobody_but_the_broker(
     topic = topics.create()
 
     def source_and_sink(password: str) -> tuple[KafkaSource, KafkaSink]:
-        properties = security(kafka, ca, "PLAIN", password)
+        properties = security(kafka.secured_bootstrap, ca, "PLAIN", password)
         builder = sink_of(topics, topic)
         for key, value in properties.items():
             builder.set_property(key, value)
@@ -425,7 +428,7 @@ def test_a_password_is_told_to_nobody_but_the_broker(
 
 def test_a_broker_that_is_not_trusted(kafka: KafkaBroker, topics: Topics) -> None:
     """Messages and passwords would go to whoever answers; or an error would not say why nobody does."""
-    properties = security(kafka, Path(), "PLAIN")
+    properties = security(kafka.secured_bootstrap, Path(), "PLAIN")
     del properties["ssl.truststore.type"], properties["ssl.truststore.location"]
     with pytest.raises(SourceError, match="certificate verify failed"):
         source_of(topics, "any").set_properties(properties).build().validate()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import time
+import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, collect, environment, failure_of
+from tests.spark.jobs import BATCH, collect, environment, failure_of, wait_until
 
-from penstock.common import Types, WatermarkStrategy
+from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.datastream.connectors.hybrid_source import HybridSource
 from penstock.datastream.functions import KeyedProcessFunction, ProcessWindowFunction
 from penstock.datastream.state import ListStateDescriptor
 from penstock.datastream.window import EventTimeSessionWindows
+from penstock.rest.endpoint import endpoint_of
 
 pytestmark = pytest.mark.spark
 COUNT = 4_000
@@ -150,3 +154,32 @@ def test_two_sources_in_turn_with_dicts_as_keys_and_a_cached_result(tmp_path: Pa
     assert sorted(collect(cached)) == [(0, 63), (1, 70), (2, 57)]
     assert sorted(collect(cached.map(lambda pair: pair[1]))) == [57, 63, 70]
     assert calls.read_text() == "..."
+
+
+def test_a_batched_job_is_seen_over_rest_while_its_tasks_run(tmp_path: Path) -> None:
+    """Nobody would know how far a job of an hour has come."""
+    go = tmp_path / "go"
+
+    def wait(value: int) -> int:
+        while not go.exists():
+            time.sleep(0.01)
+        return value
+
+    env = environment(BATCH, 1, {"rest.bind-port": "0"})
+    env.from_collection([1, 2]).map(wait).key_by(lambda n: n).reduce(max).print()
+    client = env.execute_async("slow")
+    endpoint = endpoint_of(Configuration(), "0")
+    assert endpoint is not None
+
+    def details() -> Any:
+        url = f"{endpoint.address.url}/jobs/{client.get_job_id()}"
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {endpoint.token}"})
+        return json.load(urllib.request.urlopen(request, timeout=60))
+
+    wait_until(lambda: details()["vertices"][0]["status"] == "RUNNING", "no task runs", 120)
+    assert details()["vertices"][1]["status"] == "CREATED" and details()["job-type"] == "BATCH"
+    go.touch()
+    client.get_job_execution_result().result()
+    ended = details()
+    assert [vertex["status"] for vertex in ended["vertices"]] == ["FINISHED"] * 2 and ended["state"] == "FINISHED"
+    assert ended["vertices"][1]["metrics"]["read-records"] == 2

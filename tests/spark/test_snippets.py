@@ -12,8 +12,9 @@ from penstock.cli.options import program_context
 from penstock.cli.script import run_script
 
 pytestmark = pytest.mark.spark
-WITHOUT_SERVERS = [snippet for snippet in PROGRAMS if "localhost:9092" not in snippet.program]
-"""Those for Kafka are in tests/connectors/test_kafka.py, beside a broker."""
+OF_SERVERS = ("localhost:9092", "localhost:5432")
+WITHOUT_SERVERS = [snippet for snippet in PROGRAMS if not any(one in snippet.program for one in OF_SERVERS)]
+"""Those for Kafka are in tests/connectors/test_kafka.py, those for PostgreSQL in test_postgres.py."""
 SHOWN = "operator 'KeyedProcess' left [] in the state 'items' of key 'ada'"
 PRINTED = {
     '"word count"': "('question', 1)\n",

@@ -339,7 +339,9 @@ class DataStream(OperatorSettings, Generic[T]):
         return self.environment._add_sink(self._transformation, sink)
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
-        """Call `sink_func` for each value: a callable, or a SinkFunction."""
+        """Call `sink_func` for each value: a callable, or a SinkFunction. A Sink is taken as by `sink_to`."""
+        if isinstance(sink_func, Sink):
+            return self.sink_to(sink_func)
         return self.environment._add_sink(self._transformation, FunctionSink(sink_func))
 
     @overload

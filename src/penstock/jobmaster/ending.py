@@ -4,10 +4,12 @@
                      without a checkpoint interval, too, unless it has nothing to commit, or no directory: a run that
                      takes it over goes on from there, and commits the same once more
     stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed
-    drain            sources end, event time goes to its end, all timers fire; then the savepoint, then tasks are closed
+    drain            when what was asked for before is over, sources end, event time goes to its end, all timers fire;
+                     then the savepoint, then tasks are closed
 
 One end at a time: while a savepoint with which the job stops is asked for, nothing else is. A drain behind its barrier
-would let windows fire and commit what the job that is restored from the savepoint writes again.
+would let windows fire and commit what the job that is restored from the savepoint writes again. Nor does a checkpoint
+begin between a drain and its savepoint: it would commit what has fired, and a job that is restored from it reads on.
 
 If a savepoint fails the job goes on as if it had not been requested. After a drain it fails, and is restarted from its
 latest checkpoint: what has fired can't be taken back. Source: Flink docs, "Savepoints", Stopping a Job with Savepoint.
@@ -41,8 +43,8 @@ class JobEnding:
 
     @property
     def takes_checkpoints(self) -> bool:
-        """Whether all tasks are running and the end has not come."""
-        return self._job.regions.all_running and not self.is_closing
+        """Whether all tasks are running, to go on."""
+        return self._job.regions.all_running and not self.is_closing and self._draining is None
 
     @property
     def has_begun(self) -> bool:
@@ -63,15 +65,21 @@ class JobEnding:
             self._emit(Reply(request.request, error=error))
         elif request.options.drain:
             self._draining = request
-            for region in self._job.regions:
-                region.attempt.drain()
+            self._job.coordinator.when_settled(lambda: self._drain(request))
         else:
             self._request(request, lambda: self._close() if request.options.stop else None)
+
+    def _drain(self, request: SavepointRequested) -> None:
+        # The data may have come to its end while the drain waited.
+        if self._draining is request:
+            for region in self._job.regions:
+                region.attempt.drain()
 
     def data_ended(self) -> None:
         """A task has processed and sent all its records. When all of all regions have, the job ends."""
         # Not if another end has begun: a stop with a savepoint, a cancel, a failure.
-        if self.takes_checkpoints and all(region.attempt.all_data_ended for region in self._job.regions):
+        goes_on = self._job.regions.all_running and not self.is_closing
+        if goes_on and all(region.attempt.all_data_ended for region in self._job.regions):
             self.is_closing = True
             self._all_data_ended()
 

@@ -1,5 +1,7 @@
 """Records how a job goes, and publishes it: what readers see costs the job master's thread nothing when they read.
 
+A job that nobody serves has none of it.
+
 Tasks report their states by messages of which there may be hundreds at once, so a new ExecutionGraph is made at most
 every PUBLISH_EVERY_MS. What takes less time may not be seen, but for the states of the job itself, and failures.
 """

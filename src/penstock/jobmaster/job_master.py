@@ -26,6 +26,7 @@ from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.earliest import earliest
 from penstock.common.errors import FencedError, JobCancelledError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
@@ -175,7 +176,7 @@ class JobMaster:
         times.append(self._watermarks.wake_at_ms())
         if self.regions.all_running:
             times.append(self.coordinator.wake_at_ms(checkpoints and self._ending.takes_checkpoints))
-        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+        return earliest(*times)
 
     @property
     def name(self) -> str:
@@ -349,7 +350,7 @@ class JobMaster:
                 self.guarded(region.attempt.enumerators.discover_due, region)
                 region.attempt.loops.tick(self.now_ms)
         if self.regions.all_running:
-            self.guarded(lambda: self.coordinator.tick(self.now_ms, not self._ending.is_closing))
+            self.guarded(lambda: self.coordinator.tick(self.now_ms, self._ending.takes_checkpoints))
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
         error = self.coordinator.take_error()
         if error is not None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from penstock.common.earliest import earliest
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import ControlEvent, EndLoop, LoopQuiet, ProbeLoop
@@ -106,4 +107,4 @@ class Loops:
 
     def wake_at_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return min((loop.begins_ms for loop in self._loops if loop.begins_ms is not None), default=None)
+        return earliest(*[loop.begins_ms for loop in self._loops])

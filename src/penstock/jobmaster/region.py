@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.common.earliest import earliest
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
@@ -133,4 +134,4 @@ class Region:
         if self.attempt.status is JobStatus.RUNNING:
             times.append(self.attempt.enumerators.wake_at_ms())
             times.append(self.attempt.loops.wake_at_ms())
-        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+        return earliest(*times)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock.common.earliest import earliest
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
@@ -82,4 +83,4 @@ class Supervision:
             attempt.next_silence_ms(self._settings.heartbeat_timeout_ms),
             self._registers_by_ms(attempt),
         ]
-        return min((at_ms for at_ms in times if at_ms is not None), default=None)
+        return earliest(*times)

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.earliest import earliest
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.operators.source import SourceOperator
@@ -92,4 +93,4 @@ class WatermarkGroups:
 
     def wake_at_ms(self) -> int | None:
         """When `tick` has something to do."""
-        return min((group.next_ms for group in self._groups.values() if group.next_ms is not None), default=None)
+        return earliest(*[group.next_ms for group in self._groups.values()])

@@ -30,7 +30,8 @@ def json_answer(value: Any, status: int = 200) -> Response:
     except UnicodeEncodeError:
         import json
 
-        body = json.dumps(value).encode()
+        # What is no number in JSON is null, as msgspec writes it.
+        body = json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None)).encode()
     return Response(body, status, media_type="application/json")
 
 
@@ -88,15 +89,21 @@ def number_of(request: Request, name: str) -> int:
     return int(text)
 
 
-async def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object that a request brings; empty if it brings nothing. Raises HTTPException: 400, 413."""
+async def bytes_of(request: Request) -> bytes:
+    """The body of a request, whatever length it has announced. Raises HTTPException: 413."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_MOST:
             raise HTTPException(413, f"a request has {BODY_MOST} bytes at most")
+    return bytes(body)
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that a request brings; empty if it brings nothing. Raises HTTPException: 400, 413."""
+    body = await bytes_of(request)
     try:
-        return msgspec.json.decode(bytes(body), type=dict[str, Any]) if body else {}
+        return msgspec.json.decode(body, type=dict[str, Any]) if body else {}
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None
 

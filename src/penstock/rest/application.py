@@ -24,7 +24,7 @@ from penstock.rest import (
     vertex_paths,
 )
 from penstock.rest.answers import error_answer
-from penstock.rest.guard import Guard
+from penstock.rest.guard import OWN_POLICY, Guard
 from penstock.rest.served_jobs import ServedJobs
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseR
     """Of these jobs. `pages`: routes for what no path of REST has; None: our own page."""
     app = Starlette(
         routes=[*_ROUTES, *(own_page.routes if pages is None else pages)],
-        middleware=[Middleware(Guard, token=token, cookie=cookie)],
+        middleware=[Middleware(Guard, token=token, cookie=cookie, policy=OWN_POLICY if pages is None else None)],
         exception_handlers={HTTPException: _refused, Exception: _failed},  # type: ignore[dict-item]
     )
     app.state.jobs = jobs

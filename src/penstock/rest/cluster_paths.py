@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 import platform
-import re
 import sys
 from collections import Counter
 from typing import Any
@@ -20,14 +19,11 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import get, job_of, jobs_of, now_ms
 from penstock.rest.job_paths import ended_ms, job_overview, started_ms
+from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name
 from penstock.rest.thread_dump import thread_infos
 from penstock.runtime.ids import SlotId
 
-_SENSITIVE = re.compile(
-    r"password|secret|token|api-?key|auth-params|service-key|account\.key|jaas|access[-.]?key", re.I
-)
-_HIDDEN = "******"
 _NO_RESOURCES = {
     "cpuCores": 0.0,
     "taskHeapMemory": 0,
@@ -139,10 +135,7 @@ def job_settings(request: Request) -> Any:
 
 
 def _settings(configuration: dict[str, str]) -> list[dict[str, str]]:
-    return [
-        {"key": key, "value": _HIDDEN if _SENSITIVE.search(key) else value}
-        for key, value in sorted(configuration.items())
-    ]
+    return [{"key": key, "value": value} for key, value in sorted(shown(configuration).items())]
 
 
 def environment(request: Request) -> Any:
@@ -172,9 +165,8 @@ def application(request: Request) -> Any:
     entry = jobs_of(request).find(request.path_params["applicationid"])
     if entry is None:
         raise HTTPException(404, f"Application {request.path_params['applicationid']} not found")
-    shown = _application(entry)
     states = {status.name: at_ms for status, at_ms in entry.graph.status_ms.items()}
-    return {**shown, "timestamps": states, "jobs": [job_overview(entry)]}
+    return {**_application(entry), "timestamps": states, "jobs": [job_overview(entry)]}
 
 
 def application_exceptions(request: Request) -> Any:

@@ -16,7 +16,9 @@ import secrets
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
+_REQUEST_S = 10.0
+_CONNECTIONS_MOST = 100
+"""A page of ours has six, as browsers do; each takes a file descriptor of the driver."""
 _LAST_ANSWER_S = 10.0
 """How long a job's end waits for the client that has stopped it to ask for the savepoint's path. Flink's waits, too."""
 
@@ -44,7 +49,7 @@ class RestEndpoint:
     """Binds one of the ports, writes the token's file, and serves until it is closed. Raises ConfigurationError.
 
     `pages`: what is served beside the paths of REST; None: our own page. `sample_every_s`: how often counters are
-    noted, from whose growth rates follow.
+    noted, from whose growth rates follow. `request_s`: the time in which a request has to arrive.
     """
 
     def __init__(
@@ -53,6 +58,7 @@ class RestEndpoint:
         environ: Mapping[str, str] = os.environ,
         pages: Sequence[BaseRoute] | None = None,
         sample_every_s: float = SAMPLE_EVERY_S,
+        request_s: float = _REQUEST_S,
     ) -> None:
         self.jobs = ServedJobs()
         self.token = secrets.token_hex(32)
@@ -63,9 +69,12 @@ class RestEndpoint:
         self._cookie = f"penstock-{port}"
         self._pages = pages
         self._sample_every_s = sample_every_s
+        self._process = os.getpid()
+        self._request_s = request_s
         self._stop = threading.Event()
         self._wake: Callable[[], object] = lambda: None
         """Lets the thread see that it is to stop."""
+        _open.add(self)
         self._thread = start_thread("penstock-rest", self._run, self._failed)
 
     def job_ended(self, entry: JobEntry) -> None:
@@ -73,7 +82,9 @@ class RestEndpoint:
         entry.triggers.wait_until_read(_LAST_ANSWER_S)
 
     def close(self) -> None:
-        """Stop serving; the token is gone."""
+        """Stop serving; the token is gone. A process that was forked from this one has nothing to stop."""
+        if os.getpid() != self._process:
+            return
         self._stop.set()
         with contextlib.suppress(RuntimeError):  # its loop has ended already
             self._wake()
@@ -81,6 +92,10 @@ class RestEndpoint:
         self._socket.close()
         with contextlib.suppress(OSError):
             self._token_file.unlink(missing_ok=True)
+
+    def forked(self) -> None:
+        """This process was forked by a user's program: it does not serve, and must not keep the port."""
+        self._socket.close()
 
     def _failed(self, error: BaseException) -> None:
         _log.warning("the REST endpoint %s serves no more: %s", self.address.url, error)
@@ -95,9 +110,11 @@ class RestEndpoint:
         import uvicorn
 
         from penstock.rest.application import application
+        from penstock.rest.connection import Connection
 
         config = uvicorn.Config(
             application(self.jobs, self.token, self._cookie, self._pages),
+            http=partial(Connection, request_s=self._request_s, most=_CONNECTIONS_MOST),  # type: ignore[arg-type]
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -105,6 +122,7 @@ class RestEndpoint:
             log_config=None,
             log_level="critical",
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
         server = uvicorn.Server(config)
@@ -121,6 +139,20 @@ class RestEndpoint:
         for entry in self.jobs.all():
             if not entry.graph.status.is_terminal_state():
                 entry.meter.sample(now_s)
+
+
+_open: weakref.WeakSet[RestEndpoint] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    global _of_process, _lock
+    for endpoint in _open:
+        endpoint.forked()
+    # Jobs of the new process have an endpoint of its own.
+    _of_process, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _bound(ports: str) -> socket.socket:

@@ -11,16 +11,17 @@ import hmac
 import re
 from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.rest.answers import BODY_MOST, error_answer
+from penstock.rest.answers import bytes_of, error_answer
 
 _LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_SCHEMES = ("http", "https")
 _SAFE_METHODS = ("GET", "HEAD")
 _LOGIN = "/login"
 _VERSION = "/v1"
@@ -32,6 +33,11 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 ]
+OWN_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""What a page of ours may load and do, so that a name or a text that got in as markup would do nothing."""
 _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>penstock</title>
 <body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post" action="/login">
 <p>The token of this job is in the file that <code>penstock run</code> has named:</p>
@@ -40,12 +46,16 @@ _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>pen
 
 
 class Guard:
-    """Around an application. `cookie`: its name, which has the port in it, since cookies are shared by ports."""
+    """Around an application. `cookie`: its name, which has the port in it, since cookies are shared by ports.
 
-    def __init__(self, app: ASGIApp, token: str, cookie: str) -> None:
+    `policy`: the Content-Security-Policy of all that is sent; None: pages that are not ours set their own.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, cookie: str, policy: str | None = OWN_POLICY) -> None:
         self._app = app
         self._token = token.encode()
         self._cookie = cookie
+        self._policy = [] if policy is None else [(b"content-security-policy", policy.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or hand it on without its version: /v1/jobs is /jobs."""
@@ -62,7 +72,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", [])
                 assert isinstance(headers, list)
-                message = {**message, "headers": [*headers, *_HEADERS]}
+                message = {**message, "headers": [*headers, *_HEADERS, *self._policy]}
             await send(message)
 
         await (answer or self._app)(scope, receive, send_guarded)  # type: ignore[arg-type]
@@ -87,9 +97,10 @@ class Guard:
     async def _login(self, request: Request) -> Response:
         if request.method != "POST":
             return HTMLResponse(_LOGIN_PAGE)
-        if int(request.headers.get("content-length", "0") or 0) > BODY_MOST:
-            return error_answer(413, "too much")
-        body = (await request.body()).decode("ascii", "replace")
+        try:
+            body = (await bytes_of(request)).decode("ascii", "replace")
+        except HTTPException as error:
+            return error_answer(error.status_code, error.detail)
         # A token has letters and digits only, so nothing of a form is encoded.
         if not self._is_token(body.removeprefix("token=")):
             return HTMLResponse(_LOGIN_PAGE, 401)
@@ -116,7 +127,8 @@ def _bearer(headers: Mapping[str, str]) -> str:
 def _is_same_origin(headers: Mapping[str, str]) -> bool:
     """Whether a browser says that another site's page makes the request. Other clients send neither header."""
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+    # Compared as a text: what is no URL at all is another site, too.
+    if origin is not None and origin.lower() not in (f"{scheme}://{headers['host'].lower()}" for scheme in _SCHEMES):
         return False
     return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 

@@ -15,6 +15,7 @@ from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobGraph, JobVertex
 from penstock.rest.answers import get, job_of, jobs_of, now_ms
 from penstock.rest.io_metrics import io_metrics
+from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name, vertex_id
 
 _FLINKS_SPELLING = {JobStatus.CREATED: "CREATED"}
@@ -159,7 +160,7 @@ def config(request: Request) -> Any:
             "restart-strategy": entry.configuration.get_string("restart-strategy.type", "default"),
             "job-parallelism": max(vertex.parallelism for vertex in entry.graph.graph.vertices),
             "object-reuse-mode": get_option(options.OBJECT_REUSE),
-            "user-config": get_option(options.GLOBAL_JOB_PARAMETERS) or {},
+            "user-config": shown(get_option(options.GLOBAL_JOB_PARAMETERS) or {}),
         },
     }
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.rest.answers import get, jobs_of
 
 _WORKER = "level-"
 _DRIVER = "driver.log"
+_CHUNK_BYTES = 1 << 16
 
 
 def driver_logs(request: Request) -> Any:
@@ -58,7 +61,10 @@ def _files(request: Request, is_wanted: Callable[[str], bool]) -> dict[str, Path
 
 
 def _listed(files: dict[str, Path]) -> Any:
-    stats = [(name, path.stat()) for name, path in files.items()]
+    stats = []
+    for name, path in files.items():
+        with contextlib.suppress(FileNotFoundError):  # a log that was full has made room for the next one
+            stats.append((name, path.stat()))
     return {"logs": [{"name": n, "size": stat.st_size, "mtime": int(stat.st_mtime * 1000)} for n, stat in stats]}
 
 
@@ -66,7 +72,21 @@ def _text(files: dict[str, Path], name: str) -> Response:
     # Looked up, never joined to a folder: whatever a path tries, it is not the name of a file in the list.
     if name not in files:
         raise HTTPException(404, f"This file does not exist: {name}")
-    return FileResponse(files[name], media_type="text/plain; charset=utf-8")
+    try:
+        file = files[name].open("rb")
+    except FileNotFoundError:
+        raise HTTPException(404, f"This file does not exist any more: {name}") from None
+    # As long as it is now: a log grows while it is sent, and an answer has the length that it has announced.
+    size = os.fstat(file.fileno()).st_size
+    headers = {"content-length": str(size)}
+    return StreamingResponse(_beginning(file, size), headers=headers, media_type="text/plain; charset=utf-8")
+
+
+def _beginning(file: IO[bytes], size: int) -> Iterator[bytes]:
+    with file:
+        while size and (chunk := file.read(min(size, _CHUNK_BYTES))):
+            size -= len(chunk)
+            yield chunk
 
 
 routes = [

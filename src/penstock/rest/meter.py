@@ -14,15 +14,18 @@ _WINDOW_S = 5.0
 
 
 class Growth(NamedTuple):
-    """Two reports of one attempt of a subtask. `seconds`: the time between them; 0: there is only one."""
+    """Reports of a subtask: the newest, and two samples of one attempt, from which rates follow."""
 
     before: TaskReport
-    now: TaskReport
+    after: TaskReport
     seconds: float
+    """The time between the samples; 0: there is only one."""
+    now: TaskReport
+    """The newest report, of which there may be no sample yet. Of a job that has ended it is the last."""
 
-    def per_second(self, before: float, now: float) -> float:
+    def per_second(self, before: float, after: float) -> float:
         """How much a number has grown in a second."""
-        return (now - before) / self.seconds if self.seconds else 0.0
+        return (after - before) / self.seconds if self.seconds else 0.0
 
 
 class Meter:
@@ -44,26 +47,24 @@ class Meter:
         """By vertex and subtask, for those that have reported."""
         with self._lock:
             samples = list(self._samples)
-        if not samples:
-            return {key: Growth(report, report, 0.0) for key, report in self._metrics.reports().items()}
-        last_s, last = samples[-1]
-        return {key: _growth(key, report, last_s, samples) for key, report in last.items()}
+        return {key: _growth(key, report, samples) for key, report in self._metrics.reports().items()}
 
 
 def _growth(
     key: tuple[int, int],
     now: TaskReport,
-    now_s: float,
     samples: list[tuple[float, dict[tuple[int, int], TaskReport]]],
 ) -> Growth:
-    first, first_s = now, now_s
+    last_s, last = samples[-1] if samples else (0.0, {})
+    after = last.get(key, now)
+    first, first_s = after, last_s
     for at_s, reports in reversed(samples):
         before = reports.get(key)
         # Counters of a new attempt begin at zero: what was before it does not count.
         if before is None or _spent_ns(before) > _spent_ns(first):
             break
         first, first_s = before, at_s
-    return Growth(first, now, now_s - first_s)
+    return Growth(first, after, last_s - first_s, now)
 
 
 def _spent_ns(report: TaskReport) -> int:

@@ -12,6 +12,7 @@ from penstock.rest.answers import get, job_of, jobs_of, now_ms, subtask_of, vert
 from penstock.rest.meter import Growth
 from penstock.rest.task_metrics import Number, by_rest_name, of_job, watermark_of
 
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _AGGREGATIONS: dict[str, Callable[[list[Number]], Number]] = {
     "min": min,
     "max": max,
@@ -86,7 +87,12 @@ def _values(request: Request, metrics: Mapping[str, Number]) -> Any:
     wanted = _listed(request, "get")
     if wanted is None:
         return [{"id": name} for name in metrics]
-    return [{"id": name, "value": str(value)} for name, value in metrics.items() if name in wanted]
+    return [{"id": name, "value": _text(value)} for name, value in metrics.items() if name in wanted]
+
+
+def _text(value: Number) -> str:
+    """As Java writes numbers, whose clients read them."""
+    return _NOT_FINITE.get(str(value), str(value))
 
 
 def _aggregated(request: Request, metrics: list[dict[str, Number]]) -> Any:

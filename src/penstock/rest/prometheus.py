@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.rest.answers import jobs_of, now_ms
-from penstock.rest.served_jobs import JobEntry, vertex_id
+from penstock.rest.served_jobs import JobEntry, operator_id, vertex_id
 from penstock.rest.task_metrics import Number, of_job, of_operators, of_task
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")
@@ -50,12 +50,17 @@ class JobsCollector(Collector):
             vertex = vertices[id]
             task = {**job, "task_id": vertex_id(vertex), "task_name": vertex.name, "subtask_index": str(subtask)}
             self._add(_TASK, of_task(growth), task)
-            for operator, metrics in of_operators(growth):
-                self._add(_OPERATOR, metrics, {**task, "operator_name": operator})
+            for index, operator, metrics in of_operators(growth):
+                # Names of operators are no more than names: two maps of one chain may share theirs.
+                own = {"operator_id": operator_id(vertex.nodes[index]), "operator_name": operator}
+                self._add(_OPERATOR, metrics, task | own)
 
     def _add(self, scope: str, metrics: dict[str, Number], labels: dict[str, str]) -> None:
+        # Of two names that Prometheus writes alike the first counts: it refuses two samples of one series.
+        written: dict[str, Number] = {}
         for name, value in _known(metrics):
-            name = scope + _NOT_IN_NAMES.sub("_", name)
+            written.setdefault(scope + _NOT_IN_NAMES.sub("_", name), value)
+        for name, value in written.items():
             family = self._families.get(name)
             if family is None:
                 family = self._families[name] = GaugeMetricFamily(name, name, labels=list(labels))

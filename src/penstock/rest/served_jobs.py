@@ -1,4 +1,4 @@
-"""The jobs of this process, as its REST endpoint serves them. Jobs that have ended stay as long as the process."""
+"""The jobs of this process, as its REST endpoint serves them. The newest of those that have ended stay."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from penstock.common.configuration import Configuration
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.plan.job_graph import JobVertex
+from penstock.plan.stream_graph import StreamNode
 from penstock.rest.meter import Meter
 from penstock.rest.savepoint_triggers import SavepointTriggers
 from penstock.runtime.ids import SlotId
+
+_ENDED_MOST = 100
+"""Of jobs that have ended, how many are kept: each holds all that was known of it."""
 
 
 class ServedJob(Protocol):
@@ -70,7 +74,12 @@ class ServedJobs:
     def add(self, entry: JobEntry) -> None:
         """A job was submitted."""
         with self._lock:
+            # A job that was taken over by its next run comes last, like any new one.
+            self._entries.pop(entry.job_id, None)
             self._entries[entry.job_id] = entry
+            ended = [id for id, other in self._entries.items() if other.graph.status.is_terminal_state()]
+            for id in ended[:-_ENDED_MOST]:
+                del self._entries[id]
 
     def find(self, job_id: str) -> JobEntry | None:
         """The job of that id; None: there is none."""
@@ -85,7 +94,12 @@ class ServedJobs:
 
 def vertex_id(vertex: JobVertex) -> str:
     """The id of a vertex over REST: 32 hexadecimal digits, the same in each run of a program."""
-    return hashlib.md5(vertex.nodes[0].uid.encode(errors="replace"), usedforsecurity=False).hexdigest()
+    return operator_id(vertex.nodes[0])
+
+
+def operator_id(node: StreamNode) -> str:
+    """The id of an operator, in the same form."""
+    return hashlib.md5(node.uid.encode(errors="replace"), usedforsecurity=False).hexdigest()
 
 
 def slot_name(slot: SlotId) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
 from typing import NamedTuple
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.rest.meter import Growth
 from penstock.rest.served_jobs import JobEntry
 from penstock.rpc.messages import TaskReport
@@ -19,30 +22,21 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 class OperatorMetrics(NamedTuple):
     """Metrics of one operator of a subtask: of Flink's names, and users' own by theirs."""
 
+    place: int
+    """Its place in the task's chain."""
     operator: str
     metrics: dict[str, Number]
 
 
 def of_task(growth: Growth) -> dict[str, Number]:
     """Metrics of a subtask in the task's scope."""
-    before, now = growth.before, growth.now
-    counters = {
-        "numBytesIn": (before.bytes_in, now.bytes_in),
-        "numBytesOut": (before.bytes_out, now.bytes_out),
-        "numBuffersIn": (before.buffers_in, now.buffers_in),
-        "numBuffersOut": (before.buffers_out, now.buffers_out),
-        "numRecordsIn": (_records_in(before), _records_in(now)),
-        "numRecordsOut": (_records_out(before), _records_out(now)),
-    }
-    metrics: dict[str, Number] = {name: value for name, (_, value) in counters.items()}
-    metrics |= {f"{name}PerSecond": growth.per_second(*values) for name, values in counters.items()}
-    for name, ns_before, ns in (
-        ("busy", before.busy_ns, now.busy_ns),
-        ("idle", before.idle_ns, now.idle_ns),
-        ("backPressured", before.back_pressured_ns, now.back_pressured_ns),
-    ):
-        metrics[f"{name}TimeMsPerSecond"] = growth.per_second(ns_before, ns) / 1_000_000
-        metrics[f"accumulate{name[0].upper()}{name[1:]}TimeMs"] = ns // 1_000_000
+    before, after, now = growth.before, growth.after, growth.now
+    metrics: dict[str, Number] = {name: read(now) for name, read in _COUNTERS.items()}
+    for name, read in _COUNTERS.items():
+        metrics[f"{name}PerSecond"] = growth.per_second(read(before), read(after))
+    for name, read in _TIMES_NS.items():
+        metrics[f"{name}TimeMsPerSecond"] = growth.per_second(read(before), read(after)) / 1_000_000
+        metrics[f"accumulate{name[0].upper()}{name[1:]}TimeMs"] = read(now) // 1_000_000
     if now.operators:
         metrics["currentInputWatermark"] = now.operators[0].watermark
     if now.latency_count:
@@ -53,25 +47,28 @@ def of_task(growth: Growth) -> dict[str, Number]:
 
 def of_operators(growth: Growth) -> Iterator[OperatorMetrics]:
     """Metrics of a subtask in the scope of each of its operators."""
-    befores = growth.before.operators if len(growth.before.operators) == len(growth.now.operators) else None
-    for index, now in enumerate(growth.now.operators):
-        before = now if befores is None else befores[index]
+    # A task that is being opened has reported fewer.
+    per_operator = zip_longest(growth.before.operators, growth.after.operators, growth.now.operators)
+    for place, (before, after, now) in enumerate(per_operator):
+        if now is None:
+            return
+        before, after = (now, now) if before is None or after is None else (before, after)
         metrics: dict[str, Number] = {
             "numRecordsIn": now.records_in,
             "numRecordsOut": now.records_out,
-            "numRecordsInPerSecond": growth.per_second(before.records_in, now.records_in),
-            "numRecordsOutPerSecond": growth.per_second(before.records_out, now.records_out),
+            "numRecordsInPerSecond": growth.per_second(before.records_in, after.records_in),
+            "numRecordsOutPerSecond": growth.per_second(before.records_out, after.records_out),
             "numLateRecordsDropped": now.late_records_dropped,
             "currentInputWatermark": now.watermark,
         }
         # As in Flink: what Flink has a name for is not the user's.
-        yield OperatorMetrics(now.name, {**now.user, **metrics})
+        yield OperatorMetrics(place, now.name, {**now.user, **metrics})
 
 
 def by_rest_name(growth: Growth) -> dict[str, Number]:
     """All metrics of a subtask as they are named over REST: those of operators behind their names."""
     metrics = of_task(growth)
-    for operator, own in of_operators(growth):
+    for _, operator, own in of_operators(growth):
         prefix = rest_name(operator)
         metrics |= {f"{prefix}.{rest_name(name)}": value for name, value in own.items()}
     return metrics
@@ -80,10 +77,9 @@ def by_rest_name(growth: Growth) -> dict[str, Number]:
 def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
     """Metrics of the whole job."""
     graph = entry.graph
-    started_ms = min(graph.status_ms.values())
     checkpoints = graph.checkpoints
     metrics: dict[str, Number] = {
-        "uptime": now_ms - started_ms,
+        "uptime": _uptime_ms(graph, now_ms),
         "numRestarts": graph.restarts,
         "fullRestarts": graph.restarts,
         "totalNumberOfCheckpoints": checkpoints.completed_count + checkpoints.failed_count + len(checkpoints.under_way),
@@ -105,6 +101,13 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
     return metrics
 
 
+def _uptime_ms(graph: ExecutionGraph, now_ms: int) -> int:
+    """How long the job has run since its latest start; 0: it does not run now; -1: it has ended. Flink: UpTimeGauge."""
+    if graph.status.is_terminal_state():
+        return -1
+    return max(0, now_ms - graph.status_ms[graph.status]) if graph.status is JobStatus.RUNNING else 0
+
+
 def watermark_of(report: TaskReport) -> int:
     """The input watermark of a task (ms); Flink's lowest number before the first one."""
     return report.operators[0].watermark if report.operators else MIN_TIMESTAMP
@@ -121,3 +124,18 @@ def _records_in(report: TaskReport) -> int:
 
 def _records_out(report: TaskReport) -> int:
     return report.operators[-1].records_out if report.operators else 0
+
+
+_COUNTERS: dict[str, Callable[[TaskReport], int]] = {
+    "numBytesIn": lambda report: report.bytes_in,
+    "numBytesOut": lambda report: report.bytes_out,
+    "numBuffersIn": lambda report: report.buffers_in,
+    "numBuffersOut": lambda report: report.buffers_out,
+    "numRecordsIn": _records_in,
+    "numRecordsOut": _records_out,
+}
+_TIMES_NS: dict[str, Callable[[TaskReport], int]] = {
+    "busy": lambda report: report.busy_ns,
+    "idle": lambda report: report.idle_ns,
+    "backPressured": lambda report: report.back_pressured_ns,
+}

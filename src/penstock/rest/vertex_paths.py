@@ -127,11 +127,11 @@ def _level(ratio: float) -> str:
 def _shares(growth: Growth | None) -> dict[str, float]:
     if growth is None:
         return {"ratio": 0.0, "idleRatio": 0.0, "busyRatio": 0.0}
-    before, now = growth.before, growth.now
+    before, after = growth.before, growth.after
     spent = {
-        "ratio": now.back_pressured_ns - before.back_pressured_ns,
-        "idleRatio": now.idle_ns - before.idle_ns,
-        "busyRatio": now.busy_ns - before.busy_ns,
+        "ratio": after.back_pressured_ns - before.back_pressured_ns,
+        "idleRatio": after.idle_ns - before.idle_ns,
+        "busyRatio": after.busy_ns - before.busy_ns,
     }
     total = sum(spent.values())
     return {kind: part / total if total else 0.0 for kind, part in spent.items()}

@@ -13,7 +13,7 @@ from penstock.simulator.runs import run_seed
 
 _FAILURES_MAX = 10
 _PART_SEEDS = 100
-_GARBAGE_OBJECTS = 50_000
+_GARBAGE_OBJECTS = 400_000
 
 
 def run_many(first: int, count: int) -> int:

@@ -17,13 +17,7 @@ from penstock.jobmaster.effects import Deploy, Finish
 from penstock.jobmaster.events import Reported, Tick
 from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
-from penstock.rpc.messages import (
-    FromSlot,
-    SlotReport,
-    ToTask,
-    decode_to_job_master,
-    encode,
-)
+from penstock.rpc.messages import FromSlot, SlotReport, ToTask, decode_to_job_master, encode
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
     AbortCheckpoint,
@@ -158,6 +152,7 @@ class Simulation:
         actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
         self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
         actions.tells(self._possibilities)
+        self._actors = self._actors_beside_slots()
         self.faults = WorkerFaults(
             workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
         )
@@ -316,28 +311,33 @@ class Simulation:
 
     def _next(self) -> None:
         self._possibilities.refresh()
-        driver, agenda, workers = self.driver, self._agenda, self._workers
-        self._can("outcomes", self._handle_next, bool(driver.events))
-        self._can("spark", driver.spark_does_next, bool(driver.spark))
-        self._can("storage", self._storage_does_next, bool(driver.storage))
-        self._can("enumerators", driver.call_is_made, bool(driver.calls))
-        self._can("results", driver.results_do_next, driver.pool.waits)
-        self._can("advice", lambda: workers.advised(self._possibilities.touch), bool(workers.advice), _LATE_RATE)
-        self._can("former", self._former.one_goes_on, self._former.waits, _FORMER_RATE)
-        self._can("late", self._late, bool(self._control.late), _LATE_RATE)
+        agenda = self._agenda
+        for actor, (do, is_possible, rate) in self._actors.items():
+            if not is_possible():
+                agenda.leave(actor)
+            elif rate is None:
+                agenda.enter(actor, do)
+            else:
+                agenda.enter_background(actor, do, rate)
         if agenda.idle:
             self._to_next_wake()
         else:
             self._idle_jumps = 0
             agenda.pick()()
 
-    def _can(self, actor: str, do: Callable[[], None], possible: bool, rate: float | None = None) -> None:
-        if not possible:
-            self._agenda.leave(actor)
-        elif rate is None:
-            self._agenda.enter(actor, do)
-        else:
-            self._agenda.enter_background(actor, do, rate)
+    def _actors_beside_slots(self) -> dict[str, tuple[Callable[[], None], Callable[[], object], float | None]]:
+        """What each of them does, whether it can, and at which rate, if time may advance meanwhile."""
+        driver, workers, control = self.driver, self._workers, self._control
+        return {
+            "outcomes": (self._handle_next, lambda: driver.events, None),
+            "spark": (driver.spark_does_next, lambda: driver.spark, None),
+            "storage": (self._storage_does_next, lambda: driver.storage, None),
+            "enumerators": (driver.call_is_made, lambda: driver.calls, None),
+            "results": (driver.results_do_next, lambda: driver.pool.waits, None),
+            "advice": (lambda: workers.advised(self._possibilities.touch), lambda: workers.advice, _LATE_RATE),
+            "former": (self._former.one_goes_on, lambda: self._former.waits, _FORMER_RATE),
+            "late": (self._late, lambda: control.late, _LATE_RATE),
+        }
 
     # What befalls the job.
 

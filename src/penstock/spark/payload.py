@@ -40,6 +40,8 @@ class Payload(msgspec.Struct, frozen=True):
     """Of the level. What is written to the log while it is unpickled is marked with it."""
     logs: LogSettings | None = None
     """None: no logs are kept."""
+    reports: bool = False
+    """In batched mode: whether slots tell the driver how they go. Else only those connect that have results."""
 
 
 def pack(

@@ -10,29 +10,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
-import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 from penstock.common.errors import ConfigurationError
 from penstock.spark.driver.java import cache_directory, find_java
+from penstock.testing.server_process import LOOPBACK, ServerProcess, free_ports, serve
 
 VERSION = "4.1.0"
 _SLF4J = "1.7.36"
-_HOST = "127.0.0.1"
-_START_SECONDS = 90.0
-_END_SECONDS = 20.0
 _FETCH_SECONDS = 240
 """Without a network Maven tries for minutes."""
-_STARTED = "Kafka Server started"
+_STARTED = re.compile("Kafka Server started")
 _CLUSTER = "penstock-on-loopback00"
 _OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _POM = f"""\
@@ -109,7 +105,7 @@ class KafkaBroker:
         self.bootstrap = ""
         self.secured_bootstrap = ""
         self.secured = secured
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ServerProcess | None = None
 
     def __enter__(self) -> KafkaBroker:
         jars = broker_jars()
@@ -144,23 +140,9 @@ class KafkaBroker:
 
     def start(self) -> None:
         """Start it, again after `stop` or `kill`, with the data that it had. Returns when it serves."""
-        log = self.directory / "broker.log"
-        with log.open("wb") as output:
-            # In a session of its own: a Ctrl-C at the terminal is for the program that stops it in order.
-            self._process = subprocess.Popen(
-                [*self._command, "kafka.Kafka", str(self._properties)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + _START_SECONDS
-        while _STARTED not in (text := log.read_text(encoding="utf-8", errors="replace")):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                last = "\n".join(text.splitlines()[-10:])
-                raise ConfigurationError(f"the Kafka broker did not start. Its last words:\n{last}")
-            time.sleep(0.05)
+        command = [*self._command, "kafka.Kafka", str(self._properties)]
+        self._process = ServerProcess("the Kafka broker", command, self.directory / "broker.log")
+        self._process.wait_for(_STARTED)
 
     def stop(self) -> None:
         """Stop it in order, and wait for that."""
@@ -171,28 +153,24 @@ class KafkaBroker:
         self._end(signal.SIGKILL)
 
     def _configuration(self) -> str:
-        port, controller_port, secured_port = _free_ports(3)
-        self.bootstrap = f"{_HOST}:{port}"
-        fields = {"host": _HOST, "port": port, "controller_port": controller_port, "directory": self.directory / "data"}
+        port, controller_port, secured_port = free_ports(3)
+        self.bootstrap = f"{LOOPBACK}:{port}"
+        fields = {
+            "host": LOOPBACK,
+            "port": port,
+            "controller_port": controller_port,
+            "directory": self.directory / "data",
+        }
         if self.secured is None:
             return _PROPERTIES.format(**fields)
-        self.secured_bootstrap = f"{_HOST}:{secured_port}"
+        self.secured_bootstrap = f"{LOOPBACK}:{secured_port}"
         # What is set last counts.
         return (_PROPERTIES + _SECURED).format(**fields, **self.secured._asdict(), secured_port=secured_port)
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        # A broker that was stopped by SIGSTOP handles nothing else.
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGCONT)
-            process.send_signal(number)
-        try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None:
+            process.end(number)
 
 
 def broker_jars() -> Path:
@@ -226,27 +204,12 @@ def broker_jars() -> Path:
     return jars
 
 
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as open_until_all_are_known:
-        listeners = [open_until_all_are_known.enter_context(socket.socket()) for _ in range(count)]
-        for one in listeners:
-            one.bind((_HOST, 0))
-        return [one.getsockname()[1] for one in listeners]
-
-
-def main() -> None:
-    """Start a broker on the loopback of this machine, and keep it until Ctrl-C."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    try:
-        with KafkaBroker() as broker:
-            print(f"bootstrap.servers={broker.bootstrap}\nCtrl-C stops it.", flush=True)
-            ended.wait()
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
+@contextlib.contextmanager
+def kafka() -> Iterator[str]:
+    """A broker, as a user is told of it."""
+    with KafkaBroker() as broker:
+        yield f"bootstrap.servers={broker.bootstrap}"
 
 
 if __name__ == "__main__":
-    main()
+    serve(kafka())

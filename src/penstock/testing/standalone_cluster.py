@@ -11,29 +11,24 @@ production: any user of this machine can submit to it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
 
 import typer
 
-from penstock.common.errors import ConfigurationError
 from penstock.spark.driver.java import find_java, quiet_home
+from penstock.testing.server_process import LOOPBACK, ServerProcess, serve
 
-_HOST = "127.0.0.1"
-_START_SECONDS = 90.0
-_END_SECONDS = 20.0
 _MASTER_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _PAGE_STARTED = re.compile(r"Bound MasterWebUI to \S+, and started at http://[^:\s]+:(\d+)")
 _WORKER_STARTED = re.compile(r"Successfully registered with master")
@@ -55,7 +50,7 @@ class StandaloneCluster:
         self._cores = cores
         self._memory = memory
         self._environment = dict(os.environ if environment is None else environment)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, ServerProcess] = {}
         self.directory = Path()
         self.url = ""
         """For `spark.master`: spark://127.0.0.1:PORT."""
@@ -65,12 +60,11 @@ class StandaloneCluster:
     def __enter__(self) -> StandaloneCluster:
         self.directory = Path(tempfile.mkdtemp(prefix="penstock-standalone-"))
         try:
-            log = self._start("master", "org.apache.spark.deploy.master.Master", "--webui-port", "0")
-            self.url = self._await("master", log, _MASTER_STARTED)
-            self.page_port = int(self._await("master", log, _PAGE_STARTED))
-            logs = {name: self.start_worker(name) for name in map("worker-{}".format, range(self._workers))}
-            for name, log in logs.items():
-                self._await(name, log, _WORKER_STARTED)
+            master = self._start("master", "org.apache.spark.deploy.master.Master", "--webui-port", "0")
+            self.url = master.wait_for(_MASTER_STARTED)
+            self.page_port = int(master.wait_for(_PAGE_STARTED))
+            for worker in [self._start_worker(f"worker-{number}") for number in range(self._workers)]:
+                worker.wait_for(_WORKER_STARTED)
         except BaseException:
             self.stop()
             raise
@@ -81,8 +75,11 @@ class StandaloneCluster:
     ) -> None:
         self.stop()
 
-    def start_worker(self, name: str) -> Path:
-        """Start one more worker, and return its log. It registers some seconds later."""
+    def start_worker(self, name: str) -> None:
+        """Start one more worker. It registers some seconds later."""
+        self._start_worker(name)
+
+    def _start_worker(self, name: str) -> ServerProcess:
         work = self.directory / name
         work.mkdir()
         options = ["--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory, "--work-dir", str(work)]
@@ -90,7 +87,7 @@ class StandaloneCluster:
 
     def state(self) -> dict[str, Any]:
         """What the master knows: its `workers`, `activeapps`, `cores`, `coresused` and more, as its page has it."""
-        with urllib.request.urlopen(f"http://{_HOST}:{self.page_port}/json/") as answer:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.page_port}/json/") as answer:
             state: dict[str, Any] = json.load(answer)
         return state
 
@@ -101,28 +98,20 @@ class StandaloneCluster:
 
     def kill(self, name: str) -> None:
         """Kill `master` or `worker-N` as a machine that fails would: without a word to anybody."""
-        process = self._processes.pop(name)
-        process.kill()
-        process.wait()
+        self._processes.pop(name).end(signal.SIGKILL)
 
     def stop(self) -> None:
         """Stop all processes, wait for them, and remove the directory."""
         # Workers first: they end their executors.
         for process in reversed(self._processes.values()):
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.end()
         self._processes.clear()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _start(self, name: str, kind: str, *arguments: str) -> Path:
+    def _start(self, name: str, kind: str, *arguments: str) -> ServerProcess:
         import pyspark
 
         home = Path(pyspark.__file__).parent
-        log = self.directory / f"{name}.log"
         java = quiet_home(find_java(os.environ), os.environ)
         environment = {
             **self._environment,
@@ -130,33 +119,12 @@ class StandaloneCluster:
             "JAVA_HOME": str(java),
             "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
             # The loopback: nothing of it is to be reached from elsewhere.
-            "SPARK_LOCAL_IP": _HOST,
+            "SPARK_LOCAL_IP": LOOPBACK,
         }
-        command = [str(home / "bin" / "spark-class"), kind, "--host", _HOST, "--port", "0", *arguments]
-        with log.open("wb") as output:
-            # In a session of its own: a Ctrl-C at the terminal is for the program that stops it in order.
-            self._processes[name] = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                env=environment,
-                start_new_session=True,
-            )
-        return log
-
-    def _await(self, name: str, log: Path, sign: re.Pattern[str]) -> str:
-        deadline = time.monotonic() + _START_SECONDS
-        while True:
-            text = log.read_text(encoding="utf-8", errors="replace")
-            found = sign.search(text)
-            if found:
-                return found.group(found.re.groups)
-            if self._processes[name].poll() is not None or time.monotonic() > deadline:
-                last = "\n".join(text.splitlines()[-10:])
-                raise ConfigurationError(f"the {name} of a standalone cluster did not start. Its last words:\n{last}")
-            time.sleep(0.05)
+        command = [str(home / "bin" / "spark-class"), kind, "--host", LOOPBACK, "--port", "0", *arguments]
+        log = self.directory / f"{name}.log"
+        self._processes[name] = ServerProcess(f"the {name} of a standalone cluster", command, log, environment)
+        return self._processes[name]
 
 
 def main(
@@ -165,20 +133,15 @@ def main(
     memory: Annotated[str, typer.Option(help="Memory for the executors of each worker, such as 4g.")] = "4g",
 ) -> None:
     """Start a standalone Spark cluster on the loopback of this machine, and keep it until Ctrl-C."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    try:
-        with StandaloneCluster(workers, cores, memory) as cluster:
-            print(
-                f"{cluster.url}   {workers} worker{'s'[: workers != 1]} of {cores} slots   http://{_HOST}:{cluster.page_port}"
-            )
-            print(f"penstock run --master {cluster.url} -D spark.master.ui.port={cluster.page_port} job.py")
-            print("Ctrl-C stops it.", flush=True)
-            ended.wait()
-    except ConfigurationError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from None
+    serve(_cluster(workers, cores, memory))
+
+
+@contextlib.contextmanager
+def _cluster(workers: int, cores: int, memory: str) -> Iterator[str]:
+    with StandaloneCluster(workers, cores, memory) as cluster:
+        slots = f"{workers} worker{'s'[: workers != 1]} of {cores} slots"
+        command = f"penstock run --master {cluster.url} -D spark.master.ui.port={cluster.page_port} job.py"
+        yield f"{cluster.url}   {slots}   http://{LOOPBACK}:{cluster.page_port}\n{command}"
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def test_a_name_is_found_where_a_module_of_pyflink_imports_it(module: str, name:
 @pytest.mark.parametrize(
     ("statement", "advice"),
     [
-        ("from penstock.datastream.connectors import JdbcSink", "docs/how-to/own-sink.md"),
+        ("from penstock.datastream.connectors import RMQSink", "docs/how-to/own-sink.md"),
         ("from penstock.datastream.connectors import FlinkKafkaConsumer", "`KafkaSource` of `connectors.kafka`"),
         ("from penstock.datastream import EmbeddedRocksDBStateBackend", "state.backend.type: rocksdb"),
         ("from penstock.datastream import TimeCharacteristic", "event time is always on"),
@@ -70,5 +70,5 @@ def test_methods_of_older_pyflink_say_what_to_do() -> None:
 
 def test_a_package_answers_for_what_is_in_it() -> None:
     """A module that is left out would say nothing unless each of its names were listed."""
-    assert pyflink_names.reason("pyflink.datastream.connectors.jdbc") is not None
+    assert pyflink_names.reason("pyflink.datastream.connectors.pulsar") is not None
     assert pyflink_names.reason("pyflink.metrics Counter") is None

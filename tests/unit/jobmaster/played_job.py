@@ -57,11 +57,11 @@ SETTINGS = JobSettings(
 )
 
 
-def plan(parallelism: int = 1, regions: int = 1, sink: Sink[Any] | None = None) -> JobGraph:
+def plan(parallelism: int = 1, regions: int = 1, sink: Sink[Any] | None = None, batched: bool = False) -> JobGraph:
     """A job of so many unconnected parts, which print, or write to a sink."""
     plans = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=plans)
-    environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+    environment.set_runtime_mode(RuntimeExecutionMode.BATCH if batched else RuntimeExecutionMode.STREAMING)
     environment.set_parallelism(parallelism)
     for _ in range(regions):
         sums = environment.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b)

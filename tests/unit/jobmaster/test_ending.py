@@ -180,6 +180,38 @@ def test_a_drain_ends_sources_and_nothing_else() -> None:
     assert job.finish == Finish(JobStatus.FINISHED, None)
 
 
+def test_no_checkpoint_begins_between_a_drain_and_its_savepoint() -> None:
+    """It would commit what windows gave that were closed half full, and the job restored from it writes them again."""
+    job = Job().runs()
+    job.handle(DRAIN)
+    assert not triggered(job.waits(3_600_000 // 80))
+    assert not triggered(job.handle(CheckpointRequested()))
+    assert triggered(job.of_tasks(lambda v: DataEnded(v, 0)))
+    assert replies(job.acknowledges(1)) == [Reply(5, "/sp")]
+
+
+def test_a_drain_waits_for_what_was_asked_for_before() -> None:
+    """A savepoint that waits would be taken of half-closed windows."""
+    job = Job().runs()
+    job.handle(CheckpointRequested())
+    job.handle(savepoint_requested(4, "/before"))
+    assert not sent(job.handle(DRAIN))
+    assert triggered(job.acknowledges(1))
+    effects = job.acknowledges(2)
+    assert replies(effects) == [Reply(4, "/before")] and Drain in sent(effects)
+
+
+def test_data_that_ends_while_a_drain_waits() -> None:
+    """Sources that have ended would be drained, or the user not answered."""
+    job = Job().runs()
+    job.handle(CheckpointRequested())
+    job.handle(DRAIN)
+    assert not sent(job.of_tasks(lambda v: DataEnded(v, 0)))
+    effects = job.acknowledges(1)
+    assert triggered(effects) and Drain not in sent(effects)
+    assert replies(job.acknowledges(2)) == [Reply(5, "/sp")]
+
+
 def test_after_the_end_of_the_data_there_is_nothing_to_save() -> None:
     """A savepoint would be promised of a job whose tasks are job."""
     job = Job().runs()

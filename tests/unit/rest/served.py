@@ -45,9 +45,7 @@ class PlayedJob:
 class Served:
     """The endpoint, and a client of it with the token."""
 
-    def __init__(
-        self, directory: Path, job: PlayedJob | None = None, settings: dict[str, str] | None = None, **more: Any
-    ) -> None:
+    def __init__(self, directory: Path, job: Any = None, settings: dict[str, str] | None = None, **more: Any) -> None:
         # It takes no samples of its own: the test does.
         self.endpoint = RestEndpoint("0", {"XDG_CACHE_HOME": str(directory)}, sample_every_s=100_000, **more)
         self.job = job or PlayedJob()

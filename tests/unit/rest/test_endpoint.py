@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import socket
 import threading
 from pathlib import Path
 
 import pytest
-from tests.unit.rest.served import Served
+from tests.unit.rest.served import PlayedJob, Served
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
+from penstock.jobmaster.events import CancelRequested
 from penstock.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.rest.ports import ports_in
 
@@ -76,6 +79,31 @@ def test_secrets_are_no_part_of_the_settings_shown(tmp_path: Path) -> None:
     served.endpoint.close()
 
 
+def test_secrets_inside_of_settings_are_no_part_of_what_is_shown_either(tmp_path: Path) -> None:
+    """Parameters of a job are a map in one setting, and a database's password is in its address."""
+    settings = {
+        "pipeline.global-job-parameters": "db.password:hunter2,table:flights",
+        "my.source": "postgresql://me:hunter2@host/db",
+        "http-headers": "Authorization:hunter2",
+    }
+    served = Served(tmp_path, settings=settings)
+    for path in ("/jobmanager/config", "/jobs/id/jobmanager/config", "/jobs/id/config"):
+        assert b"hunter2" not in served.ask(path)[2]
+    assert served.get("/jobs/id/config")["execution-config"]["user-config"]["table"] == "flights"
+    served.endpoint.close()
+
+
+def test_of_jobs_that_have_ended_the_newest_are_kept(served: Served) -> None:
+    """A notebook that runs jobs all day would keep all that was ever known of each."""
+    ended = PlayedJob()
+    ended.played.handle(CancelRequested())
+    ended.played.waits(1_000_000)
+    for number in range(150):
+        served.endpoint.jobs.add(dataclasses.replace(served.entry, job_id=f"ended {number}", job=ended))
+    ids = [job["id"] for job in served.get("/jobs")["jobs"]]
+    assert ids == ["id", *(f"ended {number}" for number in range(50, 150))]
+
+
 def test_a_closed_endpoint_leaves_neither_thread_nor_port(served: Served) -> None:
     """A program that runs jobs all day would collect threads."""
     served.get("/overview")
@@ -83,3 +111,49 @@ def test_a_closed_endpoint_leaves_neither_thread_nor_port(served: Served) -> Non
     assert "penstock-rest" not in [thread.name for thread in threading.enumerate()]
     with pytest.raises(ConnectionError):
         served.get("/overview")
+
+
+def test_connections_that_ask_nothing_make_room_for_those_that_do(served: Served) -> None:
+    """Whoever reaches the port would take all of the driver's file descriptors, and the job would fail with them."""
+    host, _, port = served.host.partition(":")
+    silent = [socket.create_connection((host, int(port)), timeout=30) for _ in range(110)]
+    assert served.get("/overview")["jobs-running"] == 1
+    with pytest.raises(ConnectionError):
+        # Closed without a word: the one that has waited longest.
+        if silent[0].recv(1) == b"":
+            raise ConnectionError
+    for connection in silent:
+        connection.close()
+
+
+def test_a_request_that_does_not_come_to_its_end_is_waited_for_no_longer_than_its_time(tmp_path: Path) -> None:
+    """A client that sends a byte an hour would hold its connection for as long as the job runs."""
+    served = Served(tmp_path, request_s=0.05)
+    host, _, port = served.host.partition(":")
+    for beginning in (b"", b"GET /jobs HT", b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\ntok"):
+        with socket.create_connection((host, int(port)), timeout=30) as slow:
+            slow.sendall(beginning)
+            assert slow.recv(1) == b"", "it was closed, and not answered"
+    served.endpoint.close()
+
+
+def test_a_process_that_a_program_forks_neither_keeps_the_port_nor_takes_the_token_away(tmp_path: Path) -> None:
+    """A program with a pool of processes: the first to end would lock the user out; the last would hold the port."""
+    endpoint = RestEndpoint("0", {"XDG_CACHE_HOME": str(tmp_path)})
+    port = int(endpoint.address.url.rpartition(":")[2])
+    ended, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(end)
+        endpoint.close()  # as its exit does
+        os.read(ended, 1)
+        os._exit(0)
+    os.close(ended)
+    try:
+        assert endpoint.address.token() == endpoint.token
+        endpoint.close()
+        with pytest.raises(ConnectionError), socket.create_connection(("127.0.0.1", port), timeout=30):
+            pass
+    finally:
+        os.close(end)
+        os.waitpid(child, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import stat
 from pathlib import Path
 
@@ -53,6 +54,8 @@ def test_a_page_logs_in_by_a_cookie_that_scripts_and_other_sites_do_not_get(serv
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://["},
+        {"Origin": ""},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
         {"Host": "evil.example"},
@@ -72,3 +75,19 @@ def test_pages_may_not_be_framed_or_guessed(served: Served) -> None:
     _, headers, _ = served.ask("/jobs")
     assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
     assert headers["cache-control"] == "no-store"
+
+
+def test_a_login_of_any_length_is_read_no_further_than_a_token_is_long(served: Served) -> None:
+    """Whoever reaches the port would fill the driver's memory, without a token: chunks announce no length."""
+    connection = http.client.HTTPConnection(served.host, timeout=30)
+    chunks = (b"x" * 10_000 for _ in range(20))
+    connection.request("POST", "/login", chunks, {}, encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_what_is_sent_runs_nothing_that_came_with_a_name_or_a_text(served: Served) -> None:
+    """A job's name with markup in it would act with the user's rights, if any page of ours let it in."""
+    for path in ("/jobs", "/login"):
+        policy = served.ask(path)[1]["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "base-uri 'none'" in policy

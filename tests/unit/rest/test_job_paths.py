@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served, report
 
+from penstock.common.configuration import Configuration
 from penstock.common.errors import UserFunctionError
+from penstock.common.job_id import JobID
 from penstock.rpc.messages import Heartbeat, Register, SlotFailed
+from penstock.spark.driver.batched_run import BatchedRun
 
 
 def states(served: Served) -> list[tuple[str, dict[str, int]]]:
@@ -99,3 +103,18 @@ def test_tasks_tell_how_busy_they_are(served: Served) -> None:
     job = served.get("/jobs/id")["vertices"]
     assert job[1]["metrics"]["write-records"] == 1_800 and job[1]["metrics"]["write-records-complete"]
     assert not job[0]["metrics"]["write-records-complete"], "it has not reported"
+
+
+def test_a_batched_job_is_shown_as_one(tmp_path: Path) -> None:
+    """A job of an hour would be seen by nobody; or its page would fail, as it has no checkpoints."""
+    run = BatchedRun(plan(batched=True), {}, Configuration(), JobID.generate(), is_served=True)
+    served = Served(tmp_path, run)
+    (shown,) = served.get("/jobs/overview")["jobs"]
+    assert (shown["state"], shown["jobType"], shown["tasks"]["created"]) == ("CREATED", "BATCH", 2)
+    assert served.get("/jobs/id/plan")["plan"]["type"] == "BATCH"
+    assert served.get("/jobs/id/plan")["plan"]["nodes"][1]["inputs"][0]["exchange"] == "blocking"
+    assert served.get("/jobs/id/checkpoints")["counts"]["total"] == 0
+    trigger = served.send("POST", "/jobs/id/savepoints", {"target-directory": "/d"}, 202)["request-id"]
+    cause = served.get(f"/jobs/id/savepoints/{trigger}")["operation"]["failure-cause"]
+    assert "no savepoints" in cause["stack-trace"]
+    served.endpoint.close()

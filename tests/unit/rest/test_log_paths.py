@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+
 import pytest
 from tests.unit.rest.served import Served
 
@@ -37,3 +39,18 @@ def test_no_path_leads_out_of_the_folder(logs: Served, name: str) -> None:
     for path in ("/jobmanager/logs/", "/taskmanagers/level-0-slot-1/logs/", "/taskmanagers/../logs/"):
         status, _, body = logs.ask(path + name)
         assert status in (400, 404) and b"secret" not in body.replace(b"secret.log", b"")
+
+
+def test_a_log_is_sent_as_long_as_it_was_while_its_job_goes_on_writing(logs: Served) -> None:
+    """The log of a job that writes much would arrive cut off, at any place, each time it is looked at."""
+    path = logs.logs / "driver.log"
+    path.write_bytes(b"x" * 10_000_000)
+    connection = http.client.HTTPConnection(logs.host, timeout=30)
+    connection.request("GET", "/jobmanager/log", headers={"Authorization": f"Bearer {logs.endpoint.token}"})
+    answer = connection.getresponse()
+    with path.open("ab") as file:
+        file.write(b"y" * 1_000_000)
+    assert answer.read() == b"x" * 10_000_000
+    connection.request("GET", "/jobs", headers={"Authorization": f"Bearer {logs.endpoint.token}"})
+    assert connection.getresponse().status == 200, "the connection goes on"
+    connection.close()

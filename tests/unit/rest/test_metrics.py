@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.rest.served import Served, report
+from tests.unit.jobmaster.played_job import plan
+from tests.unit.rest.served import PlayedJob, Served, report
+
+from penstock.jobmaster.events import CancelRequested
+from penstock.rpc.messages import OperatorReport, TaskReport
 
 
 @pytest.fixture
@@ -19,6 +24,10 @@ def served(tmp_path: Path) -> Iterator[Served]:
         one.entry.meter.sample(seconds)
     yield one
     one.endpoint.close()
+
+
+def task(*operators: OperatorReport) -> TaskReport:
+    return TaskReport(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, list(operators))
 
 
 def values(served: Served, path: str) -> dict[str, float]:
@@ -74,3 +83,67 @@ def test_prometheus_reads_all_metrics_users_own_included(served: Served) -> None
     mine = families["flink_taskmanager_job_task_operator_mine_seen"]
     assert [(s.labels["operator_name"], s.value) for s in mine] == [("first", 900.0), ("first", 0.0)]
     assert families["flink_jobmanager_job_numRestarts"][0].labels == {"job_id": "id", "job_name": "job"}
+
+
+def test_counters_are_those_of_the_newest_report_and_not_of_the_latest_sample(served: Served) -> None:
+    """A job that has ended would show too few records for ever; `penstock top` would show others."""
+    served.job.metrics.update([report(1, 0, 3.5, 1_000)])
+    wanted = "0.numRecordsIn,0.first.numRecordsIn,0.numRecordsInPerSecond,0.first.numRecordsInPerSecond"
+    assert values(served, f"{served.vertex(1)}/metrics?get={wanted}") == {
+        "0.numRecordsIn": 1_000, "0.first.numRecordsIn": 1_000,
+        "0.numRecordsInPerSecond": 400, "0.first.numRecordsInPerSecond": 400,
+    }  # fmt: skip
+    assert served.get(served.vertex(1))["subtasks"][0]["metrics"]["write-records"] == 2_000
+
+
+def test_the_uptime_is_that_since_the_latest_start_and_ends_with_the_job(tmp_path: Path) -> None:
+    """An alert on restarts by uptime would never go off; one on jobs that have ended would not either."""
+    one = Served(tmp_path, PlayedJob(plan()))
+    played = one.job.played
+    assert values(one, "/jobs/id/metrics?get=uptime") == {"uptime": 0}
+    played.runs().waits(1_000)
+    assert values(one, "/jobs/id/metrics?get=uptime")["uptime"] > 0
+    played.handle(CancelRequested())
+    played.waits(1_000_000)
+    assert values(one, "/jobs/id/metrics?get=uptime") == {"uptime": -1}
+    one.endpoint.close()
+
+
+def test_numbers_that_are_none_are_written_so_that_clients_read_them(served: Served) -> None:
+    """One gauge that divides by zero would make all answers unreadable."""
+    odd = {"nan": math.nan, "most": math.inf, "least": -math.inf}
+    served.job.metrics.update([task(OperatorReport("o", 0, 0, 0, 0, odd))])
+    shown = served.get(f"{served.vertex(1)}/subtasks/0/metrics?get=o.nan,o.most,o.least")
+    assert [one["value"] for one in shown] == ["NaN", "Infinity", "-Infinity"]
+    (shown,) = served.get(f"{served.vertex(1)}/subtasks/metrics?get=o.nan")
+    assert shown["sum"] is None
+    text = served.ask("/metrics")[2].decode()
+    assert "o_nan" not in text and "operator_nan{" in text
+
+
+@pytest.mark.parametrize(
+    "name", ['<script>alert("1")</script>', "it's\\n\n\r\x00", "größe", "a{b}", "", " ", "\ud800", "x" * 5_000]
+)
+def test_any_name_is_written_so_that_clients_read_it(tmp_path: Path, name: str) -> None:
+    """A scrape, or a page, would fail as a whole by one name."""
+    one = Served(tmp_path, PlayedJob(plan()))
+    one.job.played.graph.name = name
+    own = {name.replace("\ud800", ""): 1, "numRecordsIn": 2}
+    one.job.metrics.update([task(OperatorReport(name, 7, 0, 0, 0, own))])
+    assert one.get("/jobs/overview")["jobs"][0]["name"] in (name, "\ud800")
+    one.get("/jobs/id"), one.get("/jobs/id/plan"), one.get(f"{one.vertex(1)}/metrics")
+    text = one.ask("/metrics")[2].decode()
+    families = {family.name: family.samples for family in text_string_to_metric_families(text)}
+    (seen,) = families["flink_taskmanager_job_task_operator_numRecordsIn"]
+    assert seen.value == 7 and seen.labels["job_name"] == seen.labels["operator_name"]
+    assert seen.labels["job_name"] == name.replace("\ud800", "?")
+    one.endpoint.close()
+
+
+def test_series_that_prometheus_would_take_for_one_another_are_told_apart(served: Served) -> None:
+    """It refuses a scrape that has one of them twice: two operators of one name would end all monitoring."""
+    own = {"a.b": 1, "a b": 2}
+    served.job.metrics.update([task(OperatorReport("same", 1, 1, 0, 0, own), OperatorReport("same", 2, 2, 0, 0, own))])
+    text = served.ask("/metrics")[2].decode()
+    series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(series) == len(set(series)) and sum("operator_a_b{" in one for one in series) == 2

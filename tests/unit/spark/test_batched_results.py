@@ -10,10 +10,10 @@ import pytest
 
 from penstock.common.errors import TaskLostError
 from penstock.rpc.client import ControlClient
-from penstock.rpc.messages import FromSlot, Heartbeat
+from penstock.rpc.messages import FromSlot, Heartbeat, Register, TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.ids import SubtaskId
-from penstock.runtime.task.events import Result
+from penstock.runtime.task.events import Finished, Result
 from penstock.runtime.task.opaque import Opaque
 from penstock.spark.driver.batched_results import BatchedResults
 from penstock.spark.worker.result_sender import ConnectedResultSender
@@ -117,3 +117,24 @@ def test_a_full_disk_fails_the_job(failures: list[BaseException]) -> None:
     finally:
         results.close()
     assert [str(error) for error in failures] == ["[Errno 28] No space left on device"]
+
+
+def test_a_slot_of_a_job_that_is_served_says_how_it_goes_results_or_not() -> None:
+    """Whoever looks at the job would see tasks that never begin, and counters of zero until the end."""
+    told: list[FromSlot] = []
+    heard = threading.Event()
+
+    def on_report(message: FromSlot) -> None:
+        told.append(message)
+        if isinstance(message.report, Heartbeat) and message.report.reports:
+            heard.set()
+
+    results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None, on_report=on_report)
+    sender = ConnectedResultSender(results.address, 10, 7, 1, 0, is_reported=True)
+    sender.begin(lambda: [TaskReport(2, 0, *[0] * 10, [])])
+    assert heard.wait(30)
+    sender.finish(SubtaskId(2, 0), threading.Event())
+    sender.close()
+    results.close()
+    kinds = [type(message.report) for message in told]
+    assert kinds[0] is Register and Finished in kinds and {message.attempt for message in told} == {7}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -58,6 +58,9 @@ class Sent:
     def __init__(self) -> None:
         self.results: list[tuple[int, int, list[Any]]] = []
         self.finished = self.closed = 0
+
+    def begin(self, reports: Callable[[], list[TaskReport]]) -> None:
+        self.reports = reports
 
     def send(self, result: Result) -> None:
         self.results.append((result.sink_id, result.subtask, result.values.value))

@@ -16,6 +16,7 @@ from penstock.datastream.connectors.file_system import (
     RollingPolicy,
     StreamFormat,
 )
+from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from penstock.datastream.connectors.kafka import KafkaRecordDeserializationSchema, KafkaSource
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 
@@ -29,6 +30,9 @@ __all__ = [
     "FileSource",
     "FileSourceBuilder",
     "FunctionSink",
+    "JdbcConnectionOptions",
+    "JdbcExecutionOptions",
+    "JdbcSink",
     "KafkaRecordDeserializationSchema",
     "KafkaSource",
     "NumberSequenceSource",

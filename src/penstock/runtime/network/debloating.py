@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from penstock.common.earliest import earliest
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import (
     ADVICE_EDGE,
@@ -75,4 +76,4 @@ class Debloating:
         """When `take_advice` or `look` has something new though nothing has arrived."""
         due_ms = self.intake.due_ms()
         lapse_ms = self.in_flight.lapse_ms() if self.holds else None
-        return min((at for at in (due_ms, lapse_ms) if at is not None), default=None)
+        return earliest(due_ms, lapse_ms)

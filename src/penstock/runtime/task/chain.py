@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.copies import as_it_is, own_copies
+from penstock.common.earliest import earliest
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.output import OutputEdge
@@ -232,8 +233,7 @@ class Chain:
     def wake_at_ms(self) -> int | None:
         """The next processing time (ms) at which an operator wants to be called; while one waits, only that one."""
         wakers = [o for o in self._wakers if o.paused and o.waiting] if self.waiting else self._wakers
-        wakes = [at for at in (operator.wake_at_ms() for operator in wakers) if at is not None]
-        return min(wakes, default=None)
+        return earliest(*[operator.wake_at_ms() for operator in wakers])
 
     def due(self, now_ms: int) -> list[Operator]:
         """The operators that want to be called at `now_ms`."""

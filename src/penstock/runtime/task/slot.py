@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from penstock.common.earliest import earliest
 from penstock.common.user_calls import RAISED
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import ATTEMPT_MASK, HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
@@ -232,7 +233,7 @@ class Slot:
         times = [] if self.holds else [task.wake_at_ms() for task in self.tasks.values()]
         if self.debloating is not None:
             times.append(self.debloating.wake_at_ms())
-        return min((at for at in times if at is not None), default=None)
+        return earliest(*times)
 
     def back_pressured(self, ns: int) -> None:
         """The host could not send rows for `ns` nanoseconds, and so made no step."""

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.earliest import earliest
 from penstock.runtime.ids import ChannelId, SubtaskId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.runtime.network.elements import EndOfData
@@ -288,7 +289,7 @@ class Task:
                 times.append(self._polling.source.poll_at_ms)
             if self._feedback is not None:
                 times.append(self._feedback.wake_at_ms())
-        return min((at for at in times if at is not None), default=None)
+        return earliest(*times)
 
     def ask(self, effect: Effect) -> None:
         """Add an effect to those that the host takes next."""

@@ -34,14 +34,19 @@ class Kept(NamedTuple):
 class BatchedResults:
     """Of one job. `on_failure` is called, by another thread, when they can't be kept; then nothing more is taken.
 
-    `file`: where they are kept, a temporary file by default.
+    `file`: where they are kept, a temporary file by default. `on_report` is given what slots say of themselves.
     """
 
     def __init__(
-        self, server: ControlServer, on_failure: Callable[[BaseException], None], file: IO[bytes] | None = None
+        self,
+        server: ControlServer,
+        on_failure: Callable[[BaseException], None],
+        file: IO[bytes] | None = None,
+        on_report: Callable[[FromSlot], None] = lambda message: None,
     ) -> None:
         self._server = server
         self._on_failure = on_failure
+        self._on_report = on_report
         self._file = file or tempfile.TemporaryFile(prefix="penstock-results-")  # noqa: SIM115 - closed by `close`
         self._end = 0
         self._kept: dict[int, list[Kept]] = defaultdict(list)
@@ -77,7 +82,9 @@ class BatchedResults:
         report = message.report
         if isinstance(report, Result):
             self._keep(message.attempt, report)
-        elif isinstance(report, Heartbeat):
+            return
+        self._on_report(message)
+        if isinstance(report, Heartbeat):
             # Messages of one slot arrive in order; those that were under way when its connection broke never do.
             if report.sent is not None and report.sent != len(self._kept.get(message.attempt, ())):
                 self._lost.add(message.attempt)

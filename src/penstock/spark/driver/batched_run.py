@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -17,12 +19,16 @@ from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED, as_exception
+from penstock.jobmaster.batched_recorder import BatchedRecorder
+from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.logs.job_log import JobLog
 from penstock.plan.job_graph import JobGraph
-from penstock.rpc.messages import TaskReport
+from penstock.rpc.messages import FromSlot, Heartbeat, TaskReport
 from penstock.rpc.server import ControlServer
+from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import Finished
 from penstock.spark.driver.batched_results import BatchedResults
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.failures import from_spark
@@ -54,6 +60,7 @@ class BatchedRun:
         configuration: Configuration,
         job_id: JobID,
         log: JobLog | None = None,
+        is_served: bool = False,
     ) -> None:
         self._graph = graph
         self._result_sinks = result_sinks
@@ -64,6 +71,11 @@ class BatchedRun:
         self.checkpoints: list[Any] = []
         self.restarts = 0
         self.status = JobStatus.CREATED
+        self.on_end: Callable[[], object] = lambda: None
+        """Called when everything of the job is released, before it is over."""
+        self._recorder = BatchedRecorder(self._job_id, graph, _now_ms())
+        self._is_served = is_served
+        self._recording = threading.Lock()
         self._error: BaseException | None = None
         self._results_error: BaseException | None = None
         self._over = threading.Event()
@@ -72,15 +84,30 @@ class BatchedRun:
         self._ends = False
         """Whether it is decided how the job ends: it can't be cancelled any more."""
 
+    @property
+    def execution_graph(self) -> ExecutionGraph:
+        """The job as it was a moment ago. Of its tasks only a job that is served knows more than the end."""
+        return self._recorder.published
+
+    def _become(self, status: JobStatus, error: BaseException | None = None) -> None:
+        with self._recording:
+            self._recorder.job_became(status, _now_ms(), error)
+        self.status = status
+
+    def _on_report(self, message: FromSlot) -> None:
+        with self._recording:
+            slot, has_finished = SlotId(message.level, message.index), isinstance(message.report, Finished)
+            counts = self._recorder.slot_reported(slot, message.attempt, has_finished, _now_ms())
+        if counts and self._is_served and isinstance(message.report, Heartbeat):
+            self.metrics.update(message.report.reports)
+
     def start(self, job: SparkJob, host: str, payloads: list[Payload]) -> None:
         """Start the job. `host`: the address at which slots reach the driver."""
         self._job = job
-        self.status = JobStatus.RUNNING
-        results = BatchedResults(ControlServer(host), self._fail_for_results)
-        payloads = [
-            msgspec.structs.replace(payload, control=results.address, heartbeat_ms=_HEARTBEAT_MS)
-            for payload in payloads
-        ]
+        self._become(JobStatus.RUNNING)
+        results = BatchedResults(ControlServer(host), self._fail_for_results, on_report=self._on_report)
+        added = {"control": results.address, "heartbeat_ms": _HEARTBEAT_MS, "reports": self._is_served}
+        payloads = [msgspec.structs.replace(payload, **added) for payload in payloads]
         start_thread("penstock-batch", lambda: self._run(payloads, results), self._end_failed)
 
     def cancel(self) -> None:
@@ -88,7 +115,7 @@ class BatchedRun:
             if self._ends or self._cancelled:
                 return
             self._cancelled = True
-            self.status = JobStatus.CANCELLING
+            self._become(JobStatus.CANCELLING)
         self._cancel_spark_job()
 
     def _cancel_spark_job(self) -> None:
@@ -101,7 +128,7 @@ class BatchedRun:
                 self._job.cancel()
                 self._over.wait(_CANCEL_AGAIN_S)
 
-    def savepoint(self, directory: str | None) -> Future[str]:
+    def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         answer: Future[str] = Future()
         answer.set_exception(JobError("a job in batch mode has no savepoints: Spark runs lost tasks again"))
         return answer
@@ -127,12 +154,13 @@ class BatchedRun:
                 self._ends = True
             for result_sink in self._result_sinks.values():
                 result_sink.succeeded()
-            self.status = JobStatus.FINISHED
+            self._become(JobStatus.FINISHED)
         except RAISED as error:
             self._fail(as_exception(error))
         HELD.release(self._job_id)
         results.close()
         self._close_log()
+        self.on_end()
         self._over.set()
 
     def _close_log(self) -> None:
@@ -145,7 +173,7 @@ class BatchedRun:
         """The end itself has failed. Those who wait for the job get its outcome, if that is known."""
         if not self.status.is_terminal_state():
             self._error = self._error or as_exception(error)
-            self.status = JobStatus.FAILED
+            self._become(JobStatus.FAILED, self._error)
         self._over.set()
 
     def _go_on(self) -> None:
@@ -167,12 +195,16 @@ class BatchedRun:
             self._ends = True
         if self._cancelled:
             self._error = self._cancellation()
-            self.status = JobStatus.CANCELED
+            self._become(JobStatus.CANCELED)
         elif self._results_error is not None:
             self._error = JobError(f"the results of the job can't be kept on the driver's disk: {self._results_error}")
-            self.status = JobStatus.FAILED
+            self._become(JobStatus.FAILED, self._error)
         else:
             self._error = from_spark(error, self._show_stack)
-            self.status = JobStatus.FAILED
+            self._become(JobStatus.FAILED, self._error)
         for result_sink in self._result_sinks.values():
             result_sink.failed(self._error)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

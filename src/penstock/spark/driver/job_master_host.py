@@ -81,7 +81,7 @@ class JobMasterHost:
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
         self._master = master
-        self._recorder = ExecutionRecorder(master)
+        self._recorder: ExecutionRecorder | None = None
         self._server = server
         self._new_savepoint = new_savepoint
         self._storage = StorageThread(storage, self.post, self._thread_failed)
@@ -98,6 +98,10 @@ class JobMasterHost:
 
     # Any thread.
 
+    def record(self) -> None:
+        """Record how the job goes, for readers of `execution_graph`. Called before `start`, by who serves the job."""
+        self._recorder = ExecutionRecorder(self._master)
+
     def start(self) -> None:
         """Begin the job. Raises SourceError or CheckpointError if it can't begin; `over` is set at its end."""
         try:
@@ -106,7 +110,7 @@ class JobMasterHost:
             self._events.followed(self._master.abandon())
             self._finish(Finish(JobStatus.FAILED, None))
             raise
-        self._recorder.followed(Tick(), effects, _now_ms())
+        self._record(Tick(), effects, _now_ms())
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
         # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
@@ -133,7 +137,8 @@ class JobMasterHost:
 
     @property
     def execution_graph(self) -> ExecutionGraph:
-        """The job as it was a moment ago."""
+        """The job as it was a moment ago. `record` has been called."""
+        assert self._recorder is not None
         return self._recorder.published
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
@@ -199,8 +204,12 @@ class JobMasterHost:
     def _handled(self, event: JobEvent) -> list[JobEffect]:
         now_ms = _now_ms()
         effects = self._master.handle(event, now_ms)
-        self._recorder.followed(event, effects, now_ms)
+        self._record(event, effects, now_ms)
         return effects
+
+    def _record(self, event: JobEvent, effects: list[JobEffect], now_ms: int) -> None:
+        if self._recorder is not None:
+            self._recorder.followed(event, effects, now_ms)
 
     def _fail(self, error: BaseException) -> None:
         """A fault of our own fails all regions. If the job master can't handle that either, the job ends here."""
@@ -216,7 +225,8 @@ class JobMasterHost:
     def _end_here(self, error: BaseException) -> None:
         """End the job without its master."""
         self._fault = as_exception(error)
-        self._recorder.broke(self._fault, _now_ms())
+        if self._recorder is not None:
+            self._recorder.broke(self._fault, _now_ms())
         stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
         self._carry_out([*stops, CloseResults(self._fault), Finish(JobStatus.FAILED, self._fault)])
 

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -47,7 +47,7 @@ def main() -> None:
     os.environ["PENSTOCK_JVM_LOG_MAX"] = "2"
     jvm = StartedJvm(wanted.settings)
     try:
-        _Keeper(directory, jvm, log).serve(first)
+        Keeper(directory, jvm, log).serve(first)
     finally:
         jvm.end()
 
@@ -66,8 +66,21 @@ def _forget_environment() -> None:
             del os.environ[name]
 
 
-class _Keeper:
-    def __init__(self, directory: Path, jvm: StartedJvm, log: Path) -> None:
+class KeptProcess(Protocol):
+    """What a keeper needs of its JVM: spark/internals/jvm.py."""
+
+    pid: int
+    port: int
+    secret: str
+
+    def stop_context(self) -> None:
+        """Stop what a program has left."""
+
+
+class Keeper:
+    """Of one JVM. Programs have it one after the other; the first is given to `serve`."""
+
+    def __init__(self, directory: Path, jvm: KeptProcess, log: Path) -> None:
         self._directory = directory
         self._started = jvm
         self._process = JvmProcess(jvm.pid)

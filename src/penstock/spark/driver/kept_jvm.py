@@ -93,7 +93,7 @@ def lease(wanted: Wanted, environ: Mapping[str, str]) -> KeptJvm | None:
     Raises nothing: without it a program starts a JVM of its own.
     """
     try:
-        directory = _directory_of(wanted, environ)
+        directory = directory_of(wanted, environ)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in free_in(directory):
             if (kept := _connect(path)) is not None:
@@ -128,7 +128,8 @@ def environment_of_workers(environ: Mapping[str, str]) -> dict[str, str]:
     return {**kept, WORKING_DIRECTORY: str(Path.cwd())}
 
 
-def _directory_of(wanted: Wanted, environ: Mapping[str, str]) -> Path:
+def directory_of(wanted: Wanted, environ: Mapping[str, str]) -> Path:
+    """Where the keepers of such JVMs listen. Raises ValueError: its path is too long for sockets."""
     import pyspark
 
     of_spark = sorted((name, value) for name, value in environ.items() if name.startswith("SPARK_"))

@@ -52,7 +52,9 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         try:
             level = unpack(payload)
             assert payload.control is not None
-            results = ConnectedResultSender(payload.control, payload.heartbeat_ms, run, level.level, index)
+            results = ConnectedResultSender(
+                payload.control, payload.heartbeat_ms, run, level.level, index, payload.reports
+            )
             garbage = GarbageCollection(time.monotonic_ns())
             yield from run_slot(
                 level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
@@ -97,6 +99,7 @@ def run_slot(
         notify=calls.notices.notify,
     )
     slot = Slot(level, index, environment)
+    results.begin(lambda: reports_of(slot))
     interrupt = Interrupt()
     abandoned = threading.Event()
 

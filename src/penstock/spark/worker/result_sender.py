@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from penstock.common.errors import TaskLostError
 from penstock.rpc.client import ControlClient
 from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import FromJobMaster, FromSlot, Heartbeat, ToTask
+from penstock.rpc.messages import FromJobMaster, FromSlot, Heartbeat, Register, TaskReport, ToTask
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import Cancel, Finished, Result
 
@@ -24,6 +25,9 @@ _ASK_AGAIN_S = 10
 
 class ResultSender(Protocol):
     """Where a slot's results go, in order."""
+
+    def begin(self, reports: Callable[[], list[TaskReport]]) -> None:
+        """The slot begins. `reports`: of its tasks, called by another thread."""
 
     def send(self, result: Result) -> None:
         """Send a result. Blocks while the driver is slower than the task."""
@@ -39,9 +43,14 @@ class ResultSender(Protocol):
 
 
 class ConnectedResultSender:
-    """Of one run of the slot `index` of `level`. Connects with the first result: most slots have none."""
+    """Of one run of the slot `index` of `level`. Connects with the first result: most slots have none.
 
-    def __init__(self, address: ControlAddress, heartbeat_ms: int, run: int, level: int, index: int) -> None:
+    `is_reported`: connects at once, and says how the slot's tasks go.
+    """
+
+    def __init__(
+        self, address: ControlAddress, heartbeat_ms: int, run: int, level: int, index: int, is_reported: bool = False
+    ) -> None:
         self._address = address
         self._heartbeat_ms = heartbeat_ms
         self._slot = (run, level, index)
@@ -49,17 +58,28 @@ class ConnectedResultSender:
         self._sent = 0
         self._answered = threading.Event()
         self._is_complete = False
+        self._is_reported = is_reported
+        self._reports: Callable[[], list[TaskReport]] = list
+
+    def begin(self, reports: Callable[[], list[TaskReport]]) -> None:
+        if self._is_reported:
+            self._reports = reports
+            self._connected().send(FromSlot(*self._slot, Register()))
 
     def send(self, result: Result) -> None:
+        client = self._connected()
+        self._sent += 1
+        client.send(FromSlot(*self._slot, result))
+
+    def _connected(self) -> ControlClient:
         if self._client is None:
             self._client = ControlClient(
                 self._address,
                 self._on_answer,
-                lambda sent: FromSlot(*self._slot, Heartbeat([])),
+                lambda sent: FromSlot(*self._slot, Heartbeat(self._reports())),
                 self._heartbeat_ms,
             )
-        self._sent += 1
-        self._client.send(FromSlot(*self._slot, result))
+        return self._client
 
     def finish(self, task: SubtaskId, abandoned: threading.Event) -> None:
         if self._client is None:

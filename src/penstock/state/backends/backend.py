@@ -30,6 +30,7 @@ from penstock.api.state.state import (
     State,
     ValueState,
 )
+from penstock.common.earliest import earliest
 from penstock.common.errors import ProgramError
 from penstock.state.backends.states import KINDS
 from penstock.state.backends.ttl_states import TTL_KINDS
@@ -177,7 +178,7 @@ class KeyedStateBackend(ABC):
         """When `maintain` has something to do (processing time in milliseconds), or None."""
         if not self._expiries:
             return None
-        return min((at for expiry in self._expiries if (at := expiry.next_ms) is not None), default=None)
+        return earliest(*[expiry.next_ms for expiry in self._expiries])
 
     def maintain(self, entries_max: int) -> None:
         """Free state whose time to live is over. Examines at most `entries_max` entries of each state."""

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
+from penstock.common.earliest import earliest
 from penstock.common.errors import JobError
 from penstock.common.extras import S3
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
@@ -113,7 +114,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
     def wake_at_ms(self) -> int | None:
         """Return the earliest deadline of the open files, or None."""
         deadlines = [self._policy.deadline_ms(part.info()) for part in self._open.values()]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return earliest(*deadlines)
 
     def on_wake(self, now_ms: int) -> None:
         """Close the files whose deadline has passed."""

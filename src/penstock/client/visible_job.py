@@ -1,0 +1,56 @@
+"""Where others find a running job: in the registry of this machine (`penstock list`), and over REST."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.common.configuration import Configuration
+from penstock.logs.job_log import JobLog
+from penstock.rest.endpoint import RestEndpoint
+from penstock.rest.meter import Meter
+from penstock.rest.served_jobs import JobEntry, ServedJob
+from penstock.rpc.keys import ControlAddress
+
+
+class VisibleJob:
+    """One job of this process. `endpoint`: None if it is not served over REST."""
+
+    def __init__(self, job_id: str, name: str, endpoint: RestEndpoint | None) -> None:
+        self._job_id = job_id
+        self._name = name
+        self._endpoint = endpoint
+        self._registry = JobRegistry()
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it is served over REST."""
+        return self._endpoint is not None
+
+    def register(self, address: ControlAddress) -> None:
+        """Enter it into the registry: it takes commands at this address."""
+        rest = None if self._endpoint is None else self._endpoint.address
+        began_ms = time.time_ns() // 1_000_000
+        self._registry.add(RunningJob(self._job_id, self._name, os.getpid(), began_ms, address, rest))
+
+    def deregister(self) -> None:
+        """It takes no commands any more."""
+        self._registry.remove(self._job_id, os.getpid())
+
+    def serve(
+        self, job: ServedJob, configuration: Configuration, checkpoints: str, log: JobLog
+    ) -> Callable[[], object]:
+        """Serve it over REST, if it has an endpoint. Returns what is to be called at its end.
+
+        `checkpoints`: their directory; empty if it has none.
+        """
+        endpoint = self._endpoint
+        if endpoint is None:
+            return lambda: None
+        folder = None if log.settings is None else Path(log.settings.folder)
+        entry = JobEntry(self._job_id, job, configuration, checkpoints, folder, Meter(job.metrics))
+        endpoint.jobs.add(entry)
+        return lambda: endpoint.job_ended(entry)

@@ -1,0 +1,153 @@
+"""How PostgreSQL is reached: the client library, psycopg, and a database, whose password is not shown."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.common.errors import ConfigurationError, JobError
+from penstock.common.extras import POSTGRES
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_JDBC = "jdbc:"
+_SCHEMES = ("postgresql://", "postgres://")
+_HIDDEN = "***"
+_CONNECT_TIMEOUT_S = "30"
+_LASTING = ("28", "3D", "42", "0A")
+"""Classes of SQLSTATE that another try does not change: authorization, unknown database, access rules, features."""
+
+
+class PostgresError(JobError):
+    """PostgreSQL could not be reached, or has refused a statement."""
+
+
+class TransientPostgresError(PostgresError):
+    """Another try may succeed: a connection that was lost, a deadlock, a server that starts or stops."""
+
+
+def psycopg() -> ModuleType:
+    """The package. Raises ConfigurationError if it is not installed."""
+    try:
+        import psycopg
+        import psycopg.sql
+    except ImportError as error:
+        raise ConfigurationError(f"the PostgreSQL connector needs psycopg: pip install '{POSTGRES}'") from error
+    module: ModuleType = psycopg
+    return module
+
+
+class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """A database and who connects to it. Its text says where it is, and nothing of the user's password.
+
+    `url`: `postgresql://host:port/database?sslmode=require`, or libpq's form `host=… dbname=…`. What it does not say,
+    libpq takes from the environment, a password file or a service file of the process that connects.
+    """
+
+    url: str
+    user_name: str | None = None
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Database({self})"
+
+    def __str__(self) -> str:
+        known = self._settings()
+        host, port = known.get("host", "localhost"), known.get("port", "5432")
+        return f"{host}:{port}/{known.get('dbname', '')}".rstrip("/")
+
+    def connect(self, application_name: str, **settings: str) -> Any:
+        """A connection in autocommit. Raises PostgresError. `settings`: libpq's, weaker than those of the url."""
+        package = psycopg()
+        defaults = {"connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **settings}
+        try:
+            return package.connect(autocommit=True, **{**defaults, **self._settings()})
+        except package.Error as error:
+            raise TransientPostgresError(f"no connection to PostgreSQL at {self}: {self.hide(str(error))}") from None
+
+    def hide(self, text: str) -> str:
+        """The text without the password, should it be in there."""
+        password = self._settings().get("password")
+        return text.replace(password, _HIDDEN) if password else text
+
+    def _settings(self) -> dict[str, str]:
+        package = psycopg()
+        url = self.url.removeprefix(_JDBC)
+        try:
+            known = {name: str(value) for name, value in package.conninfo.conninfo_to_dict(url).items()}
+        except package.Error:
+            # What it says contains parts of the url, and these may be of the password.
+            raise ConfigurationError(
+                "the url of PostgreSQL can't be read: it is like postgresql://host:5432/database, special characters "
+                "in user and password as %XX. It is not shown, since it may hold a password"
+            ) from None
+        # JDBC's parameters of the same meaning.
+        if "user" not in known and self.user_name is not None:
+            known["user"] = self.user_name
+        if self.password is not None:
+            known["password"] = self.password
+        return known
+
+
+def checked_url(url: Any) -> str:
+    """Raises TypeError or ValueError if this is no address of PostgreSQL; does not show it."""
+    if not isinstance(url, str):
+        raise TypeError(f"the url of a database is a str, got a {type(url).__name__}")
+    plain = url.removeprefix(_JDBC)
+    if "://" in plain and not plain.startswith(_SCHEMES):
+        scheme = plain.partition("://")[0]
+        raise ValueError(f"penstock speaks to PostgreSQL: the url begins with postgresql://, got one with {scheme}://")
+    if url.startswith(_JDBC) and not plain.startswith(_SCHEMES):
+        raise ValueError("penstock speaks to PostgreSQL: the url begins with jdbc:postgresql://, got another database")
+    return url
+
+
+def translated(error: Any, text: str) -> PostgresError:
+    """What is raised in the place of psycopg's error, with this text."""
+    state = error.sqlstate or ""
+    transient = isinstance(error, psycopg().OperationalError) and not state.startswith(_LASTING)
+    return TransientPostgresError(text) if transient else PostgresError(text)
+
+
+def retried(call: Callable[[], T], max_retries: int) -> T:
+    """The result of the call, which is made again after a TransientPostgresError, `max_retries` times at most.
+
+    Before try n there are n seconds of waiting, as in Flink's JDBC sink.
+    """
+    tries = 0
+    while True:
+        try:
+            return call()
+        except TransientPostgresError as error:
+            if tries >= max_retries:
+                raise
+            tries += 1
+            _log.warning("tried again in %d s, for the %d. time of %d: %s", tries, tries, max_retries, error)
+            time.sleep(tries)
+
+
+def quoted(name: str) -> str:
+    """A name as SQL. Raises ValueError if it is empty."""
+    if not name:
+        raise ValueError("names of tables and columns are not empty")
+    text: str = psycopg().sql.Identifier(name).as_string(None)
+    return text
+
+
+def quoted_table(name: str) -> str:
+    """The name of a table as SQL; there may be a schema and a dot before it."""
+    return ".".join(map(quoted, name.split(".")))
+
+
+def checked_at_least(name: str, value: int, minimum: int) -> int:
+    """The value of an option. Raises ValueError if it is less."""
+    if type(value) is not int or value < minimum:
+        raise ValueError(f"{name} must be an int of at least {minimum}, got {value!r}")
+    return value

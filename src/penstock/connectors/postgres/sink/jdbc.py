@@ -1,0 +1,151 @@
+"""PyFlink's JdbcSink and its options, for PostgreSQL."""
+
+from __future__ import annotations
+
+from penstock.common.basic_types import TypeInformation
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.postgres.connection import Database, checked_url
+from penstock.connectors.postgres.sink.execution import Execution
+from penstock.connectors.postgres.sink.sink import PostgresSink
+from penstock.connectors.postgres.sink.statement import with_question_marks
+
+_DRIVER = "org.postgresql.Driver"
+
+
+class JdbcConnectionOptions:
+    """Which database, and who connects. Made by `JdbcConnectionOptions.JdbcConnectionOptionsBuilder()`."""
+
+    def __init__(self, url: str, driver_name: str | None, user_name: str | None, password: str | None) -> None:
+        self._url = url
+        self._driver_name = driver_name
+        self._user_name = user_name
+        self._password = password
+
+    def get_db_url(self) -> str:
+        """The address: `jdbc:postgresql://host:5432/database`, or without `jdbc:`."""
+        return self._url
+
+    def get_driver_name(self) -> str | None:
+        """The driver that was named; penstock's is psycopg."""
+        return self._driver_name
+
+    def get_user_name(self) -> str | None:
+        """Who connects."""
+        return self._user_name
+
+    def get_password(self) -> str | None:
+        """The password."""
+        return self._password
+
+    class JdbcConnectionOptionsBuilder:
+        """Settings of a connection. Each method returns the builder."""
+
+        def __init__(self) -> None:
+            self._url: str | None = None
+            self._driver_name: str | None = None
+            self._user_name: str | None = None
+            self._password: str | None = None
+
+        def with_url(self, url: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set the address: `jdbc:postgresql://host:5432/database`, or without `jdbc:`."""
+            self._url = checked_url(url)
+            return self
+
+        def with_driver_name(self, driver_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Name the driver, as programs for Java do. Raises ValueError for one of another database."""
+            if driver_name != _DRIVER:
+                raise ValueError(f"penstock speaks to PostgreSQL ({_DRIVER}), got the driver {driver_name!r}")
+            self._driver_name = driver_name
+            return self
+
+        def with_user_name(self, user_name: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set who connects."""
+            self._user_name = user_name
+            return self
+
+        def with_password(self, password: str) -> JdbcConnectionOptions.JdbcConnectionOptionsBuilder:
+            """Set the password."""
+            self._password = password
+            return self
+
+        def build(self) -> JdbcConnectionOptions:
+            """Create the options. Raises ValueError without a url."""
+            if self._url is None:
+                raise ValueError("a connection needs an address: with_url('jdbc:postgresql://host:5432/database')")
+            return JdbcConnectionOptions(self._url, self._driver_name, self._user_name, self._password)
+
+
+class JdbcExecutionOptions:
+    """How rows are written. Made by `JdbcExecutionOptions.builder()`; defaults are those of Flink."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    @staticmethod
+    def defaults() -> JdbcExecutionOptions:
+        """5000 rows, no interval, three retries."""
+        return JdbcExecutionOptions(Execution())
+
+    @staticmethod
+    def builder() -> JdbcExecutionOptions.Builder:
+        """Start to build options."""
+        return JdbcExecutionOptions.Builder()
+
+    def get_batch_interval_ms(self) -> int:
+        """How long a row waits for others; 0: until a batch is full or a checkpoint."""
+        return self._execution.batch_interval_ms
+
+    def get_batch_size(self) -> int:
+        """How many rows are written at once."""
+        return self._execution.batch_size
+
+    def get_max_retries(self) -> int:
+        """How often a batch is tried again."""
+        return self._execution.max_retries
+
+    class Builder:
+        """Settings of the execution. Each method returns the builder."""
+
+        def __init__(self) -> None:
+            self._execution = Execution()
+
+        def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
+            """Set how many rows are written at once. Default: 5000."""
+            self._execution = self._execution.with_batch_size(size)
+            return self
+
+        def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
+            """Set how long a row waits for others. Default: 0, until a batch is full or a checkpoint."""
+            self._execution = self._execution.with_batch_interval_ms(interval_ms)
+            return self
+
+        def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
+            """Set how often a batch is tried again when the server was away. Default: 3."""
+            self._execution = self._execution.with_max_retries(max_retries)
+            return self
+
+        def build(self) -> JdbcExecutionOptions:
+            """Create the options."""
+            return JdbcExecutionOptions(self._execution)
+
+
+class JdbcSink:
+    """Writes rows by a statement of SQL: `ds.add_sink(JdbcSink.sink(…))`. Source: PyFlink, `JdbcSink`."""
+
+    @staticmethod
+    def sink(
+        sql: str,
+        type_info: TypeInformation,
+        jdbc_connection_options: JdbcConnectionOptions,
+        jdbc_execution_options: JdbcExecutionOptions | None = None,
+    ) -> PostgresSink:
+        """A sink, at least once. `sql` has a `?` for each field of the row type `type_info`.
+
+        Fields are taken by name where the type has names, else by position. Raises ValueError if their number differs.
+        """
+        named = getattr(type_info, "get_field_names", None)
+        columns = named() if named is not None else None
+        options = jdbc_connection_options
+        database = Database(options.get_db_url(), options.get_user_name(), options.get_password())
+        execution = (jdbc_execution_options or JdbcExecutionOptions.defaults())._execution
+        return PostgresSink(database, with_question_marks(sql, columns), execution, DeliveryGuarantee.AT_LEAST_ONCE)

@@ -1,0 +1,101 @@
+"""A session of a sink: writes rows in batches, and names the row that is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.connectors.postgres.connection import (
+    Database,
+    PostgresError,
+    TransientPostgresError,
+    psycopg,
+    translated,
+)
+
+_ADVICE = {
+    "55P03": "A transaction that is prepared holds the row until its checkpoint is complete. With EXACTLY_ONCE, rows "
+    "of one key must come from one subtask (key_by the key), and checkpoints must not overlap",
+    "53400": "Raise max_prepared_transactions of the server: each subtask of each sink needs two",
+}
+"""SQLSTATE -> what to do."""
+
+
+class Session:
+    """A connection, and the statement that it writes rows by. Its methods raise PostgresError.
+
+    Where another try may succeed, in another session, that is a TransientPostgresError.
+    """
+
+    def __init__(self, database: Database, name: str, sql: str = "", **settings: str) -> None:
+        """`settings`: of the connection, as libpq calls them."""
+        self._database = database
+        self._sql = sql
+        self._package = psycopg()
+        self._connection = database.connect(name, **settings)
+        self._cursor = self._connection.cursor()
+
+    def write(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Write rows: all, or none of them. One that is refused is named in the error.
+
+        In a pipeline: the server answers once for many rows. Within a transaction there is a savepoint.
+        """
+        try:
+            with self._connection.transaction():
+                self._cursor.executemany(self._sql, rows)
+        except self._package.Error as error:
+            failed = self._failed(error)
+            if isinstance(failed, TransientPostgresError):
+                raise failed from None
+            row, reason = self._first_refused(rows) or (None, error)
+            raise self._failed(reason, "one of a batch of rows" if row is None else f"the row {tuple(row)!r}") from None
+
+    def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows that a statement returns; [] if it returns none."""
+        try:
+            cursor = self._connection.execute(sql, parameters or None)
+            return cursor.fetchall() if cursor.description is not None else []
+        except self._package.Error as error:
+            raise self._failed(error) from None
+
+    def end_prepared(self, name: str, *, commit: bool) -> bool:
+        """Commit or roll back a prepared transaction. Returns False if there is none of this name."""
+        action = "COMMIT" if commit else "ROLLBACK"
+        try:
+            self._connection.execute(f"{action} PREPARED {self.quoted(name)}")
+        except self._package.errors.UndefinedObject:
+            return False
+        except self._package.errors.ObjectNotInPrerequisiteState as error:
+            # Another process is about to end it.
+            raise TransientPostgresError(str(self._failed(error))) from None
+        except self._package.Error as error:
+            raise self._failed(error) from None
+        return True
+
+    def quoted(self, text: str) -> str:
+        """A text as SQL, where a statement takes no parameters."""
+        literal: str = self._package.sql.Literal(text).as_string(self._connection)
+        return literal
+
+    def close(self) -> None:
+        """End it. A transaction that is open is rolled back by the server."""
+        self._connection.close()
+
+    def _failed(self, error: Any, refused: str | None = None) -> PostgresError:
+        text = self._database.hide(str(error).strip())
+        if refused is not None:
+            return PostgresError(f"PostgreSQL at {self._database} has refused {refused}: {text}\nin {self._sql}")
+        advice = _ADVICE.get(error.sqlstate or "")
+        return translated(error, f"PostgreSQL at {self._database}: {text}" + (f"\n{advice}" if advice else ""))
+
+    def _first_refused(self, rows: Sequence[Sequence[Any]]) -> tuple[Sequence[Any], Exception] | None:
+        """One by one, in a transaction that is rolled back."""
+        # What the server itself fails with is not of a row: then none is named.
+        with contextlib.suppress(self._package.Error), self._connection.transaction(force_rollback=True):
+            for row in rows:
+                try:
+                    self._cursor.execute(self._sql, row)
+                except self._package.Error as error:
+                    return row, error
+        return None

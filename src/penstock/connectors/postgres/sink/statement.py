@@ -1,0 +1,99 @@
+"""The statement that writes a row, and how a record gives the row's values."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.common.record_fields import fields_of
+from penstock.common.types import Row
+from penstock.connectors.postgres.connection import quoted, quoted_table
+
+# What may contain a question mark that is none: texts, quoted names, comments, texts between dollars; and JDBC's ??.
+_TOKENS = re.compile(
+    r"""(?:\bE'(?:\\.|''|[^'\\])*' | '(?:''|[^'])*' | "(?:""|[^"])*" | --[^\n]* | /\*.*?\*/ | \$(\w*)\$.*?\$\1\$)
+    | (?P<escaped>\?\?) | (?P<parameter>\?) | (?P<percent>%)""",
+    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+)
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """`sql` with a `%s` for each value. `columns`: the fields of a record, in order; None: all, by position.
+
+    `may_wait`: rows of different transactions may be one in the table, so that the later has to wait for the earlier.
+    """
+
+    sql: str
+    columns: tuple[str, ...] | None = None
+    may_wait: bool = True
+
+    def numbered(self) -> str:
+        """The statement with `$1`, `$2`, … for the values, as the server knows them."""
+        numbers = itertools.count(1)
+        return re.sub("%[s%]", lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", self.sql)
+
+    def rows_of(self, values: list[Any]) -> list[Sequence[Any]]:
+        """The parameters of the statement, for each record."""
+        columns = self.columns
+        if columns is None:
+            return [value if type(value) is tuple else by_position(value) for value in values]
+        count = len(columns)
+        return [
+            value if type(value) is tuple and len(value) == count else fields_of(value, columns) for value in values
+        ]
+
+
+def insert_into(table: str, columns: Sequence[str], key_columns: Sequence[str] = ()) -> Statement:
+    """INSERT of these columns; with `key_columns` a row that is there is updated. Raises ValueError.
+
+    `table` may begin with a schema and a dot. The key columns must have a unique index.
+    """
+    if not columns or len(set(columns)) < len(columns):
+        raise ValueError(f"columns are different names, at least one, got {list(columns)}")
+    if missing := [name for name in key_columns if name not in columns]:
+        raise ValueError(f"key columns are among the columns, got {missing} beside {list(columns)}")
+    names = [quoted(name) for name in columns]
+    sql = f"INSERT INTO {quoted_table(table)} ({', '.join(names)})"
+    sql += f" VALUES ({', '.join(['%s'] * len(names))})"
+    if key_columns:
+        updates = [f"{quoted(name)} = EXCLUDED.{quoted(name)}" for name in columns if name not in key_columns]
+        action = f"UPDATE SET {', '.join(updates)}" if updates else "NOTHING"
+        sql += f" ON CONFLICT ({', '.join(map(quoted, key_columns))}) DO {action}"
+    return Statement(sql, tuple(columns), may_wait=bool(key_columns))
+
+
+def with_question_marks(sql: str, columns: Sequence[str] | None = None) -> Statement:
+    """A statement as JDBC writes it: `?` for each value, `??` for a question mark. Raises ValueError without any."""
+    count = 0
+
+    def replaced(token: re.Match[str]) -> str:
+        nonlocal count
+        if token["parameter"]:
+            count += 1
+            return "%s"
+        return "?" if token["escaped"] else token[0].replace("%", "%%")
+
+    converted = _TOKENS.sub(replaced, sql)
+    if not count:
+        raise ValueError(f"the statement has no ? for the values of a row: {sql}")
+    if columns is not None and len(columns) != count:
+        raise ValueError(f"the statement has {count} ? for values, and the type {len(columns)} fields: {sql}")
+    return Statement(converted, None if columns is None else tuple(columns))
+
+
+def by_position(record: Any) -> Sequence[Any]:
+    """The values of a record, in order: a tuple, list or Row, or an instance of a dataclass or msgspec struct."""
+    if isinstance(record, (tuple, list)):
+        return record
+    if isinstance(record, Row):
+        return list(record)
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        return [getattr(record, field.name) for field in dataclasses.fields(record)]
+    if isinstance(record, msgspec.Struct):
+        return msgspec.structs.astuple(record)
+    raise TypeError(f"expected a record with fields in order (a tuple, list, Row or dataclass), got {record!r}")

@@ -1,0 +1,119 @@
+"""Prepared transactions of a sink: their names, their state in checkpoints, and the end of those that were left.
+
+    penstock/<job>/<sink>/<subtask>/<attempt>/<number>
+
+PostgreSQL keeps a prepared transaction, with its locks, until somebody ends it: over restarts, and without a timeout.
+So what a killed attempt has left is ended by its successor, which finds it by name: docs/decisions/0024.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.api.sink import SinkContext
+from penstock.common.stored import stored_as
+from penstock.connectors.postgres.sink.session import Session
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPT = re.compile(r"-(\d+)-(\d+)-[^-]*$")
+_END_MS = 10_000
+"""How long the end of a session of a former attempt is waited for."""
+
+
+@stored_as("postgres-transaction")
+class PostgresTransaction(msgspec.Struct, frozen=True):
+    """A prepared transaction: its name, and PostgreSQL's number of it, by which its end is known afterwards."""
+
+    name: str
+    xid: str
+
+
+@stored_as("postgres-transactions-of-writer")
+class TransactionsOfWriter(msgspec.Struct, frozen=True):
+    """State of a writer: which subtask it was, of how many, and what it has prepared and not seen committed."""
+
+    subtask: int
+    parallelism: int
+    prepared: list[PostgresTransaction]
+
+
+class TransactionNames(NamedTuple):
+    """Those of one attempt of one subtask."""
+
+    sink: str
+    subtask: int
+    attempt: str
+
+    @classmethod
+    def of(cls, context: SinkContext) -> TransactionNames:
+        """Names have at most 200 bytes, so of the sink's uid there is a digest."""
+        sink = f"penstock/{context.job_id}/{_digest(context.operator_id)}/"
+        return cls(sink, context.subtask, context.attempt.replace("/", "_"))
+
+    def transaction(self, number: int) -> str:
+        """The name of one."""
+        return f"{self.sink}{self.subtask}/{self.attempt}/{number}"
+
+    @property
+    def session_prefix(self) -> str:
+        """What the sessions of all subtasks of the sink are called first; a name has at most 63 bytes."""
+        return f"penstock {_digest(self.sink)} "
+
+    @property
+    def session(self) -> str:
+        """The name of the session."""
+        epoch, number = _order_of(self.attempt)
+        return f"{self.session_prefix}{self.subtask} {epoch}-{number}"
+
+    def is_of_former(self, name: str) -> bool:
+        """Whether a transaction, or a session, of the sink is of an earlier attempt, of whichever subtask."""
+        attempt = name.split("/")[4] if "/" in name else f"-{name.rpartition(' ')[2]}-"
+        return _order_of(attempt) < _order_of(self.attempt)
+
+
+def end_former(session: Session, names: TransactionNames, owned: Iterable[tuple[int, int]], kept: set[str]) -> None:
+    """End the sessions of former attempts, and roll back what they have prepared.
+
+    `owned`: (subtask, parallelism) pairs; those of subtasks that are congruent to one of them, since a former attempt
+    may have had more. `kept`: names that the restored checkpoint commits.
+    """
+    owners = list(owned)
+
+    def is_owned(subtask: int) -> bool:
+        return any(subtask % of == own for own, of in owners)
+
+    # A process that was stopped, or is cut off, could prepare one after it was looked for.
+    sessions = session.execute(
+        "SELECT pid, application_name FROM pg_stat_activity WHERE starts_with(application_name, %s)",
+        names.session_prefix,
+    )
+    for pid, name in sessions:
+        subtask = int(name.removeprefix(names.session_prefix).split(" ")[0])
+        if names.is_of_former(name) and is_owned(subtask):
+            _log.info("the session %d of a former attempt of subtask %d is ended", pid, subtask)
+            session.execute("SELECT pg_terminate_backend(%s, %s)", pid, _END_MS)
+    prepared = session.execute(
+        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND starts_with(gid, %s)", names.sink
+    )
+    for (name,) in prepared:
+        subtask = int(name.removeprefix(names.sink).split("/")[0])
+        if name not in kept and names.is_of_former(name) and is_owned(subtask):
+            _log.info("the prepared transaction '%s' of a former attempt is rolled back", name)
+            session.end_prepared(name, commit=False)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
+
+
+def _order_of(attempt: str) -> tuple[int, int]:
+    # Job, epoch and number; then comes what is of this subtask's process.
+    found = _ATTEMPT.search(attempt)
+    return (int(found[1]), int(found[2])) if found else (0, 0)

@@ -1,0 +1,164 @@
+"""Writers of a PostgresSink: in batches, and in prepared transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.api.sink import SinkContext, SinkWriter
+from penstock.connectors.postgres.connection import Database, TransientPostgresError, retried
+from penstock.connectors.postgres.sink.execution import Execution
+from penstock.connectors.postgres.sink.session import Session
+from penstock.connectors.postgres.sink.statement import Statement
+from penstock.connectors.postgres.sink.transactions import (
+    PostgresTransaction,
+    TransactionNames,
+    TransactionsOfWriter,
+    end_former,
+)
+
+_LOCK_TIMEOUT = "-c lock_timeout=30s"
+"""A transaction that waits for one that is prepared, whose checkpoint waits for it, would wait for ever."""
+
+
+class BatchWriter(SinkWriter[Any]):
+    """AT_LEAST_ONCE: rows are written in batches; a checkpoint waits for those before it.
+
+    A batch is one transaction. If the connection is lost, it is written again in another session.
+    """
+
+    def __init__(self, database: Database, statement: Statement, execution: Execution, context: SinkContext) -> None:
+        self._database = database
+        self._statement = statement
+        self._execution = execution
+        self._context = context
+        self._rows: list[Sequence[Any]] = []
+        self._due_ms: int | None = None
+        self._session: Session | None = None
+
+    def write(self, value: Any, timestamp: int | None) -> None:
+        self.write_chunk([value], None)
+
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        if not self._rows and self._execution.batch_interval_ms:
+            self._due_ms = self._context.now_ms() + self._execution.batch_interval_ms
+        self._rows += self._statement.rows_of(values)
+        if len(self._rows) >= self._execution.batch_size:
+            self._write_all()
+
+    def wake_at_ms(self) -> int | None:
+        return self._due_ms
+
+    def on_wake(self, now_ms: int) -> None:
+        self._write_all()
+
+    def flush(self, end_of_input: bool) -> None:
+        self._write_all()
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def _write_all(self) -> None:
+        rows, self._rows, self._due_ms = self._rows, [], None
+        size = self._execution.batch_size
+        for start in range(0, len(rows), size):
+            batch = rows[start : start + size]
+            retried(lambda batch=batch: self._write(batch), self._execution.max_retries)  # type: ignore[misc]
+
+    def _write(self, batch: list[Sequence[Any]]) -> None:
+        if self._session is None:
+            name = f"penstock {self._context.operator_id} {self._context.subtask}"
+            self._session = Session(self._database, name, self._statement.sql)
+        try:
+            self._session.write(batch)
+        except TransientPostgresError:
+            self._session.close()
+            self._session = None
+            raise
+
+
+class TransactionalWriter(SinkWriter[Any]):
+    """EXACTLY_ONCE: what is written between two checkpoints is a transaction. The driver commits what is prepared.
+
+    Rows that may be rows of the transaction before wait in memory until its checkpoint is complete: it holds their
+    locks.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        statement: Statement,
+        execution: Execution,
+        context: SinkContext,
+        restored: Sequence[TransactionsOfWriter],
+    ) -> None:
+        self._statement = statement
+        self._size = execution.batch_size
+        self._subtask = context.subtask
+        self._parallelism = context.parallelism
+        self._names = TransactionNames.of(context)
+        self._number = 0
+        self._rows: list[Sequence[Any]] = []
+        self._is_open = False
+        self._undecided: list[int] = []
+        """Checkpoints with transactions of this writer, of which nobody has said that they are complete."""
+        self._has_prepared = False
+        """A transaction for a checkpoint whose number comes with `snapshot_state`."""
+        self._prepared = [one for state in restored for one in state.prepared]
+        """Of former attempts and this one, by the order of preparation: not seen committed yet."""
+        self._session = retried(
+            lambda: Session(database, self._names.session, statement.sql, options=_LOCK_TIMEOUT), execution.max_retries
+        )
+        owned = [(state.subtask, state.parallelism) for state in restored]
+        if not owned and not context.is_restored:
+            owned = [(self._subtask, self._parallelism)]
+        if owned and context.checkpointing:
+            end_former(self._session, self._names, owned, {one.name for one in self._prepared})
+
+    def write(self, value: Any, timestamp: int | None) -> None:
+        self.write_chunk([value], None)
+
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        self._rows += self._statement.rows_of(values)
+        if len(self._rows) >= self._size and not (self._statement.may_wait and self._undecided):
+            self._write_all()
+
+    def prepare_commit(self) -> list[PostgresTransaction]:
+        self._write_all()
+        if not self._is_open:
+            return []
+        names = [one.name for one in self._prepared]
+        left = {name for (name,) in self._execute("SELECT gid FROM pg_prepared_xacts WHERE gid = ANY(%s)", names)}
+        ((xid,),) = self._execute("SELECT pg_current_xact_id()::text")
+        transaction = PostgresTransaction(self._names.transaction(self._number), xid)
+        self._execute(f"PREPARE TRANSACTION {self._session.quoted(transaction.name)}")
+        self._number += 1
+        self._is_open = False
+        self._has_prepared = True
+        self._prepared = [one for one in self._prepared if one.name in left]
+        self._prepared.append(transaction)
+        return [transaction]
+
+    def snapshot_state(self, checkpoint_id: int) -> list[TransactionsOfWriter]:
+        if self._has_prepared:
+            self._has_prepared = False
+            self._undecided.append(checkpoint_id)
+        return [TransactionsOfWriter(self._subtask, self._parallelism, list(self._prepared))]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._undecided = [one for one in self._undecided if one > checkpoint_id]
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _write_all(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows and not self._is_open:
+            self._execute("BEGIN")
+            self._is_open = True
+        for start in range(0, len(rows), self._size):
+            self._session.write(rows[start : start + self._size])
+
+    def _execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        return self._session.execute(sql, *parameters)

@@ -1,0 +1,221 @@
+"""PostgresSource and its builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
+from penstock.common.errors import SourceError
+from penstock.common.types import Row
+from penstock.connectors.postgres.connection import Database, checked_at_least, checked_url, psycopg, retried
+from penstock.connectors.postgres.source.enumerator import TableEnumerator
+from penstock.connectors.postgres.source.fetcher import Fetcher
+from penstock.connectors.postgres.source.reader import PostgresReader
+from penstock.connectors.postgres.source.split import PostgresSplit, splits_between
+from penstock.connectors.postgres.source.table import Table
+
+_SPLITS_PER_SUBTASK = 4
+
+
+class PostgresSource(Source[Any]):
+    """Reads a table of PostgreSQL. Made by `PostgresSource.builder()`.
+
+    Bounded: ranges of a column, side by side. Unbounded: new rows, by a column whose values grow. Each row is emitted
+    once: positions are in the checkpoints.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        table: Table,
+        fetch_size: int,
+        max_retries: int,
+        partition_count: int | None,
+        starting_value: Any,
+        poll_interval_ms: int | None,
+    ) -> None:
+        self._database = database
+        self._table = table
+        self._fetch_size = fetch_size
+        self._max_retries = max_retries
+        self._partition_count = partition_count
+        self._starting_value = starting_value
+        self._poll_interval_ms = poll_interval_ms
+
+    @staticmethod
+    def builder() -> PostgresSourceBuilder:
+        """Start to build one."""
+        return PostgresSourceBuilder()
+
+    def describe(self) -> str:
+        return f"{self._table.name} by {self._table.column}, {self._database}"
+
+    def get_boundedness(self) -> Boundedness:
+        """BOUNDED with a partition column, unbounded with an incremental one."""
+        return Boundedness.BOUNDED if self._poll_interval_ms is None else Boundedness.CONTINUOUS_UNBOUNDED
+
+    def validate(self) -> None:
+        """Raises PostgresError if the server is away, SourceError if it refuses to read the table."""
+        sql, parameters = self._table.rows(PostgresSplit(0))
+        self._ask(f"{sql} LIMIT 0", parameters)
+
+    def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
+        """Create an enumerator, which asks for the bounds of the column when it starts."""
+        return TableEnumerator(context, self._divide(context))
+
+    def restore_enumerator(self, context: EnumeratorContext, state: Sequence[PostgresSplit] | None) -> SplitEnumerator:
+        """Create one with the splits that were not assigned."""
+        return TableEnumerator(context, self._divide(context), state)
+
+    def create_reader(self, context: ReaderContext) -> PostgresReader:
+        """Create the reader of one subtask."""
+        interval_s = None if self._poll_interval_ms is None else self._poll_interval_ms / 1000
+
+        def fetch(split: PostgresSplit, notify: Callable[[], None]) -> Fetcher:
+            return Fetcher(self._database, self._table, split, self._fetch_size, self._max_retries, interval_s, notify)
+
+        return PostgresReader(context, fetch)
+
+    def _divide(self, context: EnumeratorContext) -> Callable[[], list[PostgresSplit]]:
+        if self._poll_interval_ms is not None:
+            return lambda: [PostgresSplit(0, self._starting_value, None, None)]
+        count = self._partition_count or context.parallelism * _SPLITS_PER_SUBTASK
+
+        def divide() -> list[PostgresSplit]:
+            ((first, last, has_nulls),) = retried(lambda: self._ask(self._table.bounds()), self._max_retries)
+            column = f"the column '{self._table.column}' of {self._table.name}"
+            if has_nulls:
+                raise SourceError(f"{column} has rows without a value, which would not be read: take another column")
+            try:
+                return splits_between(first, last, count)
+            except TypeError:
+                raise SourceError(
+                    f"{column} has values such as {first!r}, which can't be divided: a partition column has numbers, "
+                    "dates or timestamps"
+                ) from None
+
+        return divide
+
+    def _ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        connection = self._database.connect("penstock source")
+        with connection:
+            try:
+                rows: list[Any] = connection.execute(sql, parameters or None).fetchall()
+                return rows
+            except psycopg().Error as error:
+                text = self._database.hide(str(error).strip())
+                raise SourceError(f"{self._table.name} can't be read from {self._database}: {text}") from None
+
+
+class PostgresSourceBuilder:
+    """Settings of a PostgresSource. Each method returns the builder."""
+
+    def __init__(self) -> None:
+        self._url: str | None = None
+        self._user_name: str | None = None
+        self._password: str | None = None
+        self._table: str | None = None
+        self._columns: tuple[str, ...] | None = None
+        self._condition: str | None = None
+        self._record_class: type[Any] = Row
+        self._partition_column: str | None = None
+        self._partition_count: int | None = None
+        self._incremental_column: str | None = None
+        self._starting_value: Any = None
+        self._poll_interval_ms = 1000
+        self._fetch_size = 1000
+        self._max_retries = 3
+
+    def set_url(self, url: str) -> PostgresSourceBuilder:
+        """Set the database: `postgresql://host:5432/database`, with libpq's parameters after a `?`."""
+        self._url = checked_url(url)
+        return self
+
+    def set_user_name(self, user_name: str) -> PostgresSourceBuilder:
+        """Set who connects. Default: as libpq has it, by url, environment (PGUSER) or the user of the process."""
+        self._user_name = user_name
+        return self
+
+    def set_password(self, password: str) -> PostgresSourceBuilder:
+        """Set the password. Default: as libpq has it, by url, environment (PGPASSWORD) or password file."""
+        self._password = password
+        return self
+
+    def set_table(self, table: str) -> PostgresSourceBuilder:
+        """Set the table, with a schema and a dot before it if need be. Not a view."""
+        self._table = table
+        return self
+
+    def set_columns(self, *columns: str) -> PostgresSourceBuilder:
+        """Set which columns are read. Default: all."""
+        if not columns:
+            raise ValueError("set_columns takes names of columns, got none")
+        self._columns = columns
+        return self
+
+    def set_condition(self, condition: str) -> PostgresSourceBuilder:
+        """Set which rows are read, by SQL as behind WHERE. The table is called `t` there."""
+        self._condition = condition
+        return self
+
+    def set_record_class(self, record_class: type[Any]) -> PostgresSourceBuilder:
+        """Set what rows become: Row (default), tuple, dict, or a class that is called with the values in order."""
+        if not isinstance(record_class, type):
+            raise TypeError(f"expected a class for the records, got {record_class!r}")
+        self._record_class = record_class
+        return self
+
+    def set_partition_column(self, partition_column: str) -> PostgresSourceBuilder:
+        """Read the rows that are there, in ranges of this column: numbers, dates or timestamps. It needs an index."""
+        self._partition_column = partition_column
+        return self
+
+    def set_partition_count(self, partition_count: int) -> PostgresSourceBuilder:
+        """Set how many ranges there are. Default: four for each subtask."""
+        self._partition_count = checked_at_least("partition_count", partition_count, 1)
+        return self
+
+    def set_incremental_column(self, incremental_column: str) -> PostgresSourceBuilder:
+        """Read rows that are added, without an end, by this column, whose values must be new and grow."""
+        self._incremental_column = incremental_column
+        return self
+
+    def set_starting_value(self, starting_value: Any) -> PostgresSourceBuilder:
+        """Set behind which value of the incremental column a job without state begins. Default: with the first row."""
+        self._starting_value = starting_value
+        return self
+
+    def set_poll_interval_ms(self, poll_interval_ms: int) -> PostgresSourceBuilder:
+        """Set how often new rows are looked for. Default: 1000."""
+        self._poll_interval_ms = checked_at_least("poll_interval_ms", poll_interval_ms, 1)
+        return self
+
+    def set_fetch_size(self, fetch_size: int) -> PostgresSourceBuilder:
+        """Set how many rows the server sends at once. Default: 1000."""
+        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
+        return self
+
+    def set_max_retries(self, max_retries: int) -> PostgresSourceBuilder:
+        """Set how often a server that is away is asked again before the job fails. Default: 3."""
+        self._max_retries = checked_at_least("max_retries", max_retries, 0)
+        return self
+
+    def build(self) -> PostgresSource:
+        """Create the source. Raises ValueError if something necessary is missing."""
+        if self._url is None:
+            raise ValueError("a PostgresSource needs a database: set_url('postgresql://host:5432/database')")
+        if self._table is None:
+            raise ValueError("a PostgresSource needs a table: set_table")
+        column = self._partition_column or self._incremental_column
+        if column is None or (self._partition_column and self._incremental_column):
+            raise ValueError("a PostgresSource needs either set_partition_column or set_incremental_column")
+        return PostgresSource(
+            Database(self._url, self._user_name, self._password),
+            Table(self._table, column, self._columns, self._condition, self._record_class),
+            self._fetch_size,
+            self._max_retries,
+            self._partition_count,
+            self._starting_value,
+            self._poll_interval_ms if self._incremental_column else None,
+        )

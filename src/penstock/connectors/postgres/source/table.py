@@ -1,0 +1,74 @@
+"""What is read of a table: its statements, and records of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.common.types import Row
+from penstock.connectors.postgres.connection import quoted, quoted_table
+from penstock.connectors.postgres.source.split import PostgresSplit
+
+_HERE = "t"
+
+
+class Table(msgspec.Struct, frozen=True):
+    """`column`: by which it is read. `columns`: those of the records; None: all. `condition`: which rows, as SQL."""
+
+    name: str
+    column: str
+    columns: tuple[str, ...] | None = None
+    condition: str | None = None
+    record_class: type[Any] = Row
+
+    def rows(self, split: PostgresSplit, upto: Any = None) -> tuple[str, list[Any]]:
+        """The statement for the rows of a split from its position on, with `upto` as the last value, and parameters.
+
+        The value of the column comes first in each row. Rows with the same value are in the order of the table, so
+        that they can be counted.
+        """
+        key = f"{_HERE}.{quoted(self.column)}"
+        wanted = ", ".join(f"{_HERE}.{quoted(name)}" for name in self.columns or ()) or f"{_HERE}.*"
+        bounds = [
+            (split.start, f"{key} > %s" if split.skip is None else f"{key} >= %s"),
+            (split.stop, f"{key} < %s"),
+            (upto, f"{key} <= %s"),
+        ]
+        given = [(value, text) for value, text in bounds if value is not None]
+        sql = f"SELECT {key}, {wanted} FROM {self._from([text for _, text in given])}"
+        sql += f" ORDER BY {key}, {_HERE}.tableoid, {_HERE}.ctid OFFSET %s"
+        return sql, [*(value for value, _ in given), split.skip or 0]
+
+    def bounds(self) -> str:
+        """The statement for the least and the greatest value of the column, and whether a row has none."""
+        key = f"{_HERE}.{quoted(self.column)}"
+        table = f"{quoted_table(self.name)} AS {_HERE}"
+        nulls = f"EXISTS(SELECT FROM {table} WHERE {key} IS NULL)"
+        return f"SELECT (SELECT min({key}) FROM {table}), (SELECT max({key}) FROM {table}), {nulls}"
+
+    def newest(self, split: PostgresSplit) -> tuple[str, list[Any]]:
+        """The statement for the greatest value behind a position, and its parameters."""
+        key = f"{_HERE}.{quoted(self.column)}"
+        conditions = [] if split.start is None else [f"{key} > %s" if split.skip is None else f"{key} >= %s"]
+        return f"SELECT max({key}) FROM {self._from(conditions)}", [] if split.start is None else [split.start]
+
+    def maker(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+        """Makes a record of a row's values. `names`: of the columns."""
+        kind = self.record_class
+        if kind is Row:
+            named = Row(*names)
+            return lambda values: named(*values)
+        if kind is tuple:
+            return tuple
+        if kind is dict:
+            return lambda values: dict(zip(names, values, strict=True))
+        return lambda values: kind(*values)
+
+    def _from(self, conditions: Sequence[str]) -> str:
+        every = list(conditions)
+        if self.condition is not None:
+            every.append("(" + self.condition.replace("%", "%%") + ")")
+        where = f" WHERE {' AND '.join(every)}" if every else ""
+        return f"{quoted_table(self.name)} AS {_HERE}{where}"

