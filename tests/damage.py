@@ -30,9 +30,9 @@ from tests.data.formats.running import Running
 from penstock.checkpoint.manifest import Manifest, unpacked
 from penstock.checkpoint.storage import METADATA, files_directory, read_manifest
 from penstock.common.errors import DamagedCheckpointError
+from penstock.snapshots.snapshot_files import SnapshotFiles
 from penstock.state.handles import KeyedFile, ListInFile
 from penstock.state.snapshot.files import read_items, read_keyed
-from penstock.state_processor.snapshot_files import SnapshotFiles
 
 WAYS = ("flip", "truncation", "swap of blocks", "swap of files")
 

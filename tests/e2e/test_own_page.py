@@ -16,6 +16,7 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
     """A user without Flink's pages would see nothing in his browser; or a slip of the hand would end his job."""
     served = Served(tmp_path, PlayedJob(plan()))
     played = served.job.played
+    played.graph.name = "<img src=x onerror='alert(1)'>"
     played.runs().fails(RuntimeError("<b>a failure</b>"))
     played.restarts().runs()
     played.takes_checkpoint()
@@ -27,6 +28,7 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
     try:
         browser.log_in(served.endpoint.address.url, served.endpoint.token)
         browser.wait_for("Collection Source", "Reduce -> Print", "in 100/s", "33 %", "<b>a failure</b>", "completed")
+        browser.wait_for("<img src=x onerror='alert(1)'>")
         browser.picture(tmp_path / "page.png")
         for answer in ("no", "yes"):
             browser.click("Cancel")
@@ -35,6 +37,11 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
             browser.evaluate(f"document.querySelector('#ask button[value={answer}]').click()")
         browser.wait_for("It is being cancelled.")
         assert served.job.is_cancelled
+        browser.open(f"{served.endpoint.address.url}/docs")
+        browser.wait_for("GET /jobs/{jobid}/state/entries", "Keyed state of one key")
+        browser.evaluate("document.querySelector('#paths details').open = true")
+        browser.evaluate("document.querySelector('#paths details button').click()")
+        browser.wait_for("200", "No job runs yet.")
         assert [failure for failure in browser.failures if "favicon" not in failure] == []
     finally:
         browser.close()

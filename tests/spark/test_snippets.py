@@ -42,6 +42,8 @@ PRINTED = {
     **dict.fromkeys(("def last_three", "class WithoutOutliers", "def moves"), ""),
     **dict.fromkeys(("class Mean", "class Disorder", "def clicks_per_minute", "class FirstOfTheHour"), ""),
     "class Believed": "",
+    "class Delayed": "('JFK', 90)\n",
+    "QueryableStateClient": "",
     # These show settings, and run nothing.
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION"), ""),
 }

@@ -139,7 +139,8 @@ def located(manifest: Manifest, directory: str) -> Manifest:
         return msgspec.structs.replace(file, path=whole(file.path), lists=lists)
 
     def moved(state: OperatorState) -> OperatorState:
-        return OperatorState(list(map(moved_file, state.keyed)), state.lists and moved_lists(state.lists))
+        keyed, lists = list(map(moved_file, state.keyed)), state.lists and moved_lists(state.lists)
+        return msgspec.structs.replace(state, keyed=keyed, lists=lists)
 
     return _with_states(manifest, moved)
 
@@ -161,7 +162,7 @@ def _without_repeated_tables(state: OperatorState) -> OperatorState:
         msgspec.structs.replace(file, tables=[]) if before is not None and file.tables == before.tables else file
         for before, file in zip([None, *state.keyed], state.keyed, strict=False)
     ]
-    return OperatorState(keyed, state.lists)
+    return msgspec.structs.replace(state, keyed=keyed)
 
 
 def _with_repeated_tables(state: OperatorState) -> OperatorState:
@@ -169,7 +170,7 @@ def _with_repeated_tables(state: OperatorState) -> OperatorState:
     for file in state.keyed:
         repeats = keyed and not file.tables
         keyed.append(msgspec.structs.replace(file, tables=keyed[-1].tables) if repeats else file)
-    return OperatorState(keyed, state.lists)
+    return msgspec.structs.replace(state, keyed=keyed)
 
 
 def encode(manifest: Manifest) -> bytes:

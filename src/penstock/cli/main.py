@@ -10,6 +10,7 @@ from penstock.cli import demo, jobs
 from penstock.cli.end_sessions import end_sessions
 from penstock.cli.explain import explain
 from penstock.cli.logs import logs
+from penstock.cli.query import query
 from penstock.cli.run import run
 from penstock.cli.state import state
 from penstock.cli.top import top
@@ -28,6 +29,7 @@ Start here:
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
   penstock list                             running jobs; then top, logs, savepoint, stop, cancel, checkpoints JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
+  penstock query JOB STATE KEY              state of a running job, as of its last completed checkpoint
 
 \b
 Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
@@ -83,6 +85,7 @@ app.command()(jobs.savepoint)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)
 app.command()(jobs.checkpoints)
+app.command()(query)
 app.command()(end_sessions)
 app.add_typer(state, name="state")
 app.command(help=demo.ABOUT)(demo.demo)

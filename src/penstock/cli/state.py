@@ -128,13 +128,13 @@ def _show(reader: SavepointReader, uid: str, name: str | None, key: str | None, 
 
 
 def _line(state_name: str, row: tuple[Any, ...], as_json: bool, keyed: bool, indented: bool) -> str:
-    from penstock.cli.state_values import json_of, line_of
+    from penstock.snapshots.shown_values import json_of, line_of
 
     if not as_json:
         return "  " * indented + line_of(row)
     import json
 
-    from penstock.state_processor.keyed_table import row_columns
+    from penstock.snapshots.keyed_table import row_columns
 
     columns = row_columns(state_name) if keyed else ["value"]
     values = {column: json_of(part) for column, part in zip(columns, row, strict=True)}

@@ -27,6 +27,8 @@ from penstock.runtime.operators.rolling import BestReduce, SumReduce
 
 if TYPE_CHECKING:
     from penstock.datastream.interval_join import IntervalJoin
+    from penstock.datastream.queryable_state_stream import QueryableStateStream
+    from penstock.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import WindowedStream
 
@@ -136,6 +138,29 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         if slide:
             return self.window(CountSlidingWindowAssigner.of(size, slide))
         return self.window(CountTumblingWindowAssigner.of(size))
+
+    def as_queryable_state(
+        self,
+        queryable_state_name: str,
+        state_descriptor: ValueStateDescriptor | ReducingStateDescriptor | None = None,
+    ) -> QueryableStateStream:
+        """Let the newest value of each key be asked for from outside by this name, unique in the job.
+
+        With a ReducingStateDescriptor it is all values, reduced. What is answered is of the last completed checkpoint.
+        The state's uid is the name. Raises TypeError for another descriptor, ValueError if the name is empty or the
+        descriptor has one. Source: Flink docs, "Queryable State".
+        """
+        from penstock.datastream.queryable_state_stream import QueryableStateStream, QueryableUpdate
+        from penstock.datastream.state import ReducingStateDescriptor, ValueStateDescriptor
+
+        descriptor = state_descriptor or ValueStateDescriptor(queryable_state_name, self.get_type())
+        if not isinstance(descriptor, (ValueStateDescriptor, ReducingStateDescriptor)):
+            raise TypeError(f"expected a ValueStateDescriptor or a ReducingStateDescriptor, got {descriptor!r}")
+        descriptor.set_queryable(queryable_state_name)
+        title = f"Queryable state: {queryable_state_name}"
+        end = self.process(QueryableUpdate(descriptor)).name(title).uid(queryable_state_name)
+        self.environment._add_end(end._transformation)
+        return QueryableStateStream(queryable_state_name, descriptor)
 
     def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:
         """Join with the records of another stream that have the same key and an event time near that of this one's.

@@ -401,6 +401,9 @@ class StreamExecutionEnvironment:
         self._sinks.append(transformation)
         return CloseableIterator(results, self.execute_async(job_name))
 
+    def _add_end(self, transformation: Transformation) -> None:
+        self._sinks.append(transformation)
+
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
             raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")

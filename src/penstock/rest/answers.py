@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from penstock.plan.job_graph import JobVertex
+from penstock.rest.described_route import DescribedRoute, Parameter, text_of
 from penstock.rest.served_jobs import JobEntry, ServedJobs, vertex_id
 
 BODY_MOST = 1 << 16
 """Bytes of a request's body. The longest that Flink's clients send names a directory."""
 
+T = TypeVar("T")
 Render = Callable[[Request], Any]
 """Makes what is sent as JSON. Raises HTTPException."""
 
@@ -40,13 +41,14 @@ def error_answer(status: int, text: str) -> Response:
     return json_answer({"errors": [text]}, status)
 
 
-def get(path: str, render: Render) -> Route:
-    """A route that reads."""
+def get(path: str, render: Render, *query: Parameter) -> DescribedRoute:
+    """A route that reads. What it answers is the annotated type of what `render` returns."""
 
     async def endpoint(request: Request) -> Response:
         return json_answer(render(request))
 
-    return Route(path, endpoint, methods=["GET"], name=path)
+    answer = get_type_hints(render)["return"]
+    return DescribedRoute(path, endpoint, text=text_of(render), query=query, answer=answer)
 
 
 def jobs_of(request: Request) -> ServedJobs:
@@ -99,11 +101,11 @@ async def bytes_of(request: Request) -> bytes:
     return bytes(body)
 
 
-async def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object that a request brings; empty if it brings nothing. Raises HTTPException: 400, 413."""
+async def body_of(request: Request, kind: type[T]) -> T:
+    """The JSON object that a request brings; with defaults alone if it brings none. Raises HTTPException: 400, 413."""
     body = await bytes_of(request)
     try:
-        return msgspec.json.decode(body, type=dict[str, Any]) if body else {}
+        return msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None
 

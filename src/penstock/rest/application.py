@@ -18,9 +18,11 @@ from penstock.rest import (
     job_paths,
     log_paths,
     metric_paths,
+    open_api,
     operation_paths,
     own_page,
     prometheus,
+    state_paths,
     vertex_paths,
 )
 from penstock.rest.answers import error_answer
@@ -37,7 +39,9 @@ _ROUTES: Sequence[BaseRoute] = (
     *checkpoint_paths.routes,
     *cluster_paths.routes,
     *log_paths.routes,
+    *state_paths.routes,
     *prometheus.routes,
+    *open_api.routes,
 )
 
 

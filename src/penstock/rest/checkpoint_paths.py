@@ -23,8 +23,8 @@ _NONE_EVER = 0x7FFFFFFFFFFFFFFF
 """The interval of a job without periodic checkpoints, as Flink writes it."""
 
 
-def statistics(request: Request) -> Any:
-    """GET /jobs/:jobid/checkpoints."""
+def statistics(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/checkpoints: checkpoints and savepoints: counts, summary, history."""
     entry = job_of(request)
     checkpoints = entry.graph.checkpoints
     completed = [report for report in checkpoints.history if report.is_completed]
@@ -69,8 +69,8 @@ def _newest(
     return next((_report(entry, report) for report in reversed(history) if is_one(report)), None)
 
 
-def details(request: Request) -> Any:
-    """GET /jobs/:jobid/checkpoints/details/:checkpointid: with the same for each task."""
+def details(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/checkpoints/details/:checkpointid: one checkpoint, with the figures of each vertex."""
     entry = job_of(request)
     found = _find(request, entry.graph)
     if isinstance(found, CheckpointUnderWay):
@@ -78,8 +78,8 @@ def details(request: Request) -> Any:
     return {**_report(entry, found), "tasks": _tasks(entry.graph, found)}
 
 
-def subtask_details(request: Request) -> Any:
-    """GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid."""
+def subtask_details(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/checkpoints/details/:checkpointid/subtasks/:vertexid: one checkpoint, by subtask."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     found = _find(request, entry.graph)
@@ -93,8 +93,8 @@ def subtask_details(request: Request) -> Any:
     }
 
 
-def config(request: Request) -> Any:
-    """GET /jobs/:jobid/checkpoints/config."""
+def config(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/checkpoints/config: how checkpoints are taken."""
     entry = job_of(request)
     get_option = entry.configuration.get
     interval_ms = checkpoint_interval_ms(entry.configuration)

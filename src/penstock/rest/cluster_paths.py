@@ -35,8 +35,8 @@ _NO_RESOURCES = {
 _HELD = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING)
 
 
-def config(request: Request) -> Any:
-    """GET /config."""
+def config(request: Request) -> dict[str, Any]:
+    """GET /config: the version, the time zone, and what may be done."""
     now = datetime.datetime.now().astimezone()
     offset = now.utcoffset() or datetime.timedelta()
     return {
@@ -49,8 +49,8 @@ def config(request: Request) -> Any:
     }
 
 
-def overview(request: Request) -> Any:
-    """GET /overview."""
+def overview(request: Request) -> dict[str, Any]:
+    """GET /overview: how many slots and jobs there are."""
     entries = jobs_of(request).all()
     counts = Counter(entry.graph.status for entry in entries)
     ended = sum(counts[status] for status in JobStatus if status.is_terminal_state())
@@ -73,14 +73,14 @@ def _slots(entry: JobEntry) -> dict[SlotId, int]:
     return Counter(execution.slot for execution in entry.graph.executions.values() if execution.state in _HELD)
 
 
-def task_managers(request: Request) -> Any:
-    """GET /taskmanagers."""
+def task_managers(request: Request) -> dict[str, Any]:
+    """GET /taskmanagers: the slots, each of which is a Python worker."""
     found = [_task_manager(slot, n) for entry in jobs_of(request).all() for slot, n in sorted(_slots(entry).items())]
     return {"taskmanagers": found}
 
 
-def task_manager(request: Request) -> Any:
-    """GET /taskmanagers/:taskmanagerid."""
+def task_manager(request: Request) -> dict[str, Any]:
+    """GET /taskmanagers/:taskmanagerid: one slot."""
     wanted = request.path_params["taskmanagerid"]
     for entry in jobs_of(request).all():
         for slot, count in _slots(entry).items():
@@ -121,47 +121,47 @@ def _task_manager(slot: SlotId, tasks: int) -> dict[str, Any]:
     }
 
 
-def settings(request: Request) -> Any:
-    """GET /jobmanager/config: of all jobs of this process."""
+def settings(request: Request) -> list[Any]:
+    """GET /jobmanager/config: settings of all jobs of this process (secrets hidden)."""
     merged: dict[str, str] = {}
     for entry in jobs_of(request).all():
         merged |= entry.configuration.to_dict()
     return _settings(merged)
 
 
-def job_settings(request: Request) -> Any:
-    """GET /jobs/:jobid/jobmanager/config."""
+def job_settings(request: Request) -> list[Any]:
+    """GET /jobs/:jobid/jobmanager/config: settings of a job (secrets hidden)."""
     return _settings(job_of(request).configuration.to_dict())
 
 
-def _settings(configuration: dict[str, str]) -> list[dict[str, str]]:
+def _settings(configuration: dict[str, str]) -> list[Any]:
     return [{"key": key, "value": value} for key, value in sorted(shown(configuration).items())]
 
 
-def environment(request: Request) -> Any:
-    """GET /jobmanager/environment: Python in the place of a JVM."""
+def environment(request: Request) -> dict[str, Any]:
+    """GET /jobmanager/environment: the driver's Python, in the place of a JVM."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
     return {"jvm": {"version": version, "arch": platform.machine(), "options": []}, "classpath": list(sys.path)}
 
 
-def thread_dump(request: Request) -> Any:
-    """GET /jobmanager/thread-dump."""
+def thread_dump(request: Request) -> dict[str, Any]:
+    """GET /jobmanager/thread-dump: where each thread of the driver is."""
     return {"threadInfos": thread_infos()}
 
 
-def worker_thread_dump(request: Request) -> Any:
+def worker_thread_dump(request: Request) -> dict[str, Any]:
     """GET /taskmanagers/:taskmanagerid/thread-dump: what threads of workers do is not known here."""
     task_manager(request)
     return {"threadInfos": []}
 
 
-def applications(request: Request) -> Any:
-    """GET /applications/overview: each job is one."""
+def applications(request: Request) -> dict[str, Any]:
+    """GET /applications/overview: all applications: each job is one."""
     return {"applications": [_application(entry) for entry in jobs_of(request).all()]}
 
 
-def application(request: Request) -> Any:
-    """GET /applications/:applicationid."""
+def application(request: Request) -> dict[str, Any]:
+    """GET /applications/:applicationid: one, with its job."""
     entry = jobs_of(request).find(request.path_params["applicationid"])
     if entry is None:
         raise HTTPException(404, f"Application {request.path_params['applicationid']} not found")
@@ -169,8 +169,8 @@ def application(request: Request) -> Any:
     return {**_application(entry), "timestamps": states, "jobs": [job_overview(entry)]}
 
 
-def application_exceptions(request: Request) -> Any:
-    """GET /applications/:applicationid/exceptions: those of a program that come before its job."""
+def application_exceptions(request: Request) -> dict[str, Any]:
+    """GET /applications/:applicationid/exceptions: none: those of a program that come before its job."""
     return {"exceptionHistory": {"entries": []}}
 
 

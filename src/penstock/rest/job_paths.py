@@ -14,6 +14,7 @@ from penstock.jobmaster.execution_graph import Execution, ExecutionGraph, JobFai
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobGraph, JobVertex
 from penstock.rest.answers import get, job_of, jobs_of, now_ms
+from penstock.rest.described_route import Parameter
 from penstock.rest.io_metrics import io_metrics
 from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name, vertex_id
@@ -31,13 +32,13 @@ _BY_PRECEDENCE = (
 """The state of a vertex is the first of these in which one of its subtasks is. Flink: aggregateJobVertexState."""
 
 
-def job_ids(request: Request) -> Any:
-    """GET /jobs."""
+def job_ids(request: Request) -> dict[str, Any]:
+    """GET /jobs: the id and the status of each."""
     return {"jobs": [{"id": entry.job_id, "status": entry.graph.status.name} for entry in jobs_of(request).all()]}
 
 
-def overview(request: Request) -> Any:
-    """GET /jobs/overview."""
+def overview(request: Request) -> dict[str, Any]:
+    """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
     return {"jobs": [job_overview(entry) for entry in jobs_of(request).all()]}
 
 
@@ -62,8 +63,8 @@ def job_overview(entry: JobEntry) -> dict[str, Any]:
     }
 
 
-def details(request: Request) -> Any:
-    """GET /jobs/:jobid."""
+def details(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid: its vertices, its plan, and when it came to each status."""
     entry = job_of(request)
     graph, growths = entry.graph, entry.meter.growths()
     start_ms, end_ms, at_ms = started_ms(graph), ended_ms(graph), now_ms()
@@ -107,13 +108,13 @@ def details(request: Request) -> Any:
     }
 
 
-def status(request: Request) -> Any:
-    """GET /jobs/:jobid/status."""
+def status(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/status: the status alone."""
     return {"status": job_of(request).graph.status.name}
 
 
-def plan(request: Request) -> Any:
-    """GET /jobs/:jobid/plan."""
+def plan(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/plan: the job graph."""
     return {"plan": plan_of(job_of(request))}
 
 
@@ -149,8 +150,8 @@ def _node(graph: JobGraph, vertex: JobVertex) -> dict[str, Any]:
     }
 
 
-def config(request: Request) -> Any:
-    """GET /jobs/:jobid/config."""
+def config(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/config: how it is executed, and its own parameters (secrets hidden)."""
     entry = job_of(request)
     get_option = entry.configuration.get
     return {
@@ -165,8 +166,8 @@ def config(request: Request) -> Any:
     }
 
 
-def exceptions(request: Request) -> Any:
-    """GET /jobs/:jobid/exceptions: newest first. ?maxExceptions: so many at most."""
+def exceptions(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/exceptions: failures, newest first."""
     graph = job_of(request).graph
     text = request.query_params.get("maxExceptions", "20")
     if not (text.isascii() and text.isdigit() and len(text) < 19):
@@ -251,5 +252,5 @@ routes = [
     get("/jobs/{jobid}/status", status),
     get("/jobs/{jobid}/plan", plan),
     get("/jobs/{jobid}/config", config),
-    get("/jobs/{jobid}/exceptions", exceptions),
+    get("/jobs/{jobid}/exceptions", exceptions, Parameter("maxExceptions", "So many at most; 20.", int)),
 ]

@@ -11,27 +11,27 @@ from typing import IO, Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from penstock.rest.answers import get, jobs_of
+from penstock.rest.described_route import TEXT, DescribedRoute
 
 _WORKER = "level-"
 _DRIVER = "driver.log"
 _CHUNK_BYTES = 1 << 16
 
 
-def driver_logs(request: Request) -> Any:
-    """GET /jobmanager/logs: the driver's, and that of Spark's JVM."""
+def driver_logs(request: Request) -> dict[str, Any]:
+    """GET /jobmanager/logs: which logs there are: the driver's, and that of Spark's JVM."""
     return _listed(_files(request, lambda name: not name.startswith(_WORKER)))
 
 
-def worker_logs(request: Request) -> Any:
-    """GET /taskmanagers/:taskmanagerid/logs."""
+def worker_logs(request: Request) -> dict[str, Any]:
+    """GET /taskmanagers/:taskmanagerid/logs: which logs a worker has."""
     return _listed(_files(request, _is_of_worker(request)))
 
 
 async def driver_log(request: Request) -> Response:
-    """GET /jobmanager/log, /jobmanager/logs/:filename."""
+    """GET /jobmanager/log, /jobmanager/logs/:filename: the text of a log of the driver."""
     name = request.path_params.get("filename", _DRIVER)
     return _text(_files(request, lambda other: not other.startswith(_WORKER)), name)
 
@@ -60,7 +60,7 @@ def _files(request: Request, is_wanted: Callable[[str], bool]) -> dict[str, Path
     return found
 
 
-def _listed(files: dict[str, Path]) -> Any:
+def _listed(files: dict[str, Path]) -> dict[str, Any]:
     stats = []
     for name, path in files.items():
         with contextlib.suppress(FileNotFoundError):  # a log that was full has made room for the next one
@@ -91,11 +91,11 @@ def _beginning(file: IO[bytes], size: int) -> Iterator[bytes]:
 
 routes = [
     get("/jobmanager/logs", driver_logs),
-    Route("/jobmanager/logs/{filename:path}", driver_log, methods=["GET"]),
-    Route("/jobmanager/log", driver_log, methods=["GET"]),
-    Route("/jobmanager/stdout", driver_log, methods=["GET"]),
+    DescribedRoute("/jobmanager/logs/{filename:path}", driver_log, media_type=TEXT),
+    DescribedRoute("/jobmanager/log", driver_log, media_type=TEXT),
+    DescribedRoute("/jobmanager/stdout", driver_log, media_type=TEXT),
     get("/taskmanagers/{taskmanagerid}/logs", worker_logs),
-    Route("/taskmanagers/{taskmanagerid}/logs/{filename:path}", worker_log, methods=["GET"]),
-    Route("/taskmanagers/{taskmanagerid}/log", worker_log, methods=["GET"]),
-    Route("/taskmanagers/{taskmanagerid}/stdout", worker_log, methods=["GET"]),
+    DescribedRoute("/taskmanagers/{taskmanagerid}/logs/{filename:path}", worker_log, media_type=TEXT),
+    DescribedRoute("/taskmanagers/{taskmanagerid}/log", worker_log, media_type=TEXT),
+    DescribedRoute("/taskmanagers/{taskmanagerid}/stdout", worker_log, media_type=TEXT),
 ]

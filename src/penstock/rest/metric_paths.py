@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.rest.answers import get, job_of, jobs_of, now_ms, subtask_of, vertex_of
+from penstock.rest.described_route import Parameter
 from penstock.rest.meter import Growth
 from penstock.rest.task_metrics import Number, by_rest_name, of_job, watermark_of
 
@@ -22,39 +23,39 @@ _AGGREGATIONS: dict[str, Callable[[list[Number]], Number]] = {
 }
 
 
-def of_jobs(request: Request) -> Any:
-    """GET /jobs/metrics: aggregated over jobs. ?jobs, ?get, ?agg."""
+def of_jobs(request: Request) -> list[Any]:
+    """GET /jobs/metrics: metrics aggregated over jobs."""
     wanted = _listed(request, "jobs")
     entries = [entry for entry in jobs_of(request).all() if wanted is None or entry.job_id in wanted]
     return _aggregated(request, [of_job(entry, now_ms()) for entry in entries])
 
 
-def of_one_job(request: Request) -> Any:
-    """GET /jobs/:jobid/metrics."""
+def of_one_job(request: Request) -> list[Any]:
+    """GET /jobs/:jobid/metrics: names, or with ?get= values."""
     return _values(request, of_job(job_of(request), now_ms()))
 
 
-def of_vertex(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/metrics: each name behind the number of its subtask."""
+def of_vertex(request: Request) -> list[Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/metrics: of its tasks, each name behind the number of the subtask."""
     found = {f"{index}.{name}": v for index, own in _by_subtask(request).items() for name, v in own.items()}
     return _values(request, found)
 
 
-def of_subtasks(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics: aggregated over subtasks. ?subtasks, ?get, ?agg."""
+def of_subtasks(request: Request) -> list[Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics: metrics aggregated over subtasks."""
     wanted = _listed(request, "subtasks")
     by_subtask = _by_subtask(request)
     return _aggregated(request, [own for index, own in by_subtask.items() if wanted is None or str(index) in wanted])
 
 
-def of_subtask(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex/metrics."""
+def of_subtask(request: Request) -> list[Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex/metrics: of one task."""
     index = subtask_of(request, vertex_of(request, job_of(request)))
     return _values(request, _by_subtask(request).get(index, {}))
 
 
-def watermarks(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/watermarks."""
+def watermarks(request: Request) -> list[Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/watermarks: of each subtask, in milliseconds."""
     growths = _growths(request)
     return [
         {"id": f"{index}.currentInputWatermark", "value": str(watermark_of(growth.now))}
@@ -62,8 +63,8 @@ def watermarks(request: Request) -> Any:
     ]
 
 
-def none(request: Request) -> Any:
-    """GET /jobmanager/metrics, /taskmanagers/:taskmanagerid/metrics: those of Spark's processes are Spark's to tell."""
+def none(request: Request) -> list[Any]:
+    """GET /jobmanager/metrics, /taskmanagers/:taskmanagerid/metrics: none, as processes are Spark's."""
     return []
 
 
@@ -83,7 +84,7 @@ def _listed(request: Request, name: str) -> frozenset[str] | None:
     return frozenset(text.split(",")) if text else None
 
 
-def _values(request: Request, metrics: Mapping[str, Number]) -> Any:
+def _values(request: Request, metrics: Mapping[str, Number]) -> list[Any]:
     wanted = _listed(request, "get")
     if wanted is None:
         return [{"id": name} for name in metrics]
@@ -95,7 +96,7 @@ def _text(value: Number) -> str:
     return _NOT_FINITE.get(str(value), str(value))
 
 
-def _aggregated(request: Request, metrics: list[dict[str, Number]]) -> Any:
+def _aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
     wanted = _listed(request, "get")
     names = sorted({name for own in metrics for name in own})
     if wanted is None:
@@ -118,15 +119,17 @@ def _skew(values: list[Number]) -> float:
     return min(100.0, 100 * deviation / mean) if mean else 0.0
 
 
+_GET = Parameter("get", "Names of metrics, joined by commas. Without it only names are answered.")
+_AGG = Parameter("agg", f"Of {', '.join(_AGGREGATIONS)}, joined by commas; all if it is not given.")
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
-    get("/jobs/metrics", of_jobs),
-    get("/jobs/{jobid}/metrics", of_one_job),
-    get(f"{_VERTEX}/metrics", of_vertex),
+    get("/jobs/metrics", of_jobs, _GET, _AGG, Parameter("jobs", "Ids, joined by commas; all if it is not given.")),
+    get("/jobs/{jobid}/metrics", of_one_job, _GET),
+    get(f"{_VERTEX}/metrics", of_vertex, _GET),
     get(f"{_VERTEX}/watermarks", watermarks),
-    get(f"{_VERTEX}/subtasks/metrics", of_subtasks),
-    get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask),
+    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, _GET, _AGG, Parameter("subtasks", "Numbers, joined by commas.")),
+    get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask, _GET),
     get("/jobmanager/metrics", none),
     get("/taskmanagers/metrics", none),
     get("/taskmanagers/{taskmanagerid}/metrics", none),

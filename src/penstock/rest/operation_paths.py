@@ -4,46 +4,73 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from penstock.common import options
 from penstock.common.file_systems import is_url
 from penstock.rest.answers import body_of, get, job_of, json_answer
+from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.served_jobs import JobEntry
 
 _log = logging.getLogger(__name__)
+_MODE = Parameter("mode", "`cancel`, and nothing else.")
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
 
 
+_TriggerId = Annotated[str, msgspec.Meta(description="32 hexadecimal digits in lower case.")]
+_Format = Annotated[str, msgspec.Meta(description="CANONICAL: there are no NATIVE ones.")]
+
+
+class SavepointRequest(msgspec.Struct, rename={"directory": "target-directory", "cancel_job": "cancel-job"}):
+    """A savepoint below a directory, or below the configured one. The client may choose the trigger's id."""
+
+    directory: str | None = None
+    cancel_job: bool | None = None
+    formatType: _Format | None = None  # noqa: N815 - Flink's spelling
+    triggerId: _TriggerId | None = None  # noqa: N815
+
+
+class StopRequest(msgspec.Struct, rename={"directory": "targetDirectory"}):
+    """The same, and the job stops with it. `drain`: event time goes to its end first."""
+
+    directory: str | None = None
+    drain: bool | None = None
+    formatType: _Format | None = None  # noqa: N815 - Flink's spelling
+    triggerId: _TriggerId | None = None  # noqa: N815
+
+
+class Trigger(msgspec.Struct, rename="kebab"):
+    """By which to ask for the outcome."""
+
+    request_id: str
+
+
 async def savepoint(request: Request) -> Response:
-    """POST /jobs/:jobid/savepoints: 202 with the id to ask for the outcome by."""
-    entry, body = job_of(request), await body_of(request)
-    stop = body.get("cancel-job") is True
-    return _trigger(entry, body, body.get("target-directory"), stop, drain=False)
+    """POST /jobs/:jobid/savepoints: take a savepoint. Answers with the id by which to ask for the outcome."""
+    entry, body = job_of(request), await body_of(request, SavepointRequest)
+    return _trigger(entry, body, stop=bool(body.cancel_job), drain=False)
 
 
 async def stop(request: Request) -> Response:
-    """POST /jobs/:jobid/stop: the same, and the job stops with it."""
-    entry, body = job_of(request), await body_of(request)
-    return _trigger(entry, body, body.get("targetDirectory"), stop=True, drain=body.get("drain") is True)
+    """POST /jobs/:jobid/stop: stop with a savepoint. Answers with the id by which to ask for the outcome."""
+    entry, body = job_of(request), await body_of(request, StopRequest)
+    return _trigger(entry, body, stop=True, drain=bool(body.drain))
 
 
-def _trigger(entry: JobEntry, body: dict[str, Any], directory: Any, stop: bool, drain: bool) -> Response:
-    trigger_id = body.get("triggerId")
-    if trigger_id is not None and not (isinstance(trigger_id, str) and _TRIGGER_ID.fullmatch(trigger_id)):
+def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, drain: bool) -> Response:
+    trigger_id, directory = body.triggerId, body.directory
+    if trigger_id is not None and not _TRIGGER_ID.fullmatch(trigger_id):
         raise HTTPException(400, "triggerId has 32 hexadecimal digits in lower case")
-    if directory is not None and not isinstance(directory, str):
-        raise HTTPException(400, "the target directory is a text")
     if directory and not is_url(directory) and not directory.startswith("/"):
         # The job has another working directory than who asks for it.
         raise HTTPException(400, f"the target directory is an absolute path, or has a scheme; got '{directory}'")
-    if (body.get("formatType") or "CANONICAL") != "CANONICAL":
+    if (body.formatType or "CANONICAL") != "CANONICAL":
         raise HTTPException(400, "savepoints are CANONICAL here; there are no NATIVE ones")
     if not directory and entry.configuration.get(options.SAVEPOINT_DIRECTORY) is None:
         raise HTTPException(
@@ -55,11 +82,11 @@ def _trigger(entry: JobEntry, body: dict[str, Any], directory: Any, stop: bool, 
         if stop:
             _log.warning("the job is stopped with a savepoint from outside: REST")
         trigger_id = entry.triggers.add(entry.job.savepoint(directory or None, stop, drain), trigger_id)
-    return json_answer({"request-id": trigger_id}, 202)
+    return json_answer(Trigger(trigger_id), 202)
 
 
-def outcome(request: Request) -> Any:
-    """GET /jobs/:jobid/savepoints/:triggerid: IN_PROGRESS, or COMPLETED with the path or the cause of its failure."""
+def outcome(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/savepoints/:triggerid: what became of a savepoint."""
     entry, trigger_id = job_of(request), request.path_params["triggerid"]
     future = entry.triggers.find(trigger_id)
     if future is None:
@@ -73,7 +100,7 @@ def outcome(request: Request) -> Any:
 
 
 async def cancel(request: Request) -> Response:
-    """PATCH /jobs/:jobid?mode=cancel: 202; the job ends soon."""
+    """PATCH /jobs/:jobid?mode=cancel: cancel the job, which ends soon."""
     entry = job_of(request)
     mode = request.query_params.get("mode", "cancel")
     if mode != "cancel":
@@ -91,8 +118,10 @@ def _check_runs(entry: JobEntry) -> None:
 
 
 routes = [
-    Route("/jobs/{jobid}", cancel, methods=["PATCH"], name="cancel"),
-    Route("/jobs/{jobid}/savepoints", savepoint, methods=["POST"], name="savepoint"),
-    Route("/jobs/{jobid}/stop", stop, methods=["POST"], name="stop"),
+    DescribedRoute("/jobs/{jobid}", cancel, method="PATCH", query=[_MODE], answer=dict[str, Any], status=202),
+    DescribedRoute(
+        "/jobs/{jobid}/savepoints", savepoint, method="POST", body=SavepointRequest, answer=Trigger, status=202
+    ),
+    DescribedRoute("/jobs/{jobid}/stop", stop, method="POST", body=StopRequest, answer=Trigger, status=202),
     get("/jobs/{jobid}/savepoints/{triggerid}", outcome),
 ]

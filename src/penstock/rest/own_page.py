@@ -6,15 +6,21 @@ from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import Route
+
+from penstock.rest.described_route import DescribedRoute
 
 _FOLDER = Path(__file__).parent / "page"
-_FILES = {"/": "index.html", "/page.css": "page.css", "/page.js": "page.js"}
+_FILES = {
+    "/": ("index.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
 
 
 async def page(request: Request) -> Response:
-    """GET /, and what belongs to it."""
-    return FileResponse(_FOLDER / _FILES[request.url.path])
+    """GET /: a page that shows the jobs, and what belongs to it."""
+    name, media_type = _FILES[request.scope["path"]]
+    return FileResponse(_FOLDER / name, media_type=media_type)
 
 
-routes = [Route(path, page, methods=["GET"]) for path in _FILES]
+routes = [DescribedRoute(path, page, media_type=media_type) for path, (_, media_type) in _FILES.items()]

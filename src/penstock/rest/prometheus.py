@@ -14,10 +14,10 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.rest.answers import jobs_of, now_ms
+from penstock.rest.described_route import TEXT, DescribedRoute
 from penstock.rest.served_jobs import JobEntry, operator_id, vertex_id
 from penstock.rest.task_metrics import Number, of_job, of_operators, of_task
 
@@ -77,10 +77,10 @@ def _written(label: str) -> str:
 
 
 async def metrics(request: Request) -> Response:
-    """GET /metrics."""
+    """GET /metrics: all metrics, for Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobsCollector(jobs_of(request).all()))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
-routes = [Route("/metrics", metrics, methods=["GET"], name="prometheus")]
+routes = [DescribedRoute("/metrics", metrics, media_type=TEXT)]

@@ -15,6 +15,7 @@ from penstock.jobmaster.metrics import JobMetrics
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.stream_graph import StreamNode
 from penstock.rest.meter import Meter
+from penstock.rest.newest_state import NewestState
 from penstock.rest.savepoint_triggers import SavepointTriggers
 from penstock.runtime.ids import SlotId
 
@@ -52,6 +53,7 @@ class JobEntry:
     """None: it keeps no logs."""
     meter: Meter
     triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
+    committed: NewestState = field(default_factory=NewestState)
 
     @property
     def graph(self) -> ExecutionGraph:

@@ -21,8 +21,8 @@ _LOW, _HIGH = 0.1, 0.5
 """Ratios from which back pressure is called low, and high. Source: Flink docs, "Monitoring Back Pressure"."""
 
 
-def details(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid."""
+def details(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/vertices/:vertexid: its subtasks, and what they have read and written."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     executions, growths, at_ms = entry.graph.executions_of(vertex.id), entry.meter.growths(), now_ms()
@@ -38,16 +38,16 @@ def details(request: Request) -> Any:
     }
 
 
-def subtask(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex."""
+def subtask(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex: one task."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     execution = entry.graph.executions_of(vertex.id)[subtask_of(request, vertex)]
     return _subtask(vertex, execution, entry.meter.growths().get(execution.task), now_ms())
 
 
-def subtask_times(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/subtasktimes."""
+def subtask_times(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/subtasktimes: when each subtask came to each of its states."""
     entry = job_of(request)
     vertex, at_ms = vertex_of(request, entry), now_ms()
     return {
@@ -69,7 +69,7 @@ def subtask_times(request: Request) -> Any:
     }
 
 
-def task_managers(request: Request) -> Any:
+def task_managers(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/vertices/:vertexid/taskmanagers: the slots, each of which is a Python worker."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
@@ -91,8 +91,8 @@ def task_managers(request: Request) -> Any:
     return {"id": vertex_id(vertex), "name": vertex.name, "now": at_ms, "taskmanagers": listed}
 
 
-def back_pressure(request: Request) -> Any:
-    """GET /jobs/:jobid/vertices/:vertexid/backpressure."""
+def back_pressure(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/vertices/:vertexid/backpressure: how busy, idle and back-pressured each subtask is."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     growths, worst = entry.meter.growths(), 0.0
@@ -173,14 +173,14 @@ def _aggregated(subtasks: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def no_accumulators(request: Request) -> Any:
-    """GET …/accumulators: penstock has metrics in place of them."""
+def no_accumulators(request: Request) -> dict[str, Any]:
+    """GET …/accumulators: none; penstock has metrics in place of them."""
     vertex = vertex_of(request, job_of(request))
     return {"id": vertex_id(vertex), "user-accumulators": []}
 
 
-def no_subtask_accumulators(request: Request) -> Any:
-    """GET …/subtasks/accumulators."""
+def no_subtask_accumulators(request: Request) -> dict[str, Any]:
+    """GET …/subtasks/accumulators: none of any subtask."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     subtasks = [
@@ -195,8 +195,8 @@ def no_subtask_accumulators(request: Request) -> Any:
     return {"id": vertex_id(vertex), "parallelism": vertex.parallelism, "subtasks": subtasks}
 
 
-def no_flame_graph(request: Request) -> Any:
-    """GET …/flamegraph: as Flink answers where they are switched off."""
+def no_flame_graph(request: Request) -> dict[str, Any]:
+    """GET …/flamegraph: none; as Flink answers where they are switched off."""
     vertex_of(request, job_of(request))
     return {"endTimestamp": -2, "data": None}
 

@@ -102,6 +102,8 @@ class OperatorState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     keyed: list[KeyedFile] = []
     lists: ListsFile | None = None
+    queryable: dict[str, str] = {}
+    """By the names under which states are queried from outside: the table of each."""
 
 
 class RestoredOperator(msgspec.Struct, frozen=True):

@@ -22,8 +22,8 @@ from penstock.checkpoint.type_encoding import encode_type
 from penstock.common.errors import ProgramError
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from penstock.plan.pickling import dump_main_classes, load_main_classes
+from penstock.snapshots.keyed_table import KeyedTable
 from penstock.state.handles import KeyedFile
-from penstock.state_processor.keyed_table import KeyedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

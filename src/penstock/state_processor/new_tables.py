@@ -11,13 +11,13 @@ from penstock.common.errors import PenstockError, ProgramError, UserFunctionErro
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_traceback import user_traceback
 from penstock.runtime.task.context import shortened
+from penstock.snapshots.keyed_table import TIMERS, place_columns, row_columns
 from penstock.state.container_keys import as_key
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
 from penstock.state.schema import TableSchema, schema_of
 from penstock.state.snapshot.files import write_columns
 from penstock.state.tables import FrozenTable, pieces_of
-from penstock.state_processor.keyed_table import TIMERS, place_columns, row_columns
 
 T = TypeVar("T")
 Entries = dict[Any, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.checkpoint.manifest import OperatorPart
-from penstock.state_processor.keyed_table import TIMERS, KeyedTable, tables_of
-from penstock.state_processor.operator_lists import lists_of
-from penstock.state_processor.snapshot_files import SnapshotFiles
+from penstock.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
+from penstock.snapshots.operator_lists import lists_of
+from penstock.snapshots.snapshot_files import SnapshotFiles
 
 
 class KeyedStateInfo(NamedTuple):

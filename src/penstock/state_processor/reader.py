@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.snapshots.keyed_table import KeyedTable, tables_of
+from penstock.snapshots.operator_lists import list_of, lists_of
+from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
 from penstock.state.handles import Redistribution
-from penstock.state_processor.keyed_table import KeyedTable, tables_of
 from penstock.state_processor.operator_info import OperatorInfo, info_of
-from penstock.state_processor.operator_lists import list_of, lists_of
 from penstock.state_processor.reader_function import KeyedStateReaderFunction, KeyReading
-from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,14 +17,14 @@ from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIME
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.snapshots.keyed_table import TIMERS, place_columns, spans_of, tables_of
+from penstock.snapshots.missing_classes import classes_found
+from penstock.snapshots.snapshot_files import SnapshotFiles
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.layers import LayeredTable
 from penstock.state.snapshot.files import restore_keyed
-from penstock.state_processor.keyed_table import TIMERS, place_columns, spans_of, tables_of
-from penstock.state_processor.missing_classes import classes_found
-from penstock.state_processor.snapshot_files import SnapshotFiles
 
 K = TypeVar("K")
 OUT = TypeVar("OUT")

@@ -18,14 +18,14 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.typeinfo import TypeInformation
+from penstock.snapshots.keyed_table import TIMERS, row_columns
+from penstock.snapshots.snapshot_files import SnapshotFiles
+from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
 from penstock.state.handles import Redistribution
 from penstock.state.key_groups import MAX_PARALLELISM_BOUND
 from penstock.state_processor.bootstrap import Bootstrap
-from penstock.state_processor.keyed_table import TIMERS, row_columns
 from penstock.state_processor.new_tables import NewTable, column_types, named
 from penstock.state_processor.operator_draft import Change, NewList, OperatorDraft
-from penstock.state_processor.snapshot_files import SnapshotFiles
-from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

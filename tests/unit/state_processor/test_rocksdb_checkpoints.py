@@ -14,16 +14,18 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import RocksDBSettings
+from penstock.snapshots import snapshot_files
+from penstock.snapshots.committed_state import CommittedState, StateName
+from penstock.snapshots.keyed_table import KeyedTable
+from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
 from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store_files import write_store_files
 from penstock.state.handles import OperatorState, store_files_of
 from penstock.state.key_groups import subtask_of
 from penstock.state.snapshot.files import write_keyed
-from penstock.state_processor import SavepointReader, SavepointWriter, snapshot_files
-from penstock.state_processor.keyed_table import KeyedTable
+from penstock.state_processor import SavepointReader, SavepointWriter
 from penstock.state_processor.new_tables import finished
-from penstock.state_processor.snapshot_on_disk import SnapshotOnDisk
 
 COUNTS = {key: key * key for key in range(300)}
 
@@ -69,12 +71,25 @@ def test_its_files_are_opened_once(checkpoint: Path, tmp_path: Path) -> None:
     table = KeyedTable(snapshot.files, snapshot.part("count"), "count")
     ((chain, groups), _) = table.chains()
     opened = [snapshot.files.store_reader.view(snapshot.files, store_files_of(chain))]
-    first = snapshot.files.store_reader._opened
+    first = list(snapshot.files.store_reader._opened)
     assert len(list(table.rows_of_chain(chain, groups))) == sum(
         subtask_of(GROUPS[key], MAX_PARALLELISM, 2) == 0 for key in COUNTS
     )
-    assert opened and snapshot.files.store_reader._opened is first
+    assert opened and snapshot.files.store_reader._opened == first
     snapshot.files.store_reader.close()
+
+
+def test_keys_of_any_subtask_are_asked_for_without_opening_its_files_again(checkpoint: Path) -> None:
+    """Each question about a key of another subtask than the last one's would copy the state of that subtask."""
+    files = SnapshotOnDisk(checkpoint, stores_kept=2).files
+    part = SnapshotOnDisk(checkpoint).part("count")
+    table = KeyedTable(files, part, "count")
+    stores = [files.store_reader.store(files, store_files_of(chain)) for chain, _ in table.chains()]
+    assert len(set(map(id, stores))) == 2
+    assert [files.store_reader.store(files, store_files_of(chain)) for chain, _ in table.chains()] == stores
+    state = CommittedState(str(checkpoint))
+    assert {key: row[1] for key in COUNTS for row in state.of_key(StateName("count", "count"), key)} == COUNTS
+    files.store_reader.close()
 
 
 def test_it_is_sent_to_other_processes(checkpoint: Path) -> None:

@@ -32,6 +32,7 @@ class StateDescriptor:
         self.name = name
         self.type_info = type_info
         self._ttl_config: StateTtlConfig | None = None
+        self._queryable_state_name: str | None = None
 
     def get_name(self) -> str:
         """The name: unique among the states of the function, and the same after a restore."""
@@ -48,6 +49,28 @@ class StateDescriptor:
         """When what is stored expires; None: never."""
         config = self._ttl_config
         return config if config is not None and config.is_enabled() else None
+
+    def set_queryable(self, queryable_state_name: str) -> None:
+        """Let the state be queried from outside by this name, unique in the job.
+
+        What is answered is of the last completed checkpoint. Raises TypeError if it is not a str, ValueError if it is
+        empty or the state has such a name already. Source: Flink docs, "Queryable State".
+        """
+        if not isinstance(queryable_state_name, str):
+            raise TypeError(f"the name of a queryable state is a str, got {queryable_state_name!r}")
+        if not queryable_state_name:
+            raise ValueError("the name of a queryable state must not be empty")
+        if self._queryable_state_name is not None:
+            raise ValueError(f"the state '{self.name}' is queryable as '{self._queryable_state_name}' already")
+        self._queryable_state_name = queryable_state_name
+
+    def is_queryable(self) -> bool:
+        """Whether `set_queryable` was called."""
+        return self._queryable_state_name is not None
+
+    def get_queryable_state_name(self) -> str | None:
+        """The name by which it is queried; None: by its operator and its own name only."""
+        return self._queryable_state_name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.type_info!r})"

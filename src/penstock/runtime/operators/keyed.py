@@ -144,6 +144,9 @@ class KeyedOperator(Operator):
     def keyed_tables(self) -> dict[str, Table]:
         return self.backend.tables
 
+    def queryable_states(self) -> dict[str, str]:
+        return dict(self.backend.queryable)
+
     def keyed_schemas(self) -> dict[str, TableSchema]:
         return self.backend.schemas_in_snapshot()
 

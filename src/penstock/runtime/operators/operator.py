@@ -141,6 +141,10 @@ class Operator:
         """Its keyed state, by name."""
         return {}
 
+    def queryable_states(self) -> dict[str, str]:
+        """By the names under which its states are queried from outside: the table of each."""
+        return {}
+
     def keyed_schemas(self) -> dict[str, TableSchema]:
         """Kinds and types of those tables that users' functions have named."""
         return {}

@@ -97,6 +97,7 @@ class OperatorSnapshot:
             for name, table in operator.keyed_tables().items()
         }
         self.schemas = operator.keyed_schemas()
+        self.queryable = operator.queryable_states()
         self.lists = operator.lists()
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
@@ -107,7 +108,8 @@ class OperatorSnapshot:
         if self.tables:
             schemas = {table: str(schema) for table, schema in self.schemas.items()}
             keyed.append((yield from write_keyed(storage, f"{name}-keyed", self.tables, key_groups, schemas)))
-        return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=False)))
+        lists = yield from self._write_lists(name, storage, columns=False)
+        return OperatorState(keyed, lists, self.queryable)
 
     def write_savepoint(
         self, name: str, storage: SnapshotStorage, key_groups: KeyGroups
@@ -121,7 +123,8 @@ class OperatorSnapshot:
             )
             if file is not None:
                 keyed.append(file)
-        return OperatorState(keyed, (yield from self._write_lists(name, storage, columns=True)))
+        lists = yield from self._write_lists(name, storage, columns=True)
+        return OperatorState(keyed, lists, self.queryable)
 
     def _write_lists(
         self, name: str, storage: SnapshotStorage, columns: bool
@@ -196,7 +199,7 @@ class TaskSnapshot:
             if operator.tables and not self.savepoint:
                 chain = operator.written(new.keyed)
                 broken = broken or chain is None
-                states[operator.state_id] = OperatorState(chain or [], new.lists)
+                states[operator.state_id] = msgspec.structs.replace(new, keyed=chain or [])
         if broken:
             return None
         total = sum(map(_bytes_of, states.values()))

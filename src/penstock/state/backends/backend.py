@@ -56,6 +56,7 @@ class KeyedStateBackend(ABC):
         "key",
         "namespace",
         "now_ms",
+        "queryable",
         "schemas",
         "tables",
     )
@@ -68,6 +69,8 @@ class KeyedStateBackend(ABC):
         self.tables: dict[str, Table] = {}
         self.schemas: dict[str, TableSchema] = {}
         """Kinds and types of the tables that users' functions have named."""
+        self.queryable: dict[str, str] = {}
+        """By the names under which states are queried from outside: the table of each."""
         self._restored_schemas: dict[str, str] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
         self._states: dict[tuple[str, bool], State] = {}
@@ -89,6 +92,7 @@ class KeyedStateBackend(ABC):
         if state is None:
             table_name = f"{WINDOW_PREFIX}{name}" if namespaced else name
             schema = self.schemas[table_name] = schema_of(descriptor)
+            self._note_queryable(descriptor, table_name)
             check_schema(name, self._restored_schemas.get(table_name, ""), schema)
             table = self._table_of(table_name, schema.collection, namespaced)
             kinds = KINDS if descriptor.ttl_config is None else TTL_KINDS
@@ -97,6 +101,11 @@ class KeyedStateBackend(ABC):
             if expiry is not None:
                 self._expiries.append(expiry)
         return state
+
+    def _note_queryable(self, descriptor: StateDescriptor, table_name: str) -> None:
+        name = descriptor.get_queryable_state_name()
+        if name is not None and self.queryable.setdefault(name, table_name) != table_name:
+            raise ProgramError(f"two states are queryable as '{name}': '{self.queryable[name]}' and '{table_name}'")
 
     def keys(self, descriptor: StateDescriptor) -> list[Any]:
         """The keys that have a state of that name, in no particular order. What of it has expired may be among them."""

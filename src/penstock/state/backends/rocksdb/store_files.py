@@ -179,11 +179,15 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, I
 
 
 class StoreReader:
-    """Opens the files of stores for reading. The last one stays open: key groups are read one at a time."""
+    """Opens the files of stores for reading. The last ones stay open: key groups are read one at a time.
 
-    def __init__(self, stores: Callable[[], Stores | None] = lambda: None) -> None:
+    `kept`: how many stay open, each with a copy of its files on the local disk.
+    """
+
+    def __init__(self, stores: Callable[[], Stores | None] = lambda: None, kept: int = 1) -> None:
         self._stores = stores
-        self._opened: tuple[list[KeyedFile], EmbeddedStore] | None = None
+        self._kept = kept
+        self._opened: list[tuple[list[KeyedFile], EmbeddedStore]] = []
 
     def view(self, storage: SnapshotStorage, files: list[KeyedFile]) -> StoreView:
         """A view of these files. Raises CheckpointError if they can't be read, or there is no store to read them."""
@@ -191,10 +195,13 @@ class StoreReader:
 
     def store(self, storage: SnapshotStorage, files: list[KeyedFile]) -> EmbeddedStore:
         """The store with these files, for reading. Raises CheckpointError as `view` does."""
-        if self._opened is None or self._opened[0] != files:
-            self.close()
-            self._opened = files, self._open(contents_of(storage, files), files[0].path)
-        return self._opened[1]
+        for known, store in self._opened:
+            if known == files:
+                return store
+        while len(self._opened) >= self._kept:
+            self._opened.pop(0)[1].close()
+        self._opened.append((files, self._open(contents_of(storage, files), files[0].path)))
+        return self._opened[-1][1]
 
     def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> EmbeddedStore:
         stores = self._stores()
@@ -206,10 +213,9 @@ class StoreReader:
         return stores.open(contents)
 
     def close(self) -> None:
-        """Close and remove the store that was opened."""
-        if self._opened is not None:
-            self._opened[1].close()
-            self._opened = None
+        """Close and remove the stores that were opened."""
+        while self._opened:
+            self._opened.pop()[1].close()
 
 
 def read_store_files(

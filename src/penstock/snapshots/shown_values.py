@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.common.types import Row
 from penstock.runtime.task.context import shortened
-from penstock.state_processor import MissingObject
+from penstock.snapshots.missing_classes import MissingObject
 
 _DEPTH_MAX = 50
 
@@ -34,7 +34,7 @@ def json_of(value: Any, depth: int = 0) -> Any:
         return shortened(value)
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode("ascii")
-    fields = _fields_of(value)
+    fields = fields_of(value)
     if fields is not None:
         return {name: json_of(field, depth + 1) for name, field in fields.items()}
     if isinstance(value, Mapping):
@@ -46,7 +46,7 @@ def json_of(value: Any, depth: int = 0) -> Any:
     return shortened(value)
 
 
-def _fields_of(value: Any) -> dict[str, Any] | None:
+def fields_of(value: Any) -> dict[str, Any] | None:
     """Return the fields of an object with named fields, else None."""
     kind = type(value).__name__
     if isinstance(value, MissingObject):

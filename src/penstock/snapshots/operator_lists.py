@@ -8,9 +8,9 @@ from typing import Any
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import StateNotFoundError
+from penstock.snapshots.missing_classes import classes_found
 from penstock.state.handles import ListInFile, Redistribution
 from penstock.state.snapshot.files import read_items
-from penstock.state_processor.missing_classes import classes_found
 
 KIND_NAMES = {
     Redistribution.SPLIT: "a list state",

@@ -7,20 +7,20 @@ from pathlib import Path
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.checkpoint.storage import METADATA, absolute, files_directory, read_manifest
 from penstock.common.errors import StateNotFoundError
-from penstock.state_processor.snapshot_files import SnapshotFiles
+from penstock.snapshots.snapshot_files import SnapshotFiles
 
 
 class SnapshotOnDisk:
     """Reads the manifest of `path`: a savepoint, or one checkpoint of a job.
 
-    Raises CheckpointError if there is none.
+    `stores_kept`: how many of its databases stay open once they were read. Raises CheckpointError if there is none.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, stores_kept: int = 1) -> None:
         self.path = absolute(path).removesuffix(f"/{METADATA}")
         self.manifest = read_manifest(self.path)
         self.root = files_directory(self.path, self.manifest)
-        self.files = SnapshotFiles(self.root)
+        self.files = SnapshotFiles(self.root, stores_kept)
 
     def __str__(self) -> str:
         kind = "savepoint" if self.manifest.savepoint else "checkpoint"

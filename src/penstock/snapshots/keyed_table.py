@@ -25,6 +25,8 @@ from penstock.runtime.windows.sliced_window_operator import (
     WAITING_TABLE,
 )
 from penstock.runtime.windows.window_operator import CONTENTS_TABLE
+from penstock.snapshots.missing_classes import classes_found
+from penstock.snapshots.snapshot_files import SnapshotFiles
 from penstock.state.container_keys import as_key
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import key_group_of, key_group_range
@@ -33,8 +35,6 @@ from penstock.state.snapshot.files import read_keyed
 from penstock.state.snapshot.footer import sections_of
 from penstock.state.snapshot.storage import ReadPart
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys
-from penstock.state_processor.missing_classes import classes_found
-from penstock.state_processor.snapshot_files import SnapshotFiles
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
 _WINDOWED = {SLICES_TABLE, SHARED_TABLE, OWN_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
@@ -118,6 +118,16 @@ class KeyedTable:
             if group in groups:
                 for entry_keys, values in self.pieces(chain, range(group, group + 1)):
                     yield from (row for row in self._rows_of(entry_keys, values) if row[0] == key)
+
+    def of_group(self, group: int) -> tuple[list[tuple[Any, ...]], int]:
+        """Return the rows of one key group, and about how many bytes were read for them."""
+        one = range(group, group + 1)
+        chain = next((chain for chain, groups in self.chains() if group in groups), [])
+        if all(file.columns for file in chain):
+            rows = list(self.rows_of_chain(chain, one))
+            return rows, len(rows) * _ROW_BYTES
+        entries, size = self._merged(chain, one)
+        return list(self._rows_of(list(entries), list(entries.values()))), size
 
     def pieces(self, chain: list[KeyedFile], groups: range) -> Iterator[tuple[EntryKeys, Entries]]:
         """Yield positions and values of some key groups of a chain, in parts that fit into memory."""

@@ -82,10 +82,17 @@ _known: dict[str, MissingClass] = {}
 
 
 def _stand_in(module: str, name: str) -> MissingClass:
-    full = f"{module}.{name}"
+    full = f"{module}.{name}" if module else name
     if full not in _known:
         _known[full] = MissingClass(name.rpartition(".")[2], (MissingObject,), {"name": full})
     return _known[full]
+
+
+def missing_object(full: str, fields: dict[str, Any]) -> MissingObject:
+    """A placeholder of a class, by its qualified name, with these fields."""
+    made: MissingObject = _stand_in(*full.rpartition(".")[::2])()
+    made.fields = fields
+    return made
 
 
 def _refuse(module: str, name: str) -> Any:

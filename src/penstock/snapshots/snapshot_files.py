@@ -16,11 +16,14 @@ from penstock.state.backends.rocksdb.store_files import StoreReader
 
 
 class SnapshotFiles(SavepointStorage):
-    """State files below a directory, and the databases among them. Can be sent to another process."""
+    """State files below a directory, and the databases among them. Can be sent to another process.
 
-    def __init__(self, directory: str) -> None:
+    `stores_kept`: how many of the databases stay open, each with a copy on the local disk.
+    """
+
+    def __init__(self, directory: str, stores_kept: int = 1) -> None:
         super().__init__(directory)
-        self.store_reader = StoreReader(_stores)
+        self.store_reader = StoreReader(_stores, stores_kept)
         # Stores are opened from a copy on local disk.
         weakref.finalize(self, self.store_reader.close)
 

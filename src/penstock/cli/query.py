@@ -1,0 +1,81 @@
+"""`penstock query`: what the last completed checkpoint of a running job holds of a key."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.jobs import Job, as_moment, print_result
+
+if TYPE_CHECKING:
+    from penstock.client.queryable_state_client import QueryableStateClient
+    from penstock.snapshots.state_answer import StateAnswer
+
+
+def query(
+    job: Job,
+    state: Annotated[
+        str | None,
+        typer.Argument(metavar="[STATE]", show_default=False, help="Its queryable name, or with --operator its own."),
+    ] = None,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY]...", show_default=False, help="5, a text, or (1, 'a'). None: the first entries."),
+    ] = None,
+    operator: Annotated[
+        str | None, typer.Option("--operator", metavar="UID", show_default=False, help="The operator of the state.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum without a key.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per entry.")] = False,
+) -> None:
+    """Show keyed state of a running job, as of its last completed checkpoint. Without STATE, list what there is.
+
+    
+      penstock query flights
+      penstock query flights delays JFK
+      penstock query flights --operator airport-delay total JFK LGA --json
+    """
+    print_result(lambda: _answer(job, state, keys or [], operator, limit, as_json))
+
+
+def _answer(job: str, state: str | None, keys: list[str], operator: str | None, limit: int, as_json: bool) -> str:
+    from penstock.client.queryable_state_client import QueryableStateClient
+
+    client, job_id = QueryableStateClient.of_job(job)
+    if state is None:
+        return _listed(client, job_id)
+    name, own = (state, None) if operator is None else (None, state)
+    asked = [_key(text) for text in keys]
+    answer = client.entries(job_id, name=name, operator=operator, state=own, keys=asked, limit=limit)
+    return "\n".join(_lines(answer, as_json))
+
+
+def _listed(client: QueryableStateClient, job_id: str) -> str:
+    found = client.states(job_id)
+    lines = [f"checkpoint {found.checkpoint_id}, {as_moment(found.completed)}"]
+    for one in found.states:
+        names = "".join(f", queryable as '{name}'" for name in one.queryable_names)
+        lines.append(f"  --operator {one.operator} {one.state}  {one.type}{names}")
+    return "\n".join(lines)
+
+
+def _lines(answer: StateAnswer, as_json: bool) -> list[str]:
+    import json
+
+    from penstock.snapshots.shown_values import json_of, line_of
+
+    if as_json:
+        return [json.dumps({name: json_of(part) for name, part in entry.items()}) for entry in answer.entries]
+    lines = [line_of(tuple(entry.values())) for entry in answer.entries]
+    more = "" if answer.is_complete else "; there are more entries"
+    typer.echo(f"checkpoint {answer.checkpoint_id}, {as_moment(answer.completed)}{more}", err=True)
+    return lines
+
+
+def _key(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

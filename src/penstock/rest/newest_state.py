@@ -1,0 +1,50 @@
+"""The keyed state of the newest completed checkpoint of one job: what has been committed, and nothing after it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.jobmaster.execution_graph import ExecutionGraph
+from penstock.snapshots.committed_state import CommittedState
+
+T = TypeVar("T")
+
+
+class NewestState:
+    """Its index is kept until a newer checkpoint has completed."""
+
+    def __init__(self) -> None:
+        self._state: CommittedState | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, graph: Callable[[], ExecutionGraph], directory: str, question: Callable[[CommittedState], T]) -> T:
+        """The answer of the newest checkpoint below the job's directory of checkpoints.
+
+        Raises StateNotFoundError if there is none, CheckpointError if it can't be read, and what `question` raises.
+        """
+        newest = _newest(graph())
+        while True:
+            if newest is None:
+                raise StateNotFoundError("the job has no completed checkpoint yet: what is answered comes from one")
+            try:
+                return question(self._of(directory, newest))
+            except StateNotFoundError:
+                raise
+            except CheckpointError:
+                # It may have been subsumed, and its files deleted, since it was looked up.
+                before, newest = newest, _newest(graph())
+                if newest == before:
+                    raise
+
+    def _of(self, directory: str, checkpoint_id: int) -> CommittedState:
+        with self._lock:
+            if self._state is None or self._state.checkpoint_id != checkpoint_id:
+                self._state = CommittedState(f"{directory}/chk-{checkpoint_id}")
+            return self._state
+
+
+def _newest(graph: ExecutionGraph) -> int | None:
+    return max(graph.checkpoints.retained, default=None)

@@ -1,0 +1,44 @@
+"""What is answered to a question for keyed state, over REST and to its clients."""
+
+# Annotations are evaluated here, not by their text: users see these classes in another module.
+
+from typing import Any
+
+import msgspec
+
+
+class StateAnswer(msgspec.Struct, frozen=True, rename="kebab"):
+    """Entries of a keyed state, all of one checkpoint."""
+
+    checkpoint_id: int
+    completed: int
+    """When the checkpoint was completed, in milliseconds since the epoch."""
+    operator: str
+    """Its uid."""
+    state: str
+    type: str
+    """Kind and type of the state as the job declares them: `value of Long`."""
+    entries: list[dict[str, Any]]
+    """Of each `key` and `value`, and `namespace` or `timestamp` where it has them."""
+    is_complete: bool
+    """Whether there are no more entries than these."""
+
+
+class QueryableState(msgspec.Struct, frozen=True, rename="kebab"):
+    """A keyed state that can be asked for."""
+
+    operator: str
+    """Its uid."""
+    operator_name: str
+    state: str
+    type: str
+    queryable_names: list[str]
+    """Those under which it can be asked for as well."""
+
+
+class QueryableStates(msgspec.Struct, frozen=True, rename="kebab"):
+    """All keyed states of a job that its newest completed checkpoint holds."""
+
+    checkpoint_id: int
+    completed: int
+    states: list[QueryableState]

@@ -1,0 +1,98 @@
+"""Queryable state over REST, and its client."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.jobmaster.played_job import plan
+from tests.unit.rest.served import PlayedJob, Served
+from tests.unit.state_processor.conftest import write_snapshot
+
+from penstock.api.windows.window import TimeWindow
+from penstock.common.errors import JobError, StateNotFoundError
+from penstock.datastream.queryable_state import QueryableStateClient
+from penstock.rest.newest_state import NewestState
+from penstock.state.keys import KeyTypeError
+
+ENTRIES = "/jobs/id/state/entries"
+COUNT = f"{ENTRIES}?operator=count&state=count"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A job whose third checkpoint is on disk."""
+    one = Served(tmp_path, PlayedJob(plan()))
+    one.job.played.runs()
+    path = write_snapshot(tmp_path / "job", savepoint=False)
+    for _ in range(3):
+        one.job.played.takes_checkpoint()
+    one.job.played.waits(1_000)
+    one.endpoint.jobs.add(dataclasses.replace(one.entry, checkpoint_directory=str(path.parent)))
+    yield one
+    one.endpoint.close()
+
+
+@pytest.fixture
+def client(served: Served) -> QueryableStateClient:
+    return QueryableStateClient(served.endpoint.address.url, served.endpoint.token)
+
+
+def test_keys_are_answered_from_the_newest_completed_checkpoint(served: Served) -> None:
+    """A user would have to write a sink to see what his job knows of a customer."""
+    answer = served.get(f"{COUNT}&key=7&key=9&key=1000")
+    assert answer["checkpoint-id"] == 3 and answer["type"] == "value of Long" and answer["is-complete"]
+    assert answer["entries"] == [{"key": 7, "value": 49}, {"key": 9, "value": 81}]
+    assert served.get(f"{COUNT}&key='7'")["entries"] == [], "a text is another key than a number"
+    listed = served.get("/jobs/id/state")["states"]
+    assert {"operator": "count", "operator-name": "Count", "state": "count", "type": "value of Long",
+            "queryable-names": []} in listed  # fmt: skip
+
+
+def test_without_a_key_it_is_the_first_entries(served: Served) -> None:
+    """A look at some entries of a large state would send all of it."""
+    answer = served.get(f"{COUNT}&limit=5")
+    assert len(answer["entries"]) == 5 and not answer["is-complete"]
+    assert served.get(f"{COUNT}&limit=100")["is-complete"]
+
+
+def test_what_can_not_be_answered_is_refused_with_its_reason(served: Served, tmp_path: Path) -> None:
+    """A slip of the pen would look like a key without state; one bad request like a broken server."""
+    assert "'count'" in served.get(f"{ENTRIES}?operator=none&state=count", 404)["errors"][0]
+    assert "queryable as 'x'" in served.get(f"{ENTRIES}?name=x", 404)["errors"][0]
+    for query in ("", "?operator=count", "?name=a&state=count"):
+        served.get(f"{ENTRIES}{query}", 400)
+    for query in ("limit=-1", "limit=x", "limit=100000", "key=1e999-1e999", "key=[[]", "key={1,2}"):
+        assert served.ask(f"{COUNT}&{query}".replace(" ", "%20"))[0] in (200, 400), query
+    served.get(f"{COUNT}&limit=-1", 400)
+    served.get(f"{COUNT}&key={'(' * 5_000}", 200)
+    gone = dataclasses.replace(served.entry, checkpoint_directory=str(tmp_path / "gone"), committed=NewestState())
+    served.endpoint.jobs.add(gone)
+    assert "can't be read" in served.get(COUNT, 503)["errors"][0]
+    served.endpoint.jobs.add(dataclasses.replace(served.entry, job=PlayedJob(plan())))
+    assert "no completed checkpoint" in served.get(COUNT, 404)["errors"][0]
+
+
+def test_the_client_is_given_values_as_the_job_has_them(client: QueryableStateClient) -> None:
+    """A program would have to guess types from JSON."""
+    answer = client.entries("id", operator="count", state="window/seen", keys=[7])
+    assert answer.entries == [{"key": 7, "namespace": TimeWindow(0, 10), "value": 7}]
+    answer = client.entries("id", operator="count", state="totals", keys=[5, 6])
+    assert [entry["value"] for entry in answer.entries] == [{"all": 5}, {"all": 6}]
+    assert len(client.entries("id", operator="count", state="count", limit=3).entries) == 3
+    assert client.states("id").checkpoint_id == 3
+
+
+def test_the_client_says_what_was_wrong(client: QueryableStateClient, served: Served) -> None:
+    """A user would see an HTTP status."""
+    with pytest.raises(StateNotFoundError, match="queryable as 'x'"):
+        client.get_kv_state("id", "x", 1)
+    with pytest.raises(KeyTypeError, match="a key to ask for"):
+        client.entries("id", operator="count", state="count", keys=[object()])
+    with pytest.raises(JobError, match="token"):
+        QueryableStateClient(served.endpoint.address.url, "0").states("id")
+    served.endpoint.close()
+    with pytest.raises(JobError, match="does not answer"):
+        client.states("id")
