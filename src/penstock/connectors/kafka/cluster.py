@@ -12,7 +12,9 @@ from penstock.connectors.kafka.source.offsets import Offsets
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 
 _WAIT_S = 30.0
-_AT_SUBMISSION_S = 10.0
+_AT_SUBMISSION_S = 20.0
+_NOBODY_THERE_S = 5.0
+"""The same where nobody listens, or the host is not known: waiting seldom helps."""
 _TRY_S = 1.0
 _PAUSE_S = 0.1
 _PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api.", "enable.ssl.")
@@ -31,6 +33,7 @@ class KafkaCluster:
         self._properties = properties
         self._read_committed = properties.get("isolation.level", "read_committed") == "read_committed"
         self._refusal: Any = None
+        self._of_refusal = (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL)
         own = {key: value for key, value in properties.items() if key.startswith(_PREFIXES)}
         try:
             self._admin = admin.AdminClient(client_settings(own) | {"error_cb": self._told})
@@ -39,21 +42,21 @@ class KafkaCluster:
 
     def topics(self, wait_s: float = _WAIT_S) -> dict[str, int]:
         """All topics that may be read, with their numbers of partitions; Kafka's own are left out."""
-        deadline = time.monotonic() + wait_s
+        began_s = time.monotonic()
         while True:
             try:
                 metadata = self._admin.list_topics(timeout=_TRY_S)
                 break
             except self._kafka.KafkaException as error:
                 self._admin.poll(0)
-                code = self._kafka.KafkaError
-                is_refused = self._refusal is not None and self._refusal.code() in (code._AUTHENTICATION, code._SSL)
-                if is_refused or time.monotonic() > deadline:
+                refuses = self._refusal is not None and self._refusal.code() in self._of_refusal
+                if refuses or time.monotonic() - began_s > self._patience_s(wait_s):
                     raise SourceError(
                         f"the Kafka brokers {self._properties['bootstrap.servers']} "
-                        f"{'refuse the connection' if is_refused else 'do not answer'}: "
+                        f"{'refuse the connection' if refuses else 'do not answer'}: "
                         f"{describe_error(error if self._refusal is None else self._refusal)}"
                     ) from error
+                time.sleep(_PAUSE_S)
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()
@@ -113,6 +116,12 @@ class KafkaCluster:
                 if error.args[0].code() not in coming_up or time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE_S)
+
+    def _patience_s(self, wait_s: float) -> float:
+        if wait_s > _AT_SUBMISSION_S or self._refusal is None:
+            return wait_s
+        nobody = self._refusal.code() == self._kafka.KafkaError._RESOLVE or "refused" in self._refusal.str()
+        return _NOBODY_THERE_S if nobody else wait_s
 
     def _told(self, error: Any) -> None:
         # "All brokers are down" follows the reason, and says less.
