@@ -9,11 +9,14 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.connectors.kafka_topics import PASSWORD, Topics
+from tests.connectors.tls import certificate
 
 from penstock.common.errors import ConfigurationError
-from penstock.testing.kafka_broker import KafkaBroker, broker_jars
+from penstock.testing.kafka_broker import KafkaBroker, Secured, broker_jars
 from penstock.testing.postgres_server import PostgresServer, server_programs
 
 
@@ -68,13 +71,13 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[KafkaBroker]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A Kafka broker. Tests that need it are in one file, so that one is started: that takes seconds."""
     try:
         broker_jars()
     except ConfigurationError as error:
         pytest.skip(str(error))
-    with KafkaBroker() as broker:
+    with KafkaBroker(Secured("alice", PASSWORD, certificate(tmp_path_factory.mktemp("kafka")))) as broker:
         yield broker
 
 
@@ -88,3 +91,14 @@ def postgres() -> Iterator[PostgresServer]:
         pytest.skip(str(error))
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture
+def topics(kafka: KafkaBroker) -> Topics:
+    return Topics(kafka.bootstrap)
+
+
+@pytest.fixture
+def ca(kafka: KafkaBroker) -> Path:
+    assert kafka.secured is not None
+    return kafka.secured.key_and_certificate.with_name("ca.pem")

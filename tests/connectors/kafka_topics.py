@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
+from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaRecordSerializationSchema
+
 PATIENCE_S = 60
+PASSWORD = "s3cret-of-alice"
+"""Of the user alice."""
+
+
+JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="alice" password="{}";'
 
 
 class Topics:
@@ -55,3 +67,35 @@ class Topics:
 
     def values(self, topic: str, partitions: int = 1) -> list[bytes]:
         return sorted(message.value() for message in self.read(topic, partitions))
+
+
+def source_of(topics: Topics, *names: str) -> KafkaSourceBuilder:
+    builder = KafkaSource.builder().set_bootstrap_servers(topics.bootstrap)
+    builder.set_value_only_deserializer(SimpleStringSchema())
+    return builder.set_topics(*names) if names else builder
+
+
+def bounded(builder: KafkaSourceBuilder) -> KafkaSourceBuilder:
+    return builder.set_bounded(KafkaOffsetsInitializer.latest())
+
+
+def sink_of(topics: Topics, topic: str) -> KafkaSinkBuilder:
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
+    builder = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_record_serializer(schema.build())
+    return builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+
+
+def texts(*numbers: int) -> list[bytes]:
+    return [str(number).encode() for number in numbers]
+
+
+def security(bootstrap: str, trusted: Path, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
+    """As PyFlink's users write it."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": JAAS.format("plain.Plain" if mechanism == "PLAIN" else "scram.Scram", password),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(trusted),
+    }

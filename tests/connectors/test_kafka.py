@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
+from pathlib import Path
+
 import pytest
+from confluent_kafka import Consumer
 from tests.connectors.driven import SourceInTest, prepared, until
-from tests.connectors.kafka_topics import Topics
+from tests.connectors.kafka_topics import PASSWORD, Topics, bounded, security, sink_of, source_of, texts
 from tests.snippets import SNIPPETS
 
+from penstock.common import WatermarkStrategy
 from penstock.common.errors import SourceError
-from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
-from penstock.connectors.kafka.sink.committer import TransactionLostError
-from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
-from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
+from penstock.common.serialization import ByteArraySchema
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
+from penstock.connectors.kafka.protocol.transactions import TransactionClient
+from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
+from penstock.connectors.kafka.sink.open_transaction import TransactionAbortedError
+from penstock.connectors.kafka.sink.producer import ProducerError
+from penstock.connectors.kafka.sink.sink import KafkaSink
+from penstock.connectors.kafka.sink.transactions import KafkaTransaction
+from penstock.connectors.kafka.source.source import KafkaSource
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
@@ -26,31 +38,6 @@ from penstock.testing.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.connectors
 RESET_TO_LATEST = KafkaOffsetResetStrategy.LATEST
-
-
-@pytest.fixture
-def topics(kafka: KafkaBroker) -> Topics:
-    return Topics(kafka.bootstrap)
-
-
-def source_of(topics: Topics, *names: str) -> KafkaSourceBuilder:
-    builder = KafkaSource.builder().set_bootstrap_servers(topics.bootstrap)
-    builder.set_value_only_deserializer(SimpleStringSchema())
-    return builder.set_topics(*names) if names else builder
-
-
-def bounded(builder: KafkaSourceBuilder) -> KafkaSourceBuilder:
-    return builder.set_bounded(KafkaOffsetsInitializer.latest())
-
-
-def sink_of(topics: Topics, topic: str) -> KafkaSinkBuilder:
-    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
-    builder = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_record_serializer(schema.build())
-    return builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-
-
-def texts(*numbers: int) -> list[bytes]:
-    return [str(number).encode() for number in numbers]
 
 
 def test_each_record_once_at_any_parallelism(topics: Topics) -> None:
@@ -160,13 +147,15 @@ def test_partitions_and_topics_that_come_later(topics: Topics) -> None:
     run.close()
 
 
-def test_a_topic_that_is_not_there_or_goes(topics: Topics) -> None:
+@pytest.mark.parametrize("discovery_interval_ms", ["10", "0", "300000"])
+def test_a_topic_that_is_not_there_or_goes(topics: Topics, discovery_interval_ms: str) -> None:
     """A job that waits for a misspelled topic, or for one that was deleted, would look healthy for ever."""
     with pytest.raises(SourceError, match="there is no topic 'nowhere'"):
         source_of(topics, "nowhere").build().validate()
     topic = topics.create()
     topics.write(topic, texts(1))
-    run = SourceInTest(source_of(topics, topic).set_property("partition.discovery.interval.ms", "10").build())
+    builder = source_of(topics, topic).set_property("partition.discovery.interval.ms", discovery_interval_ms)
+    run = SourceInTest(builder.build())
     assert run.values(1) == ["1"]
     topics.admin.delete_topics([topic])[topic].result(30)
 
@@ -200,6 +189,40 @@ def test_a_poison_message(topics: Topics) -> None:
     first, second, third = values("emit")
     assert (first, third) == ({"a": 1}, {"a": 2})
     assert isinstance(second, UnreadableRecord) and second.record.value == b"{"
+
+
+def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
+    """Monitoring would see no progress of the job for ever, and nobody would know why."""
+    topic = topics.create()
+    topics.write(topic, texts(1))
+    other = Consumer({"bootstrap.servers": topics.bootstrap, "group.id": f"group-{topic}"})
+    other.subscribe([topic])
+    until(lambda: other.poll(0.1) is None and bool(other.assignment()))
+    run = SourceInTest(source_of(topics, topic).set_group_id(f"group-{topic}").build())
+    assert run.values(1) == ["1"]
+    run.snapshot(1)
+    run.readers[0].notify_checkpoint_complete(1)
+
+    until(lambda: "offsets of the consumer group were not committed" in caplog.text)
+    run.close()
+    other.close()
+
+
+def test_a_key_goes_where_clients_in_java_put_it(topics: Topics) -> None:
+    """A job that joins its output with that of a job of Flink's by partition would join other keys."""
+    topic = topics.create(8)
+    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
+    schema.set_key_serialization_schema(ByteArraySchema())
+    sink = sink_of(topics, topic).set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+    writer = sink.set_record_serializer(schema.build()).build().create_writer(SimpleSinkContext())
+    # By Kafka's own test of murmur2 (UtilsTest.testMurmur2), without the sign.
+    hashes = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
+    writer.write_chunk(list(hashes), None)
+    writer.flush(True)
+
+    partitions = {message.key(): message.partition() for message in topics.read(topic, 8)}
+    assert partitions == {key: (number & 0x7FFFFFFF) % 8 for key, number in hashes.items()}
+    writer.close()
 
 
 def test_the_sink_meets_what_is_required_of_all(topics: Topics) -> None:
@@ -296,6 +319,121 @@ def test_a_transaction_that_timed_out_is_reported(topics: Topics) -> None:
     with pytest.raises(TransactionLostError, match="was aborted before it could be committed"):
         committer.commit_again(committables)
     writer.close()
+
+
+def test_no_checkpoint_names_a_transaction_that_timed_out_before(topics: Topics) -> None:
+    """Where transaction.timeout.ms is shorter than the time between checkpoints, each would lose what was written."""
+    topic = topics.create()
+    writer = (
+        sink_of(topics, topic)
+        .set_property("transaction.timeout.ms", "1000")
+        .build()
+        .create_writer(SimpleSinkContext(job_id=topic))
+    )
+    client = TransactionClient({"bootstrap.servers": topics.bootstrap})
+
+    with pytest.raises(TransactionAbortedError, match=r"longer than transaction.timeout.ms \(1000\)"):
+        writer.write_chunk(texts(1), None)
+        writer.flush(False)
+        until(lambda: not client.ongoing(f"penstock-{topic}"))
+        prepared(writer)
+
+    with pytest.raises(TransactionAbortedError, match=r"longer than transaction.timeout.ms \(1000\)"):
+        writer.write_chunk(texts(2), None)
+        writer.flush(False)
+    writer.close()
+
+
+def test_what_a_failed_checkpoint_has_prepared_is_lost_before_the_next(topics: Topics) -> None:
+    """The next checkpoint would be complete without it, and a restart could not bring it back."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    writer = sink.create_writer(SimpleSinkContext(job_id=topic))
+    writer.write_chunk(texts(1), None)
+    ((one,), _) = prepared(writer)
+    TransactionClient({"bootstrap.servers": topics.bootstrap}).end(
+        one.transactional_id, one.producer_id, one.epoch, commit=False
+    )
+    writer.write_chunk(texts(2), None)
+
+    with pytest.raises(TransactionAbortedError, match=f"'{one.transactional_id}'"):
+        prepared(writer, 2)
+    writer.close()
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+def test_tls_and_sasl(kafka: KafkaBroker, ca: Path, topics: Topics, mechanism: str) -> None:
+    """A job could not use the broker of any company."""
+    topic = topics.create()
+    properties = security(kafka.secured_bootstrap, ca, mechanism)
+    builder = sink_of(topics, topic)
+    for key, value in properties.items():
+        builder.set_property(key, value)
+    sink = builder.build()
+    sink.validate()
+    writer = sink.create_writer(SimpleSinkContext(job_id=topic))
+    writer.write_chunk(texts(1, 2), None)
+    committer = sink.create_committer()
+    assert committer is not None
+    committer.commit(prepared(writer)[0])
+    writer.close()
+
+    run = SourceInTest(bounded(source_of(topics, topic)).set_properties(properties).build())
+    assert run.values() == ["1", "2"]
+    run.close()
+
+
+def test_a_password_is_told_to_nobody_but_the_broker(
+    kafka: KafkaBroker, ca: Path, topics: Topics, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever reads logs, errors, plans and pages of a job could read and write all topics of its user."""
+    caplog.set_level(logging.DEBUG)
+    topic = topics.create()
+
+    def source_and_sink(password: str) -> tuple[KafkaSource, KafkaSink]:
+        properties = security(kafka.secured_bootstrap, ca, "PLAIN", password)
+        builder = sink_of(topics, topic)
+        for key, value in properties.items():
+            builder.set_property(key, value)
+        return source_of(topics, topic).set_properties(properties).build(), builder.build()
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    source, sink = source_and_sink(PASSWORD)
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "topic").sink_to(sink)
+    shown = [env.get_execution_plan(), repr(source), repr(sink), source.describe(), sink.describe()]
+
+    source, sink = source_and_sink("not-" + PASSWORD)
+    with pytest.raises(SourceError, match=r"refuse the connection: .*Authentication failed") as of_source:
+        source.validate()
+    with pytest.raises(ProducerError, match=r"refuse the connection: .*Authentication failed") as of_sink:
+        sink.validate()
+    committer = sink.create_committer()
+    assert committer is not None
+    with pytest.raises(PermissionError, match="refuses the SASL authentication") as of_committer:
+        committer.commit([KafkaTransaction("any", 1, 1)])
+    with pytest.raises(TypeError, match="value of type str") as mistaken:
+        KafkaSink.builder().set_property("sasl.password", PASSWORD.encode())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="LoginModule") as unreadable:
+        sink_of(topics, topic).set_property("sasl.jaas.config", f"password={PASSWORD}").build()
+    shown += [
+        line
+        for raised in (of_source, of_sink, of_committer, mistaken, unreadable)
+        for line in traceback.format_exception(raised.value)
+        # The lines of the test itself are its own.
+        if __file__ not in line
+    ]
+
+    assert PASSWORD not in "".join([*shown, caplog.text, *capfd.readouterr()])
+
+
+def test_a_broker_that_is_not_trusted(kafka: KafkaBroker, topics: Topics) -> None:
+    """Messages and passwords would go to whoever answers; or an error would not say why nobody does."""
+    properties = security(kafka.secured_bootstrap, Path(), "PLAIN")
+    del properties["ssl.truststore.type"], properties["ssl.truststore.location"]
+    with pytest.raises(SourceError, match="certificate verify failed"):
+        source_of(topics, "any").set_properties(properties).build().validate()
+    with pytest.raises(PermissionError, match="is refused: self-signed certificate"):
+        KafkaCommitter(as_of_librdkafka(properties)).commit([KafkaTransaction("any", 1, 1)])
 
 
 def test_the_programs_of_the_page(topics: Topics) -> None:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from penstock.common.errors import ConfigurationError
 from penstock.spark.driver.java import cache_directory, find_java
@@ -41,8 +42,8 @@ _POM = f"""\
   </dependencies>
 </project>
 """
-# One replica of all, since there is one broker; and consumers don't wait for others of their group. Transactions whose
-# time is over are looked for twice a second, not every ten.
+# One replica of all, since there is one broker; one that was killed comes back when its session is over. Consumers do
+# not wait for others of their group. Transactions whose time is over are looked for twice a second, not every ten.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -54,6 +55,8 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={directory}
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
 transaction.state.log.num.partitions=1
@@ -63,33 +66,59 @@ transaction.abort.timed.out.transaction.cleanup.interval.ms=500
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 """
+_SECURED = """\
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port},SECURED://{host}:{secured_port}
+advertised.listeners=PLAINTEXT://{host}:{port},SECURED://{host}:{secured_port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL
+listener.name.secured.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512
+listener.name.secured.plain.sasl.jaas.config=\
+org.apache.kafka.common.security.plain.PlainLoginModule required user_{user}="{password}";
+listener.name.secured.scram-sha-256.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.secured.scram-sha-512.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+ssl.keystore.type=PEM
+ssl.keystore.location={key_and_certificate}
+"""
+
+
+class Secured(NamedTuple):
+    """What a second listener asks for: TLS, and by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) a user's password.
+
+    `key_and_certificate`: a file with the broker's private key (PKCS#8) and certificate, both as PEM.
+    """
+
+    user: str
+    password: str
+    key_and_certificate: Path
 
 
 class KafkaBroker:
     """A broker from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
 
-    Its data and log are below a temporary directory, which is removed at the end.
+    `secured`: it has another listener, at `secured_bootstrap`, which asks for that. Its data and log are below a
+    temporary directory, which is removed at the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, secured: Secured | None = None) -> None:
         self.directory = Path()
         self.bootstrap = ""
+        self.secured_bootstrap = ""
+        self.secured = secured
         self._process: ServerProcess | None = None
 
     def __enter__(self) -> KafkaBroker:
         jars = broker_jars()
         self.directory = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
         self._command = [str(find_java(os.environ).path / "bin" / "java"), *_OPTIONS, "-cp", f"{jars}/*"]
-        port, controller_port = free_ports(2)
-        self.bootstrap = f"{LOOPBACK}:{port}"
         self._properties = self.directory / "server.properties"
-        self._properties.write_text(
-            _PROPERTIES.format(
-                host=LOOPBACK, port=port, controller_port=controller_port, directory=self.directory / "data"
-            )
-        )
+        self._properties.write_text(self._configuration())
         try:
             storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._properties)]
+            if self.secured is not None:
+                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                    name_and_password = f"name={self.secured.user},password={self.secured.password}"
+                    storage += ["--add-scram", f"{mechanism}=[{name_and_password}]"]
             subprocess.run([*self._command, *storage], check=True, capture_output=True, cwd=self.directory)
             self.start()
         except BaseException:
@@ -122,6 +151,21 @@ class KafkaBroker:
     def kill(self) -> None:
         """Kill it as a machine that fails would."""
         self._end(signal.SIGKILL)
+
+    def _configuration(self) -> str:
+        port, controller_port, secured_port = free_ports(3)
+        self.bootstrap = f"{LOOPBACK}:{port}"
+        fields = {
+            "host": LOOPBACK,
+            "port": port,
+            "controller_port": controller_port,
+            "directory": self.directory / "data",
+        }
+        if self.secured is None:
+            return _PROPERTIES.format(**fields)
+        self.secured_bootstrap = f"{LOOPBACK}:{secured_port}"
+        # What is set last counts.
+        return (_PROPERTIES + _SECURED).format(**fields, **self.secured._asdict(), secured_port=secured_port)
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Collection
 
@@ -9,6 +10,8 @@ import pytest
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
+from penstock.connectors.kafka.client_log import Seldom
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
 from penstock.connectors.kafka.protocol.transactions import Described
 from penstock.connectors.kafka.protocol.wire import Request, Response
@@ -135,11 +138,41 @@ def test_a_source_says_what_it_lacks() -> None:
         builder.build()
     with pytest.raises(ValueError, match="was set already, to a"):
         builder.set_topic_pattern("b")
-    with pytest.raises(ValueError, match=r"sasl\.username"):
-        builder.set_property("sasl.jaas.config", "secret")
     with pytest.raises(ValueError, match="'fail', 'skip' or 'emit'"):
         builder.set_on_error("ignore")
     assert builder.set_value_only_deserializer(SimpleStringSchema()).build().describe() == "a"
+
+
+def test_security_as_it_is_written_for_java() -> None:
+    """Programs written for PyFlink could not authenticate, or would not ask who the broker is."""
+    plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al\\"ice" password=\'se cret\';'
+    java = {
+        "sasl.jaas.config": plain,
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.keystore.location": "/me.pem",
+        "ssl.keystore.type": "pem",
+        "ssl.endpoint.identification.algorithm": "",
+        "value.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+        "linger.ms": "5",
+    }
+
+    assert as_of_librdkafka(java) == {
+        "sasl.username": 'al"ice',
+        "sasl.password": "se cret",
+        "ssl.ca.location": "/ca.pem",
+        "ssl.certificate.location": "/me.pem",
+        "ssl.key.location": "/me.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+        "linger.ms": "5",
+    }
+    with pytest.raises(ValueError, match="LoginModule") as raised:
+        as_of_librdkafka({"sasl.jaas.config": "password=secret"})
+    assert "=secret" not in str(raised.value)
+    with pytest.raises(ValueError, match=r"set ssl\.ca\.location"):
+        as_of_librdkafka({"ssl.truststore.location": "/trusted.jks"})
+    with pytest.raises(ValueError, match=r"does not take ssl\.keystore\.location"):
+        check_security({"ssl.keystore.location": "/me.p12"})
 
 
 def test_a_sink_says_what_it_lacks() -> None:
@@ -152,6 +185,21 @@ def test_a_sink_says_what_it_lacks() -> None:
     with pytest.raises(ValueError, match="not GSSAPI"):
         check_security({"security.protocol": "SASL_SSL"})
     check_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"})
+
+
+def test_the_client_says_seldom_that_a_broker_is_away() -> None:
+    """The log of a job would be full of it, and show nothing else."""
+    seldom = Seldom()
+
+    def passes(text: str, at_s: float) -> bool:
+        record = logging.LogRecord("kafka", logging.ERROR, "", 0, "FAIL %s", (text,), None)
+        record.created = at_s
+        return seldom.filter(record)
+
+    assert passes("refused (after 0ms in state CONNECT)", 100)
+    assert not passes("refused (after 1ms in state CONNECT)", 109.9)
+    assert passes("another", 109.9)
+    assert passes("refused (after 2ms in state CONNECT)", 110)
 
 
 class ByLength(KafkaTopicSelector):

@@ -9,18 +9,12 @@ from typing import Any
 
 from penstock.common.errors import ConfigurationError
 from penstock.common.extras import KAFKA
+from penstock.connectors.kafka.client_log import Seldom
 
 _log = logging.getLogger(__name__)
+_log.addFilter(Seldom())
 
 Properties = dict[str, str]
-
-_OF_JAVA = {
-    "sasl.jaas.config": "set sasl.username and sasl.password",
-    "ssl.truststore.location": "set ssl.ca.location, a file of certificates (PEM)",
-    "ssl.truststore.password": "set ssl.ca.location, a file of certificates (PEM)",
-    "ssl.keystore.type": "set ssl.certificate.location and ssl.key.location (PEM), or ssl.keystore.location (PKCS#12)",
-}
-_WITHOUT_MEANING = {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
 
 
 def confluent_kafka() -> ModuleType:
@@ -34,16 +28,16 @@ def confluent_kafka() -> ModuleType:
 
 
 def checked_property(key: Any, value: Any) -> None:
-    """Raises TypeError if a setting is not text, ValueError if it is one of clients in Java only."""
+    """Raises TypeError if a setting is not text. The value may be a password: it is not shown."""
     if not isinstance(key, str) or not isinstance(value, str):
-        raise TypeError(f"a property of a Kafka client has a name and a value of type str, got {key!r}: {value!r}")
-    if key in _OF_JAVA:
-        raise ValueError(f"{key} is a property of clients in Java: {_OF_JAVA[key]}")
+        raise TypeError(
+            f"a property of a Kafka client has a name and a value of type str, got {key!r} and {type(value).__name__}"
+        )
 
 
 def client_settings(properties: Mapping[str, str], **own: Any) -> dict[str, Any]:
     """Settings of a client of librdkafka: the user's, then penstock's `own`, whose names have `_` for dots."""
-    settings: dict[str, Any] = {key: value for key, value in properties.items() if key not in _WITHOUT_MEANING}
+    settings: dict[str, Any] = dict(properties)
     settings.update((key.replace("_", "."), value) for key, value in own.items())
     settings["logger"] = _log
     return settings

@@ -6,17 +6,23 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 
 from penstock.connectors.kafka.protocol.sasl import authenticate, checked_mechanism
 from penstock.connectors.kafka.protocol.wire import Request, Response
 
 _CLIENT = "penstock"
-_TIMEOUT_S = 30.0
 Address = tuple[str, int]
 
 
 def check_security(properties: Mapping[str, str]) -> None:
     """Raises ValueError for a way to authenticate that this client does not know."""
+    for key in ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem"):
+        if key in properties:
+            raise ValueError(
+                f"an exactly-once KafkaSink does not take {key}: set ssl.certificate.location and ssl.key.location, "
+                "files as PEM"
+            )
     if _protocol(properties) in ("SASL_PLAINTEXT", "SASL_SSL"):
         checked_mechanism(properties)
 
@@ -31,11 +37,15 @@ def addresses_of(bootstrap_servers: str) -> list[Address]:
 
 
 class BrokerConnection:
-    """Connects when constructed. Raises OSError if that fails, here and in `call`; the connection is closed then."""
+    """Connects when constructed. Raises OSError if that fails, here and in `call`; the connection is closed then.
 
-    def __init__(self, address: Address, properties: Mapping[str, str]) -> None:
+    A broker that does not answer for `timeout_s` seconds has failed; one that is not who it should be, by its
+    certificate, is a PermissionError.
+    """
+
+    def __init__(self, address: Address, properties: Mapping[str, str], timeout_s: float) -> None:
         self._correlation_id = 0
-        self._socket = socket.create_connection(address, timeout=_TIMEOUT_S)
+        self._socket = socket.create_connection(address, timeout=timeout_s)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             protocol = _protocol(properties)
@@ -43,6 +53,12 @@ class BrokerConnection:
                 self._socket = _tls(properties).wrap_socket(self._socket, server_hostname=address[0])
             if protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
                 authenticate(self.call, properties)
+        except ssl.SSLCertVerificationError as error:
+            self.close()
+            raise PermissionError(
+                f"the certificate of the broker {address[0]}:{address[1]} is refused: {error.verify_message}. Check "
+                "ssl.ca.location, and the host names in the certificate"
+            ) from error
         except BaseException:
             self.close()
             raise
@@ -84,8 +100,12 @@ def _protocol(properties: Mapping[str, str]) -> str:
 
 
 def _tls(properties: Mapping[str, str]) -> ssl.SSLContext:
+    trusted = properties.get("ssl.ca.location")
+    is_folder = trusted is not None and Path(trusted).is_dir()
     context = ssl.create_default_context(
-        cafile=properties.get("ssl.ca.location") or None, cadata=properties.get("ssl.ca.pem")
+        cafile=None if is_folder else trusted,
+        capath=trusted if is_folder else None,
+        cadata=properties.get("ssl.ca.pem"),
     )
     if certificate := properties.get("ssl.certificate.location"):
         context.load_cert_chain(

@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _METADATA, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TXN, _DESCRIBE, _LIST = 3, 10, 22, 26, 65, 66
 _PAUSE_S = 0.02
+_TIMEOUT_S = 10.0
+"""After which a broker that does not answer is asked again, on another connection."""
 _FENCE_TIMEOUT_MS = 60_000
 
 
@@ -149,10 +151,7 @@ class TransactionClient:
                 if error == ErrorCode.NONE or error in _NOT_THAT_ONE:
                     return error, answer
                 if error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-                    raise PermissionError(
-                        f"the user may not write and describe the transactional id '{transactional_id}': give it these "
-                        "rights on all ids with this prefix"
-                    )
+                    raise _forbidden(transactional_id)
                 if error not in _AGAIN or time.monotonic() > deadline:
                     raise ConnectionError(f"the coordinator of '{transactional_id}' has answered with error {error}")
                 if error != ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -166,6 +165,8 @@ class TransactionClient:
             response.int32()
             error = response.int16()
             response.string()
+            if error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                raise _forbidden(transactional_id)
             if error:
                 raise ConnectionError(f"no coordinator for '{transactional_id}': error {error}")
             response.int32()
@@ -193,8 +194,17 @@ class TransactionClient:
     def _connection(self, address: Address) -> BrokerConnection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = BrokerConnection(address, self.properties)
+            connection = self._connections[address] = BrokerConnection(
+                address, self.properties, min(_TIMEOUT_S, self._patience_s)
+            )
         return connection
+
+
+def _forbidden(transactional_id: str) -> PermissionError:
+    return PermissionError(
+        f"the user may not write and describe the transactional id '{transactional_id}': give it these rights on all "
+        "ids with this prefix"
+    )
 
 
 def _described(response: Response) -> tuple[int, Described]:

@@ -11,6 +11,16 @@ from penstock.connectors.kafka.sink.serialization import KafkaProducerRecord
 
 _WAIT_S = 0.1
 _INIT_S = 60.0
+_ADVICE = {
+    ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"): "Create the topic, or check its name and the user's rights",
+    ("_UNKNOWN_PARTITION",): "Check the partitioner, and whether the topic was deleted: it has no such partition",
+    ("MSG_SIZE_TOO_LARGE",): (
+        "Raise message.max.bytes of the sink, and if the broker refuses it, max.message.bytes of the topic"
+    ),
+    ("TOPIC_AUTHORIZATION_FAILED",): "Give the user the right to write to the topic",
+    ("_MSG_TIMED_OUT",): "Brokers have not taken it within message.timeout.ms of the sink (300000)",
+}
+"""By the names of errors."""
 
 
 class ProducerError(JobError):
@@ -23,6 +33,7 @@ class KafkaProducer:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._kafka = confluent_kafka()
         self._error: str | None = None
+        self._last_told: str | None = None
         try:
             self._producer = self._kafka.Producer(
                 dict(settings)
@@ -30,7 +41,7 @@ class KafkaProducer:
                     # Delivered messages are not reported: a call for each would cost more than the message.
                     "delivery.report.only.error": True,
                     "on_delivery": self._delivered,
-                    "error_cb": self._failed,
+                    "error_cb": self._told,
                 }
             )
         except (self._kafka.KafkaException, ValueError) as error:
@@ -59,21 +70,21 @@ class KafkaProducer:
                 self._producer.produce(record.topic, record.value, record.key, **options)
                 return
             except BufferError:
-                self._producer.poll(_WAIT_S)
+                self._call(self._producer.poll, _WAIT_S)
                 self.check()
             except (self._kafka.KafkaException, TypeError, ValueError) as error:
                 raise ProducerError(
-                    f"a message for topic '{record.topic}' can't be written: {describe_error(error)}"
+                    f"a message for topic '{record.topic}' can't be written: {describe_error(error)}{_advice(error)}"
                 ) from error
 
     def serve(self) -> None:
         """Take what the client reports, without waiting."""
-        self._producer.poll(0)
+        self._call(self._producer.poll, 0)
         self.check()
 
     def flush(self) -> None:
         """Wait until all messages are with the brokers, or refused."""
-        while self._producer.flush(1.0):
+        while self._call(self._producer.flush, 1.0):
             self.check()
         self.check()
 
@@ -89,15 +100,25 @@ class KafkaProducer:
         del self._producer
 
     def _delivered(self, error: Any, message: Any) -> None:
-        if error is not None:
-            self._error = self._error or f"a message was refused by topic '{message.topic()}': {describe_error(error)}"
+        if error is not None and self._error is None:
+            self._error = f"a message was refused by topic '{message.topic()}': {describe_error(error)}{_advice(error)}"
 
-    def _failed(self, error: Any) -> None:
-        if error.fatal():
-            self._error = self._error or f"the Kafka producer has failed: {describe_error(error)}"
+    def _told(self, error: Any) -> None:
+        self._last_told = describe_error(error)
 
-    def _call(self, method: Any, *arguments: Any) -> None:
+    def _call(self, method: Any, *arguments: Any) -> Any:
         try:
-            method(*arguments)
-        except self._kafka.KafkaException as error:
-            raise ProducerError(f"{method.__name__} has failed: {describe_error(error)}") from error
+            return method(*arguments)
+        except (self._kafka.KafkaException, SystemError) as error:
+            # What is fatal is raised where the client calls back. If it calls once more, the interpreter finds an
+            # error that nobody has raised.
+            raised = error.__cause__ if isinstance(error, SystemError) else error
+            told = f". What the client has told: {self._last_told}" if self._last_told is not None else ""
+            raise ProducerError(f"{method.__name__} has failed: {describe_error(raised or error)}{told}") from error
+
+
+def _advice(error: Any) -> str:
+    """What to do about a message that was refused; empty: its error says all that is known."""
+    kafka_error = error.args[0] if isinstance(error, Exception) and error.args else error
+    name = kafka_error.name() if hasattr(kafka_error, "name") else ""
+    return next((f". {advice}" for names, advice in _ADVICE.items() if name in names), "")

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.common.errors import SourceError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
+from penstock.connectors.kafka.cluster import KafkaCluster
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import check_security
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
-from penstock.connectors.kafka.sink.producer import KafkaProducer
+from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
 from penstock.connectors.kafka.sink.serialization import KafkaRecordSerializationSchema
 from penstock.connectors.kafka.sink.transactions import TransactionalIds, TransactionsOfWriter
 from penstock.connectors.kafka.sink.writers import PlainWriter, TransactionalWriter
 
 _TIMEOUT_MS = "900000"
 """The longest that brokers allow unless they are told otherwise (transaction.max.timeout.ms)."""
-_DEFAULTS = {"enable.idempotence": "true", "queue.buffering.max.kbytes": "65536"}
+_DEFAULTS = {"enable.idempotence": "true", "queue.buffering.max.kbytes": "65536", "partitioner": "murmur2_random"}
+"""By its default librdkafka would put keys into other partitions than clients in Java do, Flink's among them."""
 
 
 class KafkaSink(Sink[Any]):
@@ -49,11 +53,18 @@ class KafkaSink(Sink[Any]):
         return f"{self._guarantee.value}, {self._properties['bootstrap.servers']}"
 
     def validate(self) -> None:
-        """Raises ConfigurationError without confluent-kafka, ValueError or ProducerError for settings it refuses."""
+        """Raises ConfigurationError without confluent-kafka, ValueError or ProducerError for settings it refuses.
+
+        ProducerError also if the brokers do not answer.
+        """
         confluent_kafka()
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             check_security(self._properties)
         KafkaProducer(self._settings()).abandon()
+        try:
+            KafkaCluster(self._properties).check()
+        except SourceError as error:
+            raise ProducerError(str(error)) from error
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""
@@ -115,7 +126,7 @@ class KafkaSinkBuilder:
         return self
 
     def set_property(self, key: str, value: str) -> KafkaSinkBuilder:
-        """Set a property of the producer, as librdkafka names it."""
+        """Set a property of the producer, as librdkafka or, where it is of security, Java names it."""
         checked_property(key, value)
         if key == "transactional.id":
             raise ValueError("transactional ids are the sink's: set_transactional_id_prefix")
@@ -128,4 +139,4 @@ class KafkaSinkBuilder:
             raise ValueError("a KafkaSink needs brokers: set_bootstrap_servers('host:9092')")
         if self._schema is None:
             raise ValueError("a KafkaSink needs a serializer: set_record_serializer")
-        return KafkaSink(self._schema, self._guarantee, self._prefix, dict(self._properties))
+        return KafkaSink(self._schema, self._guarantee, self._prefix, as_of_librdkafka(self._properties))

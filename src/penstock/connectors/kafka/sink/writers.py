@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.api.sink import SinkContext, SinkWriter
@@ -12,7 +12,8 @@ from penstock.common.completable_future import WAKES_S
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
-from penstock.connectors.kafka.sink.producer import KafkaProducer
+from penstock.connectors.kafka.sink.open_transaction import OpenTransaction, aborted
+from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
 from penstock.connectors.kafka.sink.serialization import KafkaRecordSerializationSchema
 from penstock.connectors.kafka.sink.transactions import (
     KafkaTransaction,
@@ -90,38 +91,37 @@ class TransactionalWriter(_Writer):
             owned = [(self._subtask, self._parallelism)]
         if owned and context.checkpointing:
             abort_former(self._client, ids, owned, prepared)
-        self._prepared = [one for one in prepared if not self._is_settled(one)]
+        self._timeout_ms = settings["transaction.timeout.ms"]
+        self._prepared = list(prepared)
         """Of former attempts and this one, by the order of preparation: not seen committed yet."""
         self._next = _NextProducer(ids, settings, properties)
-        self._slot = ""
-        self._producer: KafkaProducer | None = None
-        """That of the present transaction. After the end of the data there is none."""
+        self._open: OpenTransaction | None = None
+        """The present one. After the end of the data there is none."""
         self._next.prepare(self._prepared)
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        producer = self._producer
-        if producer is None:
-            self._slot, producer = self._next.take()
-            self._producer = producer
-            producer.begin_transaction()
+        if self._open is None:
+            self._open = self._next.take()
+            self._open.producer.begin_transaction()
             self._next.prepare(self._prepared)
-        self._write(producer, values, timestamps)
+        with self._explained(self._open):
+            self._write(self._open.producer, values, timestamps)
 
     def flush(self, end_of_input: bool) -> None:
-        if self._producer is not None:
-            self._producer.flush()
+        if self._open is not None:
+            with self._explained(self._open):
+                self._open.producer.flush()
 
     def prepare_commit(self) -> list[KafkaTransaction]:
-        if self._producer is None:
+        if self._open is None:
             return []
-        now = self._client.describe(self._slot)
-        if now is None or now.state == "Empty":
+        transaction = self._open.transaction
+        if not self._open.holds_messages(self._client.describe(transaction.transactional_id)):
             # All values were left out by the serializer: nothing was written, and the transaction goes on.
             return []
-        transaction = KafkaTransaction(self._slot, now.producer_id, now.epoch)
         self._prepared = [one for one in self._prepared if not self._is_settled(one)]
         self._prepared.append(transaction)
-        producer, self._producer = self._producer, None
+        producer, self._open = self._open.producer, None
         producer.abandon()
         return [transaction]
 
@@ -131,18 +131,39 @@ class TransactionalWriter(_Writer):
     def close(self) -> None:
         self._next.close()
         self._client.close()
-        producer, self._producer = self._producer, None
-        if producer is None:
+        transaction, self._open = self._open, None
+        if transaction is None:
             return
-        producer.abandon()
+        transaction.producer.abandon()
         # Readers of committed messages wait for what is open. If brokers are away, the next attempt ends it.
         client = TransactionClient(self._client.properties, _CLOSE_S)
         with contextlib.suppress(OSError):
-            client.fence(self._slot)
+            client.fence(transaction.transaction.transactional_id)
         client.close()
 
     def _is_settled(self, one: KafkaTransaction) -> bool:
-        return is_committed(one, self._client.describe(one.transactional_id)) is True
+        """Whether it was committed. Raises TransactionAbortedError if it was aborted.
+
+        It may have been prepared for a checkpoint that failed: then the next one that completes names what is lost.
+        """
+        now = self._client.describe(one.transactional_id)
+        outcome = is_committed(one, now)
+        if outcome is False:
+            raise aborted(one, now, self._timeout_ms)
+        # An id that brokers have forgotten has nothing open.
+        return outcome is True or now is None
+
+    @contextlib.contextmanager
+    def _explained(self, transaction: OpenTransaction) -> Iterator[None]:
+        """A client that was fenced can't tell why. If the transaction was aborted, TransactionAbortedError says so."""
+        try:
+            yield
+        except ProducerError:
+            client = TransactionClient(self._client.properties, _CLOSE_S)
+            with contextlib.suppress(OSError):
+                transaction.holds_messages(client.describe(transaction.transaction.transactional_id))
+            client.close()
+            raise
 
 
 class _NextProducer:
@@ -156,7 +177,7 @@ class _NextProducer:
         self._waiting: list[KafkaTransaction] = []
         """Of this attempt: their slots are free when they are committed."""
         self._changed = threading.Condition()
-        self._ready: tuple[str, KafkaProducer] | None = None
+        self._ready: OpenTransaction | None = None
         self._error: Exception | None = None
         self._is_closed = False
 
@@ -169,8 +190,8 @@ class _NextProducer:
         ]
         threading.Thread(target=self._make, name="penstock-kafka-producer", daemon=True).start()
 
-    def take(self) -> tuple[str, KafkaProducer]:
-        """The transactional id, and a producer that may begin. Waits for it. Raises what has failed."""
+    def take(self) -> OpenTransaction:
+        """One that may begin. Waits for it. Raises what has failed."""
         with self._changed:
             while self._ready is None and self._error is None:
                 # In pieces: a wait without an end could not be interrupted everywhere.
@@ -186,7 +207,7 @@ class _NextProducer:
         with self._changed:
             self._is_closed = True
             if self._ready is not None:
-                self._ready[1].abandon()
+                self._ready.producer.abandon()
                 self._ready = None
 
     def _make(self) -> None:
@@ -194,6 +215,11 @@ class _NextProducer:
             slot = self._free_slot()
             producer = KafkaProducer({**self._settings, "transactional.id": slot})
             producer.init_transactions()
+            now = self._client.describe(slot)
+            if now is None:
+                raise ConnectionError(f"the brokers do not know the transactional id '{slot}' that they have given out")
+            transaction = KafkaTransaction(slot, now.producer_id, now.epoch)
+            ready = OpenTransaction(transaction, producer, self._settings["transaction.timeout.ms"])
         except RAISED as error:
             with self._changed:
                 self._error = as_exception(error)
@@ -203,7 +229,7 @@ class _NextProducer:
             if self._is_closed:
                 producer.abandon()
             else:
-                self._ready = slot, producer
+                self._ready = ready
                 self._changed.notify()
 
     def _free_slot(self) -> str:

@@ -11,12 +11,14 @@ from penstock.api.source import EnumeratorContext, SplitEnumerator
 from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
 from penstock.connectors.kafka.client import Properties
-from penstock.connectors.kafka.source.cluster import KafkaCluster
+from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
 from penstock.connectors.kafka.source.subscriber import MissingTopicError, Subscription
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition, owner_of
 
 _log = logging.getLogger(__name__)
+
+_PRESENCE_MS = 30_000
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -80,6 +82,9 @@ class KafkaSplitEnumerator(SplitEnumerator):
         self._pending = list(state.pending) if state is not None else []
         self._has_looked = state is not None and state.has_looked
         self._is_looking = False
+        self._discovery_due_ms = 0
+        self._gone: set[KafkaTopicPartition] = set()
+        """Which of the known are there no more, as the log has told."""
         self._readers: set[int] = set()
         self._cluster: KafkaCluster | None = None
 
@@ -89,13 +94,18 @@ class KafkaSplitEnumerator(SplitEnumerator):
             self._look(self._found)
 
     def discover(self) -> int | None:
-        """Look for partitions that were added."""
-        interval_ms = self._reading.discovery_interval_ms
-        if interval_ms is None:
-            return None
+        """Look for partitions that were added, and more often, whether what is read is there.
+
+        The client waits for a topic that was deleted, without a word.
+        """
+        now_ms, interval_ms = self._context.now_ms(), self._reading.discovery_interval_ms
         if self._has_looked and not self._is_looking:
-            self._look(self._found_later)
-        return self._context.now_ms() + interval_ms
+            if interval_ms is not None and (now_ms >= self._discovery_due_ms or interval_ms <= _PRESENCE_MS):
+                self._discovery_due_ms = now_ms + interval_ms
+                self._look(self._found_later)
+            else:
+                self._look_whether_all_is_there()
+        return now_ms + min(interval_ms or _PRESENCE_MS, _PRESENCE_MS)
 
     def handle_split_request(self, subtask: int) -> None:
         """Assign what belongs to this subtask; partitions that are found later follow without another request."""
@@ -117,12 +127,32 @@ class KafkaSplitEnumerator(SplitEnumerator):
         self._is_looking = True
         known, at_start = frozenset(self._known), not self._has_looked
 
-        def look() -> list[KafkaPartitionSplit]:
-            if self._cluster is None:
-                self._cluster = KafkaCluster(self._properties)
-            return self._reading.new_splits(self._cluster, known, at_start)
+        self._context.call_async(lambda: self._reading.new_splits(self._connected(), known, at_start), found)
 
-        self._context.call_async(look, found)
+    def _look_whether_all_is_there(self) -> None:
+        self._is_looking = True
+        self._context.call_async(
+            lambda: self._reading.subscription.partitions_of(self._connected().topics()), self._are_there
+        )
+
+    def _connected(self) -> KafkaCluster:
+        if self._cluster is None:
+            self._cluster = KafkaCluster(self._properties)
+        return self._cluster
+
+    def _are_there(self, partitions: list[KafkaTopicPartition] | None, error: Exception | None) -> None:
+        self._is_looking = False
+        if partitions is None:
+            assert error is not None
+            self._look_has_failed(error)
+            return
+        for gone in sorted(self._known - set(partitions) - self._gone):
+            self._gone.add(gone)
+            _log.warning(
+                "partition %s was deleted: nothing more is read of it, and unless the watermark strategy is "
+                "with_idleness, it holds back the watermark",
+                gone,
+            )
 
     def _found(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
         self._is_looking = False
@@ -138,22 +168,24 @@ class KafkaSplitEnumerator(SplitEnumerator):
                 self._context.signal_no_more_splits(subtask)
 
     def _found_later(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
+        if isinstance(error, SourceError):
+            self._is_looking = False
+            self._look_has_failed(error)
+            return
+        for split in splits or ():
+            _log.info("partition %s was found: it is read from offset %d on", split.split_id, split.offset)
+        self._found(splits, error)
+
+    def _look_has_failed(self, error: Exception) -> None:
         if isinstance(error, MissingTopicError):
             raise SourceError(
                 f"{error}. It was there when the job started. If it was deleted on purpose, start the job without it, "
                 "and without the positions in it: with another uid of the source"
             ) from error
-        if isinstance(error, SourceError):
-            # The brokers may be away for a moment.
-            self._is_looking = False
-            interval_ms = self._reading.discovery_interval_ms
-            _log.warning(
-                "partitions of %s are looked for again in %s ms: %s", self._reading.subscription, interval_ms, error
-            )
-            return
-        for split in splits or ():
-            _log.info("partition %s was found: it is read from offset %d on", split.split_id, split.offset)
-        self._found(splits, error)
+        if not isinstance(error, SourceError):
+            raise error
+        # The brokers may be away for a moment.
+        _log.warning("partitions of %s are looked for again later: %s", self._reading.subscription, error)
 
     def _assign(self) -> None:
         rest = []

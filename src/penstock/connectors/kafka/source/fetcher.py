@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import RAISED
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
+from penstock.connectors.kafka.source.fetched import Fetched
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
 _log = logging.getLogger(__name__)
@@ -26,14 +25,6 @@ _ENDS_S = 0.5
 """How old the ends of partitions may be by which the lag is told."""
 _MESSAGES_MAX = 10_000
 """How many wait for the reader at most, and a batch; the client itself holds more."""
-
-
-class Fetched(msgspec.Struct):
-    """Messages of a partition, in order. `end_offset`: the partition was read up to here, and has no more now."""
-
-    partition: KafkaTopicPartition
-    messages: list[Any]
-    end_offset: int | None = None
 
 
 class Fetcher:
@@ -54,10 +45,7 @@ class Fetcher:
         self._ends: dict[KafkaTopicPartition, int] = {}
         self._ends_known_until_s = 0.0
         self._closing = False
-        try:
-            self._consumer = self._kafka.Consumer(settings | {"enable.partition.eof": True})
-        except (self._kafka.KafkaException, ValueError) as error:
-            raise SourceError(f"the Kafka consumer can't be made: {describe_error(error)}") from error
+        self._consumer = _consumer(settings)
         self._thread = threading.Thread(target=self._run, name="penstock-kafka", daemon=True)
         self._thread.start()
 
@@ -106,7 +94,7 @@ class Fetcher:
             try:
                 self._consumer.commit(offsets=committed, asynchronous=True)
             except self._kafka.KafkaException as error:
-                _log.warning("offsets were not committed: %s", describe_error(error))
+                _not_committed(error, committed)
 
         self._order(commit)
 
@@ -177,7 +165,7 @@ class Fetcher:
             at = message.topic(), message.partition()
             if at != key:
                 key, partition = at, KafkaTopicPartition(*at)
-                append = batches.setdefault(partition, Fetched(partition, [])).messages.append
+                append = batches.setdefault(partition, Fetched(partition)).messages.append
             append(message)
         if batches:
             with self._changed:
@@ -189,7 +177,7 @@ class Fetcher:
         code = self._kafka.KafkaError
         if error.code() == code._PARTITION_EOF:
             partition = KafkaTopicPartition(message.topic(), message.partition())
-            batches.setdefault(partition, Fetched(partition, [])).end_offset = message.offset()
+            batches.setdefault(partition, Fetched(partition)).end_offset = message.offset()
         elif error.code() in (code.UNKNOWN_TOPIC_OR_PART, code._UNKNOWN_PARTITION, code._UNKNOWN_TOPIC):
             raise SourceError(
                 f"the topic '{message.topic()}' is there no more, or may not be read: {describe_error(error)}. If it "
@@ -213,3 +201,27 @@ class Fetcher:
             raise SourceError(f"the Kafka consumer has failed: {describe_error(error)}")
         else:
             _log.warning("the Kafka consumer goes on after: %s", describe_error(error))
+
+
+def check_consumer(settings: dict[str, Any]) -> None:
+    """Raises SourceError for settings that the client refuses."""
+    _consumer(settings).close()
+
+
+def _consumer(settings: dict[str, Any]) -> Any:
+    kafka = confluent_kafka()
+    try:
+        return kafka.Consumer(settings | {"enable.partition.eof": True, "on_commit": _not_committed})
+    except (kafka.KafkaException, ValueError) as error:
+        raise SourceError(f"the Kafka consumer can't be made: {describe_error(error)}") from error
+
+
+def _not_committed(error: Any, offsets: list[Any]) -> None:
+    """Log what the brokers say of offsets, if it is an error."""
+    failed = error or next((one.error for one in offsets if one.error is not None), None)
+    if failed is not None:
+        _log.warning(
+            "offsets of the consumer group were not committed: %s. The job goes on, for its checkpoints have them; but "
+            "the group may have other consumers, and should be the job's alone",
+            describe_error(failed),
+        )

@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.api.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 from penstock.connectors.kafka.source.deserialization import Deserializer, KafkaRecordDeserializationSchema, OnError
-from penstock.connectors.kafka.source.fetcher import Fetched, Fetcher
+from penstock.connectors.kafka.source.fetched import Fetched
+from penstock.connectors.kafka.source.fetcher import Fetcher
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
 
@@ -36,8 +37,6 @@ class KafkaReader(SourceReader[Any]):
         self._finished: deque[KafkaPartitionSplit] = deque()
         """Read to their ends, which is still to be told."""
         self._current: Fetched | None = None
-        self._handed_on = 0
-        """How many messages of the current batch."""
         self._no_more = False
         self._to_commit: dict[KafkaTopicPartition, int] = {}
         """What was read since offsets were committed, of finished partitions as well."""
@@ -55,7 +54,6 @@ class KafkaReader(SourceReader[Any]):
             return Records(self._finished.popleft().split_id, [], split_finished=True)
         if self._current is None:
             self._current = self._fetcher.take() if self._fetcher is not None else None
-            self._handed_on = 0
         if self._current is not None:
             return self._hand_on(self._current, max_records)
         if not self._splits:
@@ -111,20 +109,9 @@ class KafkaReader(SourceReader[Any]):
             # Fetched before the client knew that the partition is read to its end.
             self._current = None
             return self.poll(max_records)
-        messages = fetched.messages[self._handed_on : self._handed_on + max_records]
-        self._handed_on += len(messages)
-        is_whole = self._handed_on == len(fetched.messages)
-        if is_whole:
+        messages, offset = fetched.take(max_records, split.offset, split.stopping_offset)
+        if fetched.is_taken:
             self._current = None
-        stop = split.stopping_offset
-        if stop is not None and messages and messages[-1].offset() >= stop:
-            messages = [message for message in messages if message.offset() < stop]
-            offset = stop
-        elif is_whole and fetched.end_offset is not None:
-            # Behind the last message there may be markers of transactions, which are no messages.
-            offset = max(split.offset, fetched.end_offset)
-        else:
-            offset = messages[-1].offset() + 1 if messages else split.offset
         values, timestamps = self._deserializer.values_of(messages)
         self._move(split, offset)
         is_finished = fetched.partition not in self._splits

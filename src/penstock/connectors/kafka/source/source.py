@@ -8,10 +8,12 @@ from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.serialization import DeserializationSchema
-from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
-from penstock.connectors.kafka.source.cluster import KafkaCluster
+from penstock.connectors.kafka.client import Properties, checked_property, client_settings
+from penstock.connectors.kafka.cluster import KafkaCluster
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.source.deserialization import KafkaRecordDeserializationSchema, OnError
 from penstock.connectors.kafka.source.enumerator import KafkaEnumeratorState, KafkaSplitEnumerator, Reading
+from penstock.connectors.kafka.source.fetcher import check_consumer
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
 from penstock.connectors.kafka.source.reader import KafkaReader
 from penstock.connectors.kafka.source.subscriber import Subscription
@@ -58,9 +60,9 @@ class KafkaSource(Source[Any]):
         return self._boundedness
 
     def validate(self) -> None:
-        """Raises ConfigurationError without confluent-kafka, SourceError if brokers or topics are not there."""
-        confluent_kafka()
-        self._reading.subscription.partitions_of(KafkaCluster(self._properties).topics())
+        """Raises ConfigurationError without confluent-kafka, SourceError if settings, brokers or topics are wrong."""
+        check_consumer(self._consumer_settings("validate"))
+        self._reading.subscription.partitions_of(KafkaCluster(self._properties).check())
 
     def create_enumerator(self, context: EnumeratorContext) -> KafkaSplitEnumerator:
         """Create an enumerator, which looks for partitions when it starts."""
@@ -72,17 +74,20 @@ class KafkaSource(Source[Any]):
 
     def create_reader(self, context: ReaderContext) -> KafkaReader:
         """Create the reader of one subtask."""
+        settings = self._consumer_settings(str(context.subtask))
+        return KafkaReader(context, settings, self._schema, self._on_error, self._commits_offsets)
+
+    def _consumer_settings(self, client: str) -> dict[str, Any]:
         properties = dict(self._properties)
         # The client asks for a group; offsets of one that nobody named are not committed.
         properties.setdefault("group.id", f"penstock-{uuid.uuid4().hex}")
         properties.setdefault("isolation.level", "read_committed")
         prefix = properties.pop("client.id.prefix", None)
         if prefix is not None:
-            properties["client.id"] = f"{prefix}-{context.subtask}"
-        settings = client_settings(
+            properties["client.id"] = f"{prefix}-{client}"
+        return client_settings(
             properties, enable_auto_commit=False, auto_offset_reset=self._reading.starting.reset_strategy.value
         )
-        return KafkaReader(context, settings, self._schema, self._on_error, self._commits_offsets)
 
     def get_produced_type(self) -> Any:
         """The type of the deserializer's values; unknown where unreadable messages are among them."""
@@ -176,7 +181,7 @@ class KafkaSourceBuilder:
         return self.set_property("client.id.prefix", prefix)
 
     def set_property(self, key: str, value: str) -> KafkaSourceBuilder:
-        """Set a property of the consumer, as librdkafka names it, or one of the source's.
+        """Set a property of the consumer, as librdkafka or, where it is of security, Java names it, or the source's.
 
         `partition.discovery.interval.ms` (300000; 0 or less: never), `commit.offsets.on.checkpoint` (true).
         """
@@ -198,10 +203,11 @@ class KafkaSourceBuilder:
             raise ValueError("a KafkaSource needs something to read: set_topics, set_topic_pattern or set_partitions")
         if self._schema is None:
             raise ValueError("a KafkaSource needs a deserializer: set_value_only_deserializer or set_deserializer")
+        properties = as_of_librdkafka(self._properties)
         interval_ms = int(self._properties.get(_DISCOVERY, _DISCOVERY_MS))
         looks_again = interval_ms > 0 and self._boundedness is not Boundedness.BOUNDED and self._stopping is None
         reading = Reading(self._subscription, self._starting, self._stopping, interval_ms if looks_again else None)
-        return KafkaSource(reading, self._boundedness, self._schema, self._on_error, dict(self._properties))
+        return KafkaSource(reading, self._boundedness, self._schema, self._on_error, properties)
 
     def _subscribe(self, subscription: Subscription) -> KafkaSourceBuilder:
         if self._subscription is not None:

@@ -1,0 +1,149 @@
+"""What is asked of the brokers before anything runs: whether they answer, partitions, offsets. Each call waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from penstock.common.errors import SourceError
+from penstock.connectors.kafka.client import Properties, client_settings, confluent_kafka, describe_error
+from penstock.connectors.kafka.source.offsets import Offsets
+from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
+
+_WAIT_S = 30.0
+_AT_SUBMISSION_S = 20.0
+_NOBODY_THERE_S = 5.0
+"""The same where nobody listens, or the host is not known: waiting seldom helps."""
+_TRY_S = 1.0
+_PAUSE_S = 0.1
+_PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api.", "enable.ssl.")
+"""Of settings that are not of a consumer or a producer alone."""
+
+
+class KafkaCluster:
+    """A connection to the brokers. Raises SourceError where they can't be reached, or refuse."""
+
+    def __init__(self, properties: Properties) -> None:
+        kafka = confluent_kafka()
+        from confluent_kafka import admin
+
+        self._admin_api: Any = admin
+        self._kafka = kafka
+        self._properties = properties
+        self._read_committed = properties.get("isolation.level", "read_committed") == "read_committed"
+        self._refusal: Any = None
+        self._of_refusal = (kafka.KafkaError._AUTHENTICATION, kafka.KafkaError._SSL)
+        own = {key: value for key, value in properties.items() if key.startswith(_PREFIXES)}
+        try:
+            self._admin = admin.AdminClient(client_settings(own) | {"error_cb": self._told})
+        except (kafka.KafkaException, ValueError) as error:
+            raise SourceError(f"the Kafka client can't be made: {describe_error(error)}") from error
+
+    def topics(self, wait_s: float = _WAIT_S) -> dict[str, int]:
+        """All topics that may be read, with their numbers of partitions; Kafka's own are left out."""
+        began_s = time.monotonic()
+        while True:
+            try:
+                metadata = self._admin.list_topics(timeout=_TRY_S)
+                break
+            except self._kafka.KafkaException as error:
+                self._admin.poll(0)
+                refuses = self._refusal is not None and self._refusal.code() in self._of_refusal
+                if refuses or time.monotonic() - began_s > self._patience_s(wait_s):
+                    raise SourceError(
+                        f"the Kafka brokers {self._properties['bootstrap.servers']} "
+                        f"{'refuse the connection' if refuses else 'do not answer'}: "
+                        f"{describe_error(error if self._refusal is None else self._refusal)}"
+                    ) from error
+                time.sleep(_PAUSE_S)
+        return {
+            name: len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if topic.error is None and not name.startswith("__")
+        }
+
+    def check(self) -> dict[str, int]:
+        """The topics, for a user who waits for the answer: brokers that are away are given up sooner."""
+        return self.topics(_AT_SUBMISSION_S)
+
+    def beginning(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+        return self._offsets(partitions, self._admin_api.OffsetSpec.earliest())
+
+    def end(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+        return self._offsets(partitions, self._admin_api.OffsetSpec.latest())
+
+    def at_time(self, partitions: Collection[KafkaTopicPartition], timestamp_ms: int) -> Offsets:
+        found = self._offsets(partitions, self._admin_api.OffsetSpec.for_timestamp(timestamp_ms))
+        later = [partition for partition, offset in found.items() if offset < 0]
+        return found | (self.end(later) if later else {})
+
+    def committed(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+        group = self._properties.get("group.id")
+        if group is None:
+            return {}
+        asked = self._kafka.ConsumerGroupTopicPartitions(
+            group, [self._kafka.TopicPartition(one.topic, one.partition) for one in partitions]
+        )
+        try:
+            answer = self._answer(lambda: self._admin.list_consumer_group_offsets([asked])[group])
+        except self._kafka.KafkaException as error:
+            raise SourceError(
+                f"the offsets of the consumer group '{group}' can't be read: {describe_error(error)}"
+            ) from error
+        for one in answer.topic_partitions:
+            if one.error is not None:
+                # Taken for "none is committed", it would be reset, and records be read again or not at all.
+                raise SourceError(
+                    f"the offset of the consumer group '{group}' in partition {one.partition} of topic '{one.topic}' "
+                    f"can't be read: {describe_error(one.error)}"
+                )
+        return {
+            KafkaTopicPartition(one.topic, one.partition): one.offset
+            for one in answer.topic_partitions
+            if one.offset >= 0
+        }
+
+    def _answer(self, ask: Callable[[], Any]) -> Any:
+        """What `ask` has asked for, again while the broker that knows it has not come up. Raises KafkaException."""
+        code = self._kafka.KafkaError
+        coming_up = (code.COORDINATOR_LOAD_IN_PROGRESS, code.COORDINATOR_NOT_AVAILABLE, code.NOT_COORDINATOR)
+        deadline = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                return ask().result(_WAIT_S)
+            except self._kafka.KafkaException as error:
+                if error.args[0].code() not in coming_up or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE_S)
+
+    def _patience_s(self, wait_s: float) -> float:
+        if wait_s > _AT_SUBMISSION_S or self._refusal is None:
+            return wait_s
+        nobody = self._refusal.code() == self._kafka.KafkaError._RESOLVE or "refused" in self._refusal.str()
+        return _NOBODY_THERE_S if nobody else wait_s
+
+    def _told(self, error: Any) -> None:
+        # "All brokers are down" follows the reason, and says less.
+        if self._refusal is None or error.code() != self._kafka.KafkaError._ALL_BROKERS_DOWN:
+            self._refusal = error
+
+    def _offsets(self, partitions: Collection[KafkaTopicPartition], which: Any) -> Offsets:
+        if not partitions:
+            return {}
+        level = self._kafka.IsolationLevel
+        futures = self._admin.list_offsets(
+            {self._kafka.TopicPartition(one.topic, one.partition): which for one in partitions},
+            isolation_level=level.READ_COMMITTED if self._read_committed else level.READ_UNCOMMITTED,
+            request_timeout=_WAIT_S,
+        )
+        offsets = {}
+        for one, future in futures.items():
+            try:
+                offsets[KafkaTopicPartition(one.topic, one.partition)] = future.result(_WAIT_S).offset
+            except self._kafka.KafkaException as error:
+                raise SourceError(
+                    f"the offsets of partition {one.partition} of topic '{one.topic}' can't be read: "
+                    f"{describe_error(error)}"
+                ) from error
+        return offsets

@@ -1,0 +1,50 @@
+"""Properties of clients in Java whose meaning librdkafka has under other names: how PyFlink's users authenticate."""
+
+from __future__ import annotations
+
+import re
+
+_JAAS = "sasl.jaas.config"
+_MODULES = ("PlainLoginModule", "ScramLoginModule")
+_OPTION = re.compile(r"""(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
+_RENAMED = {
+    "ssl.truststore.certificates": ("ssl.ca.pem",),
+    "ssl.truststore.location": ("ssl.ca.location",),
+    "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
+    "ssl.keystore.key": ("ssl.key.pem",),
+}
+_WITHOUT_MEANING = {
+    "key.deserializer", "value.deserializer", "key.serializer", "value.serializer",
+    "ssl.truststore.type", "ssl.truststore.password", "ssl.keystore.type",
+}  # fmt: skip
+
+
+def as_of_librdkafka(properties: dict[str, str]) -> dict[str, str]:
+    """The same settings by librdkafka's names. Raises ValueError for those that it has no equal of."""
+    renamed: dict[str, str] = {}
+    for key, value in properties.items():
+        if key == _JAAS:
+            renamed |= _credentials(value)
+        elif key == "ssl.keystore.location" and properties.get("ssl.keystore.type", "").upper() == "PEM":
+            renamed |= {"ssl.certificate.location": value, "ssl.key.location": value}
+        elif key == "ssl.truststore.location" and properties.get("ssl.truststore.type", "").upper() != "PEM":
+            raise ValueError(
+                "ssl.truststore.location is a file of clients in Java (JKS): export its certificates (keytool -list "
+                "-rfc), and set ssl.ca.location to the file with them, or set ssl.truststore.type to PEM if it is one"
+            )
+        elif key == "ssl.endpoint.identification.algorithm":
+            renamed[key] = value or "none"
+        elif key not in _WITHOUT_MEANING:
+            renamed |= dict.fromkeys(_RENAMED.get(key, (key,)), value)
+    return renamed
+
+
+def _credentials(jaas: str) -> dict[str, str]:
+    """User and password of a login module. They are in no message: what can't be read may be one of them."""
+    found = {name: quoted or single or bare for name, quoted, single, bare in _OPTION.findall(jaas)}
+    if not any(module in jaas for module in _MODULES) or found.keys() != {"username", "password"}:
+        raise ValueError(
+            f"{_JAAS} must name {' or '.join(_MODULES)}, with username and password. For other mechanisms there are "
+            "librdkafka's properties; for these, also sasl.username and sasl.password"
+        )
+    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", value) for name, value in found.items()}
