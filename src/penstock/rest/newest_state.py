@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,6 +12,8 @@ from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.snapshots.committed_state import CommittedState
 
 T = TypeVar("T")
+_LOOKS = 20
+_BETWEEN_LOOKS_S = 0.05
 
 
 class NewestState:
@@ -35,7 +38,7 @@ class NewestState:
                 raise
             except CheckpointError:
                 # It may have been subsumed, and its files deleted, since it was looked up.
-                before, newest = newest, _newest(graph())
+                before, newest = newest, _another(graph, newest)
                 if newest == before:
                     raise
 
@@ -44,6 +47,16 @@ class NewestState:
             if self._state is None or self._state.checkpoint_id != checkpoint_id:
                 self._state = CommittedState(f"{directory}/chk-{checkpoint_id}")
             return self._state
+
+
+def _another(graph: Callable[[], ExecutionGraph], before: int) -> int | None:
+    """The newest checkpoint once it is another one; the same if there is none: the job publishes that a moment later."""
+    for _ in range(_LOOKS):
+        newest = _newest(graph())
+        if newest != before:
+            return newest
+        time.sleep(_BETWEEN_LOOKS_S)
+    return before
 
 
 def _newest(graph: ExecutionGraph) -> int | None:
