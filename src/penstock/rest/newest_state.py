@@ -50,7 +50,7 @@ class NewestState:
 
 
 def _another(graph: Callable[[], ExecutionGraph], before: int) -> int | None:
-    """The newest checkpoint once it is another one; the same if there is none: the job publishes that a moment later."""
+    """The newest checkpoint once it is another one; else the same: a job publishes it a moment later."""
     for _ in range(_LOOKS):
         newest = _newest(graph())
         if newest != before:
