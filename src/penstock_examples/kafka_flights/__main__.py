@@ -1,9 +1,10 @@
-"""The flights of 2013 through Kafka: from a topic, counted by airport, into a topic, with a worker killed part-way.
+"""The flights of 2013 from a Kafka topic, counted by airport, into a topic and a table of PostgreSQL, exactly once.
 
     make demo-kafka
 
-Each message out has an airport and the number of its reports so far, so a reader with `read_committed` can tell whether
-one is missing, or is there twice: the numbers of an airport are 1, 2, 3 and so on.
+A worker is killed part-way. Each message out, and each row, has an airport and the number of its reports so far, so a
+reader with `read_committed` can tell whether one is missing, or is there twice: the numbers of an airport are 1, 2, 3
+and so on.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from penstock.datastream.connectors.kafka import (
     KafkaSink,
     KafkaSource,
 )
+from penstock.datastream.connectors.postgres import PostgresSink
 from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from penstock.testing.kafka_broker import KafkaBroker
+from penstock.testing.postgres_server import PostgresServer
 from penstock_examples.flights.flights import read_reports
 from penstock_examples.flights.job import SOURCE
 from penstock_examples.flights.kill import Kill
@@ -37,29 +40,32 @@ PARTITIONS = 2
 
 
 class MissingOrDoubledError(PenstockError):
-    """The topic does not hold each count once."""
+    """The topic, or the table, does not hold each count once."""
 
 
 def main() -> None:
-    """Start a broker, run the job, check what it wrote."""
+    """Start the servers, run the job, check what it wrote."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--first", type=int, default=None, help="so many reports instead of the whole year")
     arguments = parser.parse_args()
     console = Console()
-    with console.status("Starting a Kafka broker, and writing the reports …"), KafkaBroker() as broker:
+    starting = console.status("Starting a Kafka broker and a PostgreSQL server, and writing the reports …")
+    with starting, KafkaBroker() as broker, PostgresServer() as database:
         total = write_reports(broker.bootstrap, arguments.first)
+        create_table(database.url)
         console.print(f"{total:,} reports are in the topic '{REPORTS}', {PARTITIONS} partitions.")
         console.print("Starting Spark and the job. At a third of the reports a worker will be killed: kill -9.")
-        client = build(broker.bootstrap).execute_async("flights through Kafka")
+        client = build(broker.bootstrap, database.url).execute_async("flights through Kafka")
         with progress(client, total, console), Kill(client, total, announce(console)) as kill:
             client.get_job_execution_result().result()
         if kill.pid is not None:
             console.print(f"Worker {kill.pid} was killed; the job went on from checkpoint {kill.checkpoint_id}.")
-        check(read_counts(broker.bootstrap), total, console)
+        check(f"the topic '{COUNTS}'", read_topic(broker.bootstrap), total, console)
+        check(f"the table '{COUNTS}'", read_table(database.url), total, console)
 
 
-def build(bootstrap: str) -> StreamExecutionEnvironment:
-    """The job: Kafka, a count by airport, Kafka."""
+def build(bootstrap: str, url: str) -> StreamExecutionEnvironment:
+    """The job: Kafka, a count by airport, Kafka and PostgreSQL."""
     env = StreamExecutionEnvironment.get_execution_environment(Configuration())
     env.set_parallelism(PARTITIONS)
     env.enable_checkpointing(500)
@@ -79,6 +85,14 @@ def build(bootstrap: str) -> StreamExecutionEnvironment:
         .set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
         .build()
     )
+    table = (
+        PostgresSink.builder()
+        .set_url(url)
+        .set_table(COUNTS)
+        .set_columns("airport", "number")
+        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        .build()
+    )
     counts: Any = (
         env.from_source(source, WatermarkStrategy.no_watermarks(), SOURCE)
         .uid("reports")
@@ -88,6 +102,7 @@ def build(bootstrap: str) -> StreamExecutionEnvironment:
         .uid("counts")
     )
     counts.sink_to(sink).uid("topic")
+    counts.sink_to(table).uid("table")
     return env
 
 
@@ -109,7 +124,24 @@ def write_reports(bootstrap: str, first: int | None) -> int:
     return len(reports)
 
 
-def read_counts(bootstrap: str) -> dict[str, list[int]]:
+def create_table(url: str) -> None:
+    """Create the table, which is empty."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute(f"CREATE TABLE {COUNTS} (airport text, number int)")
+
+
+def read_table(url: str) -> dict[str, list[int]]:
+    """The numbers in the table, by airport."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(f"SELECT airport, array_agg(number) FROM {COUNTS} GROUP BY airport").fetchall()
+    return dict(rows)
+
+
+def read_topic(bootstrap: str) -> dict[str, list[int]]:
     """What a reader of committed messages sees, by airport."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -135,14 +167,14 @@ def read_counts(bootstrap: str) -> dict[str, list[int]]:
     return counts
 
 
-def check(counts: dict[str, list[int]], total: int, console: Console) -> None:
+def check(where: str, counts: dict[str, list[int]], total: int, console: Console) -> None:
     """Show what was lost and doubled. Raises MissingOrDoubledError if anything was."""
     doubled = sum(len(numbers) - len(set(numbers)) for numbers in counts.values())
     lost = total - sum(len(set(numbers)) for numbers in counts.values())
     wrong = [airport for airport, numbers in counts.items() if max(numbers) != len(set(numbers))]
-    console.print(f"{total:,} counts of {len(counts)} airports: lost {lost}, doubled {doubled}.")
+    console.print(f"In {where} {total:,} counts of {len(counts)} airports: lost {lost}, doubled {doubled}.")
     if lost or doubled or wrong:
-        raise MissingOrDoubledError(f"lost {lost}, doubled {doubled}; airports with gaps: {wrong}")
+        raise MissingOrDoubledError(f"{where}: lost {lost}, doubled {doubled}; airports with gaps: {wrong}")
 
 
 if __name__ == "__main__":
