@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -11,12 +12,15 @@ from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.snapshots.committed_state import CommittedState
 
 T = TypeVar("T")
+_LOOKS = 200
+_BETWEEN_LOOKS_S = 0.05
 
 
 class NewestState:
-    """Its index is kept until a newer checkpoint has completed."""
+    """Its index is kept until a newer checkpoint has completed. `looks`: how often a newer one is looked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, looks: int = _LOOKS) -> None:
+        self._looks = looks
         self._state: CommittedState | None = None
         self._lock = threading.Lock()
 
@@ -35,7 +39,7 @@ class NewestState:
                 raise
             except CheckpointError:
                 # It may have been subsumed, and its files deleted, since it was looked up.
-                before, newest = newest, _newest(graph())
+                before, newest = newest, _another(graph, newest, self._looks)
                 if newest == before:
                     raise
 
@@ -44,6 +48,16 @@ class NewestState:
             if self._state is None or self._state.checkpoint_id != checkpoint_id:
                 self._state = CommittedState(f"{directory}/chk-{checkpoint_id}")
             return self._state
+
+
+def _another(graph: Callable[[], ExecutionGraph], before: int, looks: int) -> int | None:
+    """The newest checkpoint once it is another one; else the same: a job publishes it a moment later."""
+    for _ in range(looks):
+        newest = _newest(graph())
+        if newest != before:
+            return newest
+        time.sleep(_BETWEEN_LOOKS_S)
+    return before
 
 
 def _newest(graph: ExecutionGraph) -> int | None:

@@ -68,7 +68,9 @@ def test_what_can_not_be_answered_is_refused_with_its_reason(served: Served, tmp
         assert served.ask(f"{COUNT}&{query}".replace(" ", "%20"))[0] in (200, 400), query
     served.get(f"{COUNT}&limit=-1", 400)
     served.get(f"{COUNT}&key={'(' * 5_000}", 200)
-    gone = dataclasses.replace(served.entry, checkpoint_directory=str(tmp_path / "gone"), committed=NewestState())
+    gone = dataclasses.replace(
+        served.entry, checkpoint_directory=str(tmp_path / "gone"), committed=NewestState(looks=1)
+    )
     served.endpoint.jobs.add(gone)
     assert "can't be read" in served.get(COUNT, 503)["errors"][0]
     served.endpoint.jobs.add(dataclasses.replace(served.entry, job=PlayedJob(plan())))
