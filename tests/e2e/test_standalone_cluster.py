@@ -141,7 +141,8 @@ def test_a_master_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     code, _, errors = outcome(submit({"spark.master": "spark://127.0.0.1:9"}, tmp_path, COUNT))
     assert code == 1
     assert "MasterUnreachableError: no Spark master answers at spark://127.0.0.1:9 (127.0.0.1:9: Connection" in errors
-    assert "org.apache" not in errors and len(errors.splitlines()) <= 5, errors
+    assert "waiting for the Spark master: 127.0.0.1:9: Connection" in errors
+    assert "org.apache" not in errors and len(errors.splitlines()) <= 6, errors
 
 
 def test_an_executor_that_is_killed_is_replaced(cluster: StandaloneCluster, tmp_path: Path) -> None:

@@ -37,15 +37,15 @@ def test_a_module_that_penstock_lacks_is_an_import_error_that_says_so() -> None:
 def test_a_module_that_is_missing_says_what_to_do() -> None:
     """Whoever moves a program from PyFlink would have to search for what takes the place of a module."""
     program = """
-        for name in ("datastream.connectors.jdbc", "datastream.state_backend", "table.expressions", "fn_execution"):
+        for name in ("datastream.connectors.kinesis", "datastream.state_backend", "table.expressions", "fn_execution"):
             try:
                 __import__(f"pyflink.{name}")
             except ImportError as error:
                 print(error)
     """
-    jdbc, backends, table, other = run(textwrap.dedent(program)).stdout.splitlines()
+    kinesis, backends, table, other = run(textwrap.dedent(program)).stdout.splitlines()
 
-    assert "no such connector; docs/how-to/own-source.md" in jdbc
+    assert "no such connector; docs/how-to/own-source.md" in kinesis
     assert "set `state.backend.type`" in backends
     assert "there is no Table API: write it with DataStream" in table
     assert other == "penstock has no penstock.fn_execution to stand for pyflink.fn_execution"
