@@ -20,8 +20,15 @@ pytestmark = pytest.mark.simulation
 
 
 def drained_behind_a_stop(patch: pytest.MonkeyPatch) -> None:
-    """A job that is about to stop with a savepoint may be drained as well."""
+    """A job that is about to stop with a savepoint may be drained as well, at once."""
     patch.setattr(JobEnding, "is_requested", property(lambda self: self._draining is not None))
+    patch.setattr(CheckpointCoordinator, "when_settled", lambda self, call: call())
+
+
+def checkpoint_behind_a_drain(patch: pytest.MonkeyPatch) -> None:
+    """Checkpoints begin while the sources of a drained job come to their end, and commit what has fired."""
+    goes_on = property(lambda self: self._job.regions.all_running and not self.is_closing)
+    patch.setattr(JobEnding, "takes_checkpoints", goes_on)
 
 
 def back_behind_the_stop(patch: pytest.MonkeyPatch) -> None:
@@ -48,7 +55,8 @@ def savepoints_not_aligned(patch: pytest.MonkeyPatch) -> None:
 
 OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms": 3_000, "cancel_at_step": None}
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {
-    drained_behind_a_stop: (0, {**OFTEN, "savepoint_at_steps": (90, 92, 94, 96), "stop_rate": 1.0, "drain_rate": 0.5}),
+    checkpoint_behind_a_drain: (39_480_572, {}),
+    drained_behind_a_stop: (11, {**OFTEN, "savepoint_at_steps": (90, 92, 94, 96), "stop_rate": 1.0, "drain_rate": 0.5}),
     back_behind_the_stop: (17, {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0}),
     changes_lost_to_a_savepoint: (313, {
         **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 25)), "savepoint_at_steps": tuple(range(60, 700, 50)),
@@ -68,4 +76,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     first, provoked = FAULTS[fault]
     fault(monkeypatch)
     with pytest.raises(SimulationError):
-        run_seeds(first, provoked)
+        run_seeds(first, provoked, all_kinds=fault is checkpoint_behind_a_drain)

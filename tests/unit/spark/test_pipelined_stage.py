@@ -192,16 +192,27 @@ def test_a_stage_that_pyspark_closes_ends_the_process(tmp_path) -> None:
 def test_a_slot_that_has_failed_goes_on_reading(tmp_path) -> None:
     """The stage before it would be blocked writing, and the job could not restart."""
     program = """
+    import threading
+    from penstock.rpc.messages import SlotFailed
+
     FAIL_ON = 50
+    told = threading.Event()
 
     class Counting(Transport):
         def read(self, timeout_ns):
             batch = super().read(timeout_ns)
             if batch is None and self.ended:
                 note("left", [len(self.rows)])
+                # The process ends with the query, and the driver is a thread of it here.
+                told.wait()
             return batch
 
-    run(Counting)
+    def received(identity, message):
+        kind_of(identity, message)
+        if isinstance(message.report, SlotFailed):
+            told.set()
+
+    run(Counting, received=received)
     """
     noted = run(tmp_path, program)
     assert ("left", [0]) in noted
