@@ -24,7 +24,7 @@ class BatchWriter(SinkWriter[Any]):
 
     @abstractmethod
     def encode(self, values: list[Any]) -> list[Any]:
-        """What is sent of records, in order; not more of it than records."""
+        """What is sent of records, in order."""
 
     @abstractmethod
     def send(self, batch: list[Any]) -> None:
