@@ -137,6 +137,8 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     def _settings(self) -> dict[str, Any]:
         try:
             known: dict[str, Any] = redis().connection.parse_url(self.url)
+            if "@" in self.url and not {"username", "password"} & known.keys():
+                raise ValueError("a / or # in the password ends the host before it has begun")
         except ValueError:
             # What it says contains parts of the url, and these may be of the password.
             raise ConfigurationError(
