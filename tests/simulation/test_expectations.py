@@ -10,7 +10,7 @@ import pytest
 from penstock.runtime.task.events import Result
 from penstock.runtime.task.opaque import Opaque
 from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.patience import STEPS_MAX, Patience
+from penstock.simulator.patience import STEPS_MAX, STEPS_PER_RECORD, Patience
 from penstock.simulator.programs import Node, Program, SplitScript
 from penstock.simulator.runs import run_program
 
@@ -54,6 +54,15 @@ def test_a_job_without_results_has_to_end() -> None:
     patience.check(STEPS_MAX - 1)
     with pytest.raises(AssertionError, match="livelock"):
         patience.check(STEPS_MAX)
+
+
+def test_a_job_of_many_records_has_more_time_for_its_first_result() -> None:
+    """Joins of thousands of records fail their seeds if they are batched, or their sinks commit at the end."""
+    patience = Patience(lambda: 1_000)
+    patience.check(STEPS_MAX)
+    patience.check(STEPS_MAX + 1_000 * STEPS_PER_RECORD - 1)
+    with pytest.raises(AssertionError, match="livelock"):
+        patience.check(STEPS_MAX + 1_000 * STEPS_PER_RECORD)
 
 
 def test_a_job_with_results_has_to_end_some_time() -> None:

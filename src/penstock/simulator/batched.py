@@ -26,7 +26,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.key_order import PARAMETER
 from penstock.simulator.outside import Outside
-from penstock.simulator.patience import STEPS_MAX
+from penstock.simulator.patience import Patience
 from penstock.simulator.report import Trace
 from penstock.simulator.scheduler import Action, Scheduler
 from penstock.simulator.stores import MemorySpill
@@ -49,6 +49,7 @@ class BatchedSimulation:
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
         self.outside = Outside()
+        self.patience = Patience()
         self._widths = graph.widths
         splits: dict[int, list[list[Any]]] = {
             vertex.id: assign_statically(vertex.source, vertex.parallelism, self.clock.now_ms())
@@ -99,7 +100,7 @@ class BatchedSimulation:
                 del runs[index]
                 self._check_again(level, index, inputs[index], sent[index], numbers[index])
             self.trace.add(chosen, event or "ends", f"{len(sent[index])} rows out")
-            assert self.trace.steps < STEPS_MAX, "the job does not end: deadlock or livelock"
+            self.patience.check(self.trace.steps)
         for index, rows in enumerate(sent):
             for row in inputs[index]:
                 self._channels.arrived(row)

@@ -33,6 +33,8 @@ class Expected:
 
     sinks: dict[int, Part]
     window_inputs: dict[int, Part]
+    records: int
+    """That all operators together give, as far as known."""
 
 
 def evaluate(program: Program) -> Expected:
@@ -73,6 +75,7 @@ def evaluate(program: Program) -> Expected:
     return Expected(
         {node.id: streams[node.id][0] for node in program.sinks},
         {node.id: _merged(streams[node.inputs[0]], node.parallelism, program.batched) for node in windows},
+        sum(part.count or len(part.records) for stream in streams.values() for part in stream),
     )
 
 

@@ -19,6 +19,7 @@ from penstock.simulator.evaluation import evaluate
 from penstock.simulator.generation import generate
 from penstock.simulator.lifecycles import recorded
 from penstock.simulator.outside import Results
+from penstock.simulator.patience import Patience
 from penstock.simulator.programs import Program
 from penstock.simulator.report import Trace, failure
 from penstock.simulator.simulation import Simulation
@@ -71,13 +72,17 @@ def _run(
 ) -> tuple[Outcome, dict[int, Any], bool]:
     """Return the final status, the output by sink and subtask, and whether records may have been reread."""
     built = build(program)
+    patience = Patience(lambda: evaluate(program).records)
     if program.batched:
-        return *_run_batched(program, built, BatchedSimulation(built.graph, random, circumstances, trace)), False
+        batched = BatchedSimulation(built.graph, random, circumstances, trace)
+        batched.patience = patience
+        return *_run_batched(program, built, batched), False
 
     def again(chance: Random) -> JobGraph:
         return build(rescaled(program, chance)).graph
 
     simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
+    simulation.patience = patience
     status = simulation.run()
     if status is JobStatus.FAILED:
         error = simulation.error

@@ -73,7 +73,7 @@ class Simulation:
         self.clock = Clock(random, circumstances.tick_ns_max)
         trace.use_clock(self.clock.now_ms)
         self.outside = Outside()
-        self._patience = Patience()
+        self.patience = Patience()
         self.acknowledged: list[Acknowledge] = []
         self.declined: list[Decline] = []
         self.went_back = 0
@@ -301,7 +301,7 @@ class Simulation:
     def step(self) -> None:
         """One event."""
         steps = self.trace.steps
-        self._patience.check(steps)
+        self.patience.check(steps)
         try:
             self._fate.befall(self, self.faults, self.user, steps)
             if self.driver.finish is None:
@@ -369,7 +369,7 @@ class Simulation:
         if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
                 self._workers.checks[message.level].tasks.effect(report)
-                self._patience.reported(report)
+                self.patience.reported(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
             elif isinstance(report, Decline):

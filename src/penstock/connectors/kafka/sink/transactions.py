@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.common.stored import stored_as
-from penstock.connectors.base.attempts import Heritage
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool |
 
 
 def abort_former(
-    client: TransactionClient, ids: TransactionalIds, heritage: Heritage, kept: set[KafkaTransaction]
+    client: TransactionClient, ids: TransactionalIds, former: FormerSubtasks, kept: set[KafkaTransaction]
 ) -> None:
     """Abort what former attempts have left open, and fence their producers off.
 
@@ -90,7 +90,7 @@ def abort_former(
     """
     for transactional_id in client.ongoing(f"{ids.sink}/"):
         subtask = int(transactional_id.removeprefix(f"{ids.sink}/").split("/")[0])
-        if not ids.is_of_former(transactional_id) or subtask not in heritage:
+        if not ids.is_of_former(transactional_id) or not former.include(subtask):
             continue
         now = client.describe(transactional_id)
         if now is None or KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:

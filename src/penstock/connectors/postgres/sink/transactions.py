@@ -16,7 +16,8 @@ import msgspec
 
 from penstock.api.sink import SinkContext
 from penstock.common.stored import stored_as
-from penstock.connectors.base.attempts import Heritage, order_of
+from penstock.connectors.base.attempts import order_of
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.postgres.sink.session import Session
 
 _log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ class TransactionNames(NamedTuple):
         return order_of(attempt) < order_of(self.attempt)
 
 
-def end_former(session: Session, names: TransactionNames, heritage: Heritage, kept: set[str]) -> None:
+def end_former(session: Session, names: TransactionNames, former: FormerSubtasks, kept: set[str]) -> None:
     """End the sessions of former attempts, and roll back what they have prepared.
 
     `kept`: names that the restored checkpoint commits.
@@ -88,7 +89,7 @@ def end_former(session: Session, names: TransactionNames, heritage: Heritage, ke
     )
     for pid, name in sessions:
         subtask = int(name.removeprefix(names.session_prefix).split(" ")[0])
-        if names.is_of_former(name) and subtask in heritage:
+        if names.is_of_former(name) and former.include(subtask):
             _log.info("the session %d of a former attempt of subtask %d is ended", pid, subtask)
             session.execute("SELECT pg_terminate_backend(%s, %s)", pid, _END_MS)
     prepared = session.execute(
@@ -96,7 +97,7 @@ def end_former(session: Session, names: TransactionNames, heritage: Heritage, ke
     )
     for (name,) in prepared:
         subtask = int(name.removeprefix(names.sink).split("/")[0])
-        if name not in kept and names.is_of_former(name) and subtask in heritage:
+        if name not in kept and names.is_of_former(name) and former.include(subtask):
             _log.info("the prepared transaction '%s' of a former attempt is rolled back", name)
             session.end_prepared(name, commit=False)
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.connectors.base.attempts import Heritage
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, TransientPostgresError
 from penstock.connectors.postgres.sink.session import Session
@@ -87,9 +87,9 @@ class TransactionalWriter(SinkWriter[Any]):
         self._session = retried(
             lambda: Session(database, self._names.session, statement.sql, options=_LOCK_TIMEOUT), execution.max_retries
         )
-        heritage = Heritage(context, [(state.subtask, state.parallelism) for state in restored])
-        if heritage:
-            end_former(self._session, self._names, heritage, {one.name for one in self._prepared})
+        former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
+        if former.owners:
+            end_former(self._session, self._names, former, {one.name for one in self._prepared})
 
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)

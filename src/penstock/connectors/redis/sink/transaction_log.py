@@ -19,7 +19,8 @@ import msgspec
 
 from penstock.api.sink import SinkContext
 from penstock.common.stored import stored_as
-from penstock.connectors.base.attempts import Heritage, order_of
+from penstock.connectors.base.attempts import order_of
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.redis.sink.commands import Command
 
 _log = logging.getLogger(__name__)
@@ -140,12 +141,12 @@ def drop(client: Any, log: str, chunks: Iterable[int]) -> None:
         client.hdel(log, *numbers)
 
 
-def drop_former(client: Any, names: LogNames, heritage: Heritage, kept: Iterable[RedisTransaction]) -> None:
+def drop_former(client: Any, names: LogNames, former: FormerSubtasks, kept: Iterable[RedisTransaction]) -> None:
     """Delete what former attempts have left that no restored checkpoint commits: all but the chunks of `kept`."""
     ranges = [(one.log, range(one.start, one.stop)) for one in kept]
     for field in map(bytes.decode, client.hkeys(names.applied)):
         subtask, attempt = field.split("/", 1)
-        if int(subtask) not in heritage or order_of(attempt) >= order_of(names.attempt):
+        if not former.include(int(subtask)) or order_of(attempt) >= order_of(names.attempt):
             continue
         log = f"{names.sink}{field}"
         left = [int(chunk) for chunk in client.hkeys(log)]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.connectors.base.attempts import Heritage
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.base.retries import retried
 from penstock.connectors.redis.connection import RedisConnection
 from penstock.connectors.redis.server import RedisError, RedisServer
@@ -72,11 +72,11 @@ class LogWriter(SinkWriter[Any]):
         self._waiting: list[Command] = []
         self._prepared = [one for state in restored for one in state.prepared]
         """Of former attempts and this one, by the order of preparation: not seen committed yet."""
-        heritage = Heritage(context, [(state.subtask, state.parallelism) for state in restored])
+        former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
         self._start = self._next = self._call(lambda client: begin(client, self._names))
         """Numbers of the first chunk since the last checkpoint, and of the next one to be written."""
-        if heritage:
-            self._call(lambda client: drop_former(client, self._names, heritage, self._prepared))
+        if former.owners:
+            self._call(lambda client: drop_former(client, self._names, former, self._prepared))
 
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)
