@@ -1,4 +1,4 @@
-"""Rows by key, the newest ones, for some time."""
+"""What was found by key, the newest of it, for some time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from typing import Any
 
 
-class RowCache:
+class LookupCache:
     """At most `max_rows` keys with the rows of each, also with none; the one used least recently goes first."""
 
     def __init__(self, max_rows: int, expire_after_s: float) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.connectors.postgres.lookup.row_cache import RowCache
+from penstock.connectors.base.lookup_cache import LookupCache
 
 
 def test_rows_expire_and_the_least_recently_used_goes() -> None:
     """The cache would grow without bound, or show rows of yesterday."""
-    cache = RowCache(2, expire_after_s=10)
+    cache = LookupCache(2, expire_after_s=10)
     cache.put("a", [1], 0)
     cache.put("b", [], 1)
     assert cache.get("a", 2) == [1]

@@ -1,14 +1,14 @@
-"""How many rows are written at once, and how often that is tried."""
+"""How many records are written at once, and how often that is tried."""
 
 from __future__ import annotations
 
 import msgspec
 
-from penstock.connectors.postgres.connection import checked_at_least
+from penstock.connectors.base.options import checked_at_least
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """How rows are written. `batch_interval_ms` 0: by size, and with checkpoints, only."""
+    """How records are written. `batch_interval_ms` 0: by size, and with checkpoints, only."""
 
     batch_size: int = 5000
     batch_interval_ms: int = 0
