@@ -131,10 +131,10 @@ def translated(error: Any, text: str) -> PostgresError:
     return TransientPostgresError(text) if transient else PostgresError(text)
 
 
-def retried(call: Callable[[], T], max_retries: int) -> T:
+def retried(call: Callable[[], T], max_retries: int, pause: Callable[[float], None] = time.sleep) -> T:
     """The result of the call, which is made again after a TransientPostgresError, `max_retries` times at most.
 
-    Before try n there are n seconds of waiting, as in Flink's JDBC sink.
+    Before try n there are n seconds of waiting (`pause`), as in Flink's JDBC sink.
     """
     tries = 0
     while True:
@@ -145,7 +145,7 @@ def retried(call: Callable[[], T], max_retries: int) -> T:
                 raise
             tries += 1
             _log.warning("tried again in %d s, for the %d. time of %d: %s", tries, tries, max_retries, error)
-            time.sleep(tries)
+            pause(tries)
 
 
 def quoted(name: str) -> str:
