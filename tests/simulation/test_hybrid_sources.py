@@ -13,19 +13,21 @@ from penstock.simulator.in_turn import in_turn
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = 60
+SEEDS_IN_CI = 24
+SEEDS_IN_SOAK = 3_000
 
 
-def programs() -> list:
+def programs(seeds: int = SEEDS_IN_CI) -> list:
     """Generated programs with a hybrid source, and their seeds."""
-    made = [(seed, in_turn(generate(seed))) for seed in range(SEEDS)]
+    made = [(seed, in_turn(generate(seed))) for seed in range(seeds)]
     return [(seed, program) for seed, program in made if any("cut" in node.settings for node in program.nodes)]
 
 
-def test_hybrid_sources_give_what_a_plain_evaluation_gives() -> None:
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_hybrid_sources_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """Records around the switch would be lost, doubled or misdated under some timing, or the job would never end."""
-    chosen = programs()
-    assert len(chosen) > SEEDS // 3
+    chosen = programs(seeds)
+    assert len(chosen) > seeds // 3
     assert {program.batched for _, program in chosen} == {True, False}
     for seed, program in chosen:
         run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)

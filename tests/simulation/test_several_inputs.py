@@ -13,19 +13,21 @@ from penstock.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 
-SEEDS = 240
+SEEDS_IN_CI = 100
+SEEDS_IN_SOAK = 10_000
 
 
-def programs() -> list:
+def programs(seeds: int = SEEDS_IN_CI) -> list:
     """Generated programs with a union that could be replaced, and their seeds."""
-    made = [(seed, connected(generate(seed))) for seed in range(SEEDS)]
+    made = [(seed, connected(generate(seed))) for seed in range(seeds)]
     return [(seed, program) for seed, program in made if any(node.kind == "connect" for node in program.nodes)]
 
 
-def test_several_inputs_give_what_a_plain_evaluation_gives() -> None:
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_several_inputs_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """Connected streams would lose, double or misdate records under some timing, or the job would never end."""
-    chosen = programs()
-    assert len(chosen) > SEEDS // 10
+    chosen = programs(seeds)
+    assert len(chosen) > seeds // 10
     assert {program.batched for _, program in chosen} == {True, False}
     for seed, program in chosen:
         run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)

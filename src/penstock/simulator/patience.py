@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from penstock.runtime.task.events import Effect, Result
 
-
 STEPS_MAX = 60_000
 """So many steps with hardly a result are a deadlock or a livelock."""
 STEPS_PER_RECORD = 10

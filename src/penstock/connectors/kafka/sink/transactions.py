@@ -11,12 +11,12 @@ present state of its id (`is_committed`). docs/decisions/0020 has the reasons.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from penstock.common.stored import stored_as
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
 
 _log = logging.getLogger(__name__)
@@ -82,17 +82,15 @@ def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool |
 
 
 def abort_former(
-    client: TransactionClient, ids: TransactionalIds, owned: Iterable[tuple[int, int]], kept: set[KafkaTransaction]
+    client: TransactionClient, ids: TransactionalIds, former: FormerSubtasks, kept: set[KafkaTransaction]
 ) -> None:
     """Abort what former attempts have left open, and fence their producers off.
 
-    `owned`: (subtask, parallelism) pairs; ids of subtasks that are congruent to one of them, since a former attempt may
-    have had more. `kept`: is committed by the restored checkpoint.
+    `kept`: is committed by the restored checkpoint.
     """
-    owners = list(owned)
     for transactional_id in client.ongoing(f"{ids.sink}/"):
         subtask = int(transactional_id.removeprefix(f"{ids.sink}/").split("/")[0])
-        if not ids.is_of_former(transactional_id) or not any(subtask % of == own for own, of in owners):
+        if not ids.is_of_former(transactional_id) or not former.include(subtask):
             continue
         now = client.describe(transactional_id)
         if now is None or KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:

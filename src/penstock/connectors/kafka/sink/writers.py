@@ -11,6 +11,7 @@ from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.completable_future import WAKES_S
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.open_transaction import OpenTransaction, aborted
 from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
@@ -86,11 +87,9 @@ class TransactionalWriter(_Writer):
         self._subtask = context.subtask
         self._parallelism = context.parallelism
         prepared = {one for state in restored for one in state.prepared}
-        owned = [(state.subtask, state.parallelism) for state in restored]
-        if not owned and not context.is_restored:
-            owned = [(self._subtask, self._parallelism)]
-        if owned and context.checkpointing:
-            abort_former(self._client, ids, owned, prepared)
+        former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
+        if former.owners:
+            abort_former(self._client, ids, former, prepared)
         self._timeout_ms = settings["transaction.timeout.ms"]
         self._prepared = list(prepared)
         """Of former attempts and this one, by the order of preparation: not seen committed yet."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
 
 from penstock.api.sink import SinkContext
 from penstock.common.stored import stored_as
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.postgres.sink.session import Session
 
 _log = logging.getLogger(__name__)
@@ -78,17 +78,11 @@ class TransactionNames(NamedTuple):
         return _order_of(attempt) < _order_of(self.attempt)
 
 
-def end_former(session: Session, names: TransactionNames, owned: Iterable[tuple[int, int]], kept: set[str]) -> None:
+def end_former(session: Session, names: TransactionNames, former: FormerSubtasks, kept: set[str]) -> None:
     """End the sessions of former attempts, and roll back what they have prepared.
 
-    `owned`: (subtask, parallelism) pairs; those of subtasks that are congruent to one of them, since a former attempt
-    may have had more. `kept`: names that the restored checkpoint commits.
+    `kept`: names that the restored checkpoint commits.
     """
-    owners = list(owned)
-
-    def is_owned(subtask: int) -> bool:
-        return any(subtask % of == own for own, of in owners)
-
     # A process that was stopped, or is cut off, could prepare one after it was looked for.
     sessions = session.execute(
         "SELECT pid, application_name FROM pg_stat_activity WHERE starts_with(application_name, %s)",
@@ -96,7 +90,7 @@ def end_former(session: Session, names: TransactionNames, owned: Iterable[tuple[
     )
     for pid, name in sessions:
         subtask = int(name.removeprefix(names.session_prefix).split(" ")[0])
-        if names.is_of_former(name) and is_owned(subtask):
+        if names.is_of_former(name) and former.include(subtask):
             _log.info("the session %d of a former attempt of subtask %d is ended", pid, subtask)
             session.execute("SELECT pg_terminate_backend(%s, %s)", pid, _END_MS)
     prepared = session.execute(
@@ -104,7 +98,7 @@ def end_former(session: Session, names: TransactionNames, owned: Iterable[tuple[
     )
     for (name,) in prepared:
         subtask = int(name.removeprefix(names.sink).split("/")[0])
-        if name not in kept and names.is_of_former(name) and is_owned(subtask):
+        if name not in kept and names.is_of_former(name) and former.include(subtask):
             _log.info("the prepared transaction '%s' of a former attempt is rolled back", name)
             session.end_prepared(name, commit=False)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.api.sink import SinkContext, SinkWriter
+from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.postgres.connection import Database, TransientPostgresError, retried
 from penstock.connectors.postgres.sink.execution import Execution
 from penstock.connectors.postgres.sink.session import Session
@@ -110,11 +111,9 @@ class TransactionalWriter(SinkWriter[Any]):
         self._session = retried(
             lambda: Session(database, self._names.session, statement.sql, options=_LOCK_TIMEOUT), execution.max_retries
         )
-        owned = [(state.subtask, state.parallelism) for state in restored]
-        if not owned and not context.is_restored:
-            owned = [(self._subtask, self._parallelism)]
-        if owned and context.checkpointing:
-            end_former(self._session, self._names, owned, {one.name for one in self._prepared})
+        former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
+        if former.owners:
+            end_former(self._session, self._names, former, {one.name for one in self._prepared})
 
     def write(self, value: Any, timestamp: int | None) -> None:
         self.write_chunk([value], None)
