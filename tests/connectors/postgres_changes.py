@@ -24,7 +24,7 @@ def changes_of(tables: Tables, *names: str) -> PostgresChangeSourceBuilder:
 
 
 class Copy:
-    """Of tables, by their changes; a change that does not fit what is there is an error: it was doubled, or one was lost."""
+    """Of tables, by their changes. One that does not fit what is there is an error: it was doubled, or one was lost."""
 
     def __init__(self, **keys: tuple[str, ...]) -> None:
         """`keys`: by table, the columns of its key."""

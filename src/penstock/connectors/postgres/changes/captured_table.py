@@ -75,8 +75,8 @@ class CapturedTable(msgspec.Struct, frozen=True):
         """Raises SourceError if PostgreSQL would refuse updates and deletes once the table is in a publication."""
         if self.identity == _NOTHING or (self.identity != _FULL and not self.key):
             raise SourceError(
-                f"{self.full_name} has no replica identity: PostgreSQL would not know of which row an update or delete is, "
-                "and would refuse both once the table is in a publication. Give it a primary key, or "
+                f"{self.full_name} has no replica identity: PostgreSQL could not say of which row an update or delete "
+                "is, and would refuse both once the table is in a publication. Give it a primary key, or "
                 f"ALTER TABLE {self.sql} REPLICA IDENTITY FULL"
             )
 
