@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.common.errors import CheckpointError
+from penstock.runtime.network.channel_log import IN_FLIGHT, ChannelLog, LoggedBuffer
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
@@ -22,6 +24,7 @@ from penstock.state.handles import (
     KeyedFile,
     ListsFile,
     OperatorState,
+    Redistribution,
     RestoredOperator,
     SnapshotFigures,
     SubtaskState,
@@ -73,7 +76,14 @@ class KeyedChain:
 class OperatorSnapshot:
     """What one operator froze."""
 
-    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, options: CheckpointOptions) -> None:
+    def __init__(
+        self,
+        state_id: str,
+        operator: Operator,
+        chain: KeyedChain,
+        options: CheckpointOptions,
+        in_flight: ChannelLog | None = None,
+    ) -> None:
         self.state_id = state_id
         self.chain = chain
         backend = _with_store(operator)
@@ -99,6 +109,10 @@ class OperatorSnapshot:
         self.schemas = operator.keyed_schemas()
         self.queryable = operator.queryable_states()
         self.lists = operator.lists()
+        if in_flight is not None:
+            # A union: with another parallelism each subtask takes what the partitioner of the edge would send it.
+            items: Any = in_flight
+            self.lists = [*self.lists, NamedList(IN_FLIGHT, Redistribution.UNION, items)]
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
         """Write it for a checkpoint: changes, or all state, in one file, after the store's files if it has a store."""
@@ -219,9 +233,17 @@ def _bytes_of(state: OperatorState) -> int:
 
 
 def restore_operator(
-    operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: SnapshotStorage
+    operator: Operator,
+    restored: RestoredOperator,
+    chain: KeyedChain,
+    groups: range,
+    storage: SnapshotStorage,
+    in_flight: list[LoggedBuffer],
 ) -> int:
-    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
+    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError.
+
+    What was in flight to its task is appended to `in_flight`.
+    """
     read = 0
     # The last one counts: the files of a store do not say what kind of state they hold.
     schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
@@ -249,6 +271,9 @@ def restore_operator(
         new = NamedList(part.name, part.redistribution, [], as_before(part.schema))
         lists.setdefault(part.name, new).items.extend(read_items(storage, path, part))
         read += part.bytes
+    overtaken = lists.pop(IN_FLIGHT, None)
+    if overtaken is not None:
+        in_flight += overtaken.items
     # Without any, too: the operator learns that it was restored.
     operator.restore_lists(list(lists.values()))
     return read
@@ -269,21 +294,32 @@ class Snapshots:
 
     def __init__(self, chain: Chain, info: SubtaskInfo, key_groups: KeyGroups) -> None:
         self._chain = chain
-        self._info = info
-        self._key_groups = key_groups
+        self.info = info
+        self.key_groups = key_groups
         self.files = [KeyedChain() for _ in chain.operators]
+        self.in_flight: list[LoggedBuffer] = []
+        """What was in flight to all subtasks when the snapshot was taken that was restored."""
         self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
         self._prepared: Commits = []
 
     def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
         """Restore state, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
-        info = self._info
+        info = self.info
         groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
-        return sum(
-            restore_operator(node.operator, state[node.state_id], files, groups, storage)
-            for node, files in zip(self._chain.nodes, self.files, strict=True)
-            if node.state_id in state
-        )
+        read = 0
+        for index, (node, files) in enumerate(zip(self._chain.nodes, self.files, strict=True)):
+            if node.state_id not in state:
+                continue
+            in_flight: list[LoggedBuffer] = []
+            read += restore_operator(node.operator, state[node.state_id], files, groups, storage, in_flight)
+            if in_flight and index:
+                raise CheckpointError(
+                    f"operator '{node.operator.name}' was the first of its task when this unaligned checkpoint was "
+                    "taken, with records in flight to it. Now it is chained behind another one: disable chaining here, "
+                    "or change the program between a savepoint and the start from it"
+                )
+            self.in_flight += in_flight
+        return read
 
     def prepare(self, checkpoint_id: int, savepoint: bool) -> None:
         """The barrier is about to be sent: operators emit buffered records, sinks prepare to commit."""
@@ -294,20 +330,22 @@ class Snapshots:
                 assert isinstance(operator, SinkOperator)
                 self._prepared.append((operator.sink_id, committables))
 
-    def freeze(self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> TaskSnapshot:
-        """Freeze all operators, now."""
+    def freeze(
+        self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions, in_flight: ChannelLog | None = None
+    ) -> TaskSnapshot:
+        """Freeze all operators, now. `in_flight`: what belongs to the first one's state; it may still grow."""
         # All of them first: what they write into operator state is frozen below.
         for operator in self._chain.operators:
             for function in operator.context.functions:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
-            OperatorSnapshot(node.state_id, node.operator, files, options)
-            for node, files in zip(self._chain.nodes, self.files, strict=True)
+            OperatorSnapshot(node.state_id, node.operator, files, options, None if index else in_flight)
+            for index, (node, files) in enumerate(zip(self._chain.nodes, self.files, strict=True))
         ]
-        info = self._info
+        info = self.info
         name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
-        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups, options.savepoint)
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self.key_groups, options.savepoint)
         self._under_way[checkpoint_id] = snapshot, self._prepared
         self._prepared = []
         return snapshot
