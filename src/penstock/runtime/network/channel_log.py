@@ -26,9 +26,6 @@ from penstock.state.key_groups import KeyGroups, subtask_of
 LoggedBuffer = tuple[int, int, int, bytes]
 """(which of the edges that lead to it, how many subtasks the task had, which of them, the buffer without its header)"""
 
-IN_FLIGHT = "(unaligned) in flight"
-"""Name of the state with what a barrier has overtaken: of the first operator of the task."""
-
 
 class ChannelLog:
     """Buffers, as a list of LoggedBuffer that can be read again and again. `edges`: their ids, in the task's order."""

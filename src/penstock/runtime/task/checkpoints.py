@@ -18,6 +18,7 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.network.unaligned import UnalignedAlignment
@@ -64,7 +65,7 @@ class TaskCheckpoints:
     ) -> None:
         overtakes = level.exactly_once and may_overtake(vertex, level)
         self._subtask = subtask
-        self.logs = SnapshotLogs(self._write, self._given_up, level.alignment_limits.bytes_max if overtakes else None)
+        self.logs = SnapshotLogs(self._logged, self._given_up, level.alignment_limits.bytes_max if overtakes else None)
         """Of snapshots that wait for what was in flight when they were frozen."""
         self._unaligned = self._with_unaligned(vertex, level, inputs, environment) if overtakes else None
         self.alignment = self._unaligned or self._with_alignment(level, inputs, environment)
@@ -109,6 +110,12 @@ class TaskCheckpoints:
             inputs.channels, overtaken.deliver, self._aligned, self.decline, limits, open_spill,
             overtaken=overtaken.begin, arrived=overtaken.barrier, at_once=level.unaligned_after_ms == 0,
         )  # fmt: skip
+
+    def _logged(self, snapshot: TaskSnapshot, log: ChannelLog) -> None:
+        """All that was in flight is known."""
+        if self.feedback is None:
+            snapshot.figures = msgspec.structs.replace(snapshot.figures, in_flight=log.bytes)
+        self._write(snapshot)
 
     def _given_up(self, checkpoint_id: int, reason: DeclineReason | None) -> None:
         """What was in flight is not known, and never will be: nothing of the snapshot is written."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
-from penstock.runtime.network.channel_log import IN_FLIGHT, ChannelLog, LoggedBuffer
+from penstock.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from penstock.runtime.task.context import SubtaskInfo
 
 _CHAIN_FILES_MAX = 40
+_IN_FLIGHT = "(task) in flight"
+"""Name of the list with what a barrier has overtaken: of the first operator of the task."""
 
 
 class KeyedChain:
@@ -110,9 +112,8 @@ class OperatorSnapshot:
         self.queryable = operator.queryable_states()
         self.lists = operator.lists()
         if in_flight is not None:
-            # A union: with another parallelism each subtask takes what the partitioner of the edge would send it.
             items: Any = in_flight
-            self.lists = [*self.lists, NamedList(IN_FLIGHT, Redistribution.UNION, items)]
+            self.lists = [*self.lists, NamedList(_IN_FLIGHT, Redistribution.IN_FLIGHT, items)]
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
         """Write it for a checkpoint: changes, or all state, in one file, after the store's files if it has a store."""
@@ -143,7 +144,9 @@ class OperatorSnapshot:
     def _write_lists(
         self, name: str, storage: SnapshotStorage, columns: bool
     ) -> Generator[None, None, ListsFile | None]:
-        return (yield from write_lists(storage, f"{name}-lists", self.lists, columns)) if self.lists else None
+        # Of most tasks nothing is in flight; that is known only now.
+        lists = [one for one in self.lists if one.redistribution is not Redistribution.IN_FLIGHT or len(one.items)]
+        return (yield from write_lists(storage, f"{name}-lists", lists, columns)) if lists else None
 
     def release(self) -> None:
         """Release what was frozen: it is no longer read."""
@@ -268,12 +271,12 @@ def restore_operator(
         chain.files = restored.chains[0]
     lists: dict[str, NamedList] = {}
     for path, part in restored.lists:
+        read += part.bytes
+        if part.redistribution is Redistribution.IN_FLIGHT:
+            in_flight += read_items(storage, path, part)
+            continue
         new = NamedList(part.name, part.redistribution, [], as_before(part.schema))
         lists.setdefault(part.name, new).items.extend(read_items(storage, path, part))
-        read += part.bytes
-    overtaken = lists.pop(IN_FLIGHT, None)
-    if overtaken is not None:
-        in_flight += overtaken.items
     # Without any, too: the operator learns that it was restored.
     operator.restore_lists(list(lists.values()))
     return read
