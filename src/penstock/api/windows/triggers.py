@@ -162,7 +162,7 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
         return self._wait_for(min(time + self.interval, window.max_timestamp()), ctx)
 
     def on_merge(self, window: TimeWindow, ctx: OnMergeContext) -> None:
-        """Waits for the earliest of what the merged windows waited for, and for the new end."""
+        """Waits for the earliest of what the merged windows waited for. `on_element` follows, and waits for the end."""
         ctx.merge_partitioned_state(self._next)
         at = ctx.get_partitioned_state(self._next).get()
         if at is not None:
