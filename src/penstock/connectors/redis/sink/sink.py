@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.options import checked_at_least
-from penstock.connectors.redis.server import RedisServer, checked_url
+from penstock.connectors.redis.server import RedisServer, checked_url, redis
 from penstock.connectors.redis.sink.commands import Commands, HashUpsert, StreamAppend, UserCommands
 from penstock.connectors.redis.sink.committer import RedisCommitter
 from penstock.connectors.redis.sink.transaction_log import TransactionsOfWriter
@@ -59,7 +60,9 @@ class RedisSink(Sink[Any]):
         """
         with self._server.session() as client:
             if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
-                self._check_that_it_keeps(client)
+                # A user who may not ask for the server's settings may use it all the same.
+                with contextlib.suppress(redis().exceptions.NoPermissionError):
+                    self._check_that_it_keeps(client)
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""
