@@ -11,7 +11,7 @@ import pytest
 
 from penstock.jobmaster.loops import LoopEnd
 from penstock.runtime.network.buffer import decode_header
-from penstock.runtime.network.feedback_log import FeedbackLog
+from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.task import feedback
 from penstock.runtime.task.events import EndLoop, LoopQuiet
 from penstock.runtime.task.feedback import Feedback
@@ -32,7 +32,7 @@ OFTEN = {
 
 def nothing_logged(patch: pytest.MonkeyPatch) -> None:
     """What comes back while a barrier is on its way round is in no snapshot."""
-    patch.setattr(FeedbackLog, "append", lambda self, buffer: None)
+    patch.setattr(ChannelLog, "append", lambda self, buffer: None)
 
 
 def log_not_replayed(patch: pytest.MonkeyPatch) -> None:

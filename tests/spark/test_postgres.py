@@ -47,4 +47,6 @@ def test_the_programs_of_the_page(
     printed = capsys.readouterr().out
     assert "Row(airport='JFK', delay=90)" in printed
     assert "({'from': 'LGA'}, Row(delay=5))" in printed and "({'from': 'ORD'}, None)" in printed
+    assert "ChangeKind.INSERT None {'airport': 'EWR', 'delay': 12}" in printed and "[('delays', " in printed
     assert not tables.execute("SELECT gid FROM pg_prepared_xacts")
+    assert not tables.execute("SELECT FROM pg_replication_slots")

@@ -45,6 +45,8 @@ MODULES = {
     "part-in-progress": "penstock.connectors.files.sink.part",
     "pending-file": "penstock.connectors.files.sink.renamed_files",
     "pending-upload": "penstock.connectors.files.sink.uploads",
+    "postgres-changes-split": "penstock.connectors.postgres.changes.split",
+    "postgres-rows-read": "penstock.connectors.postgres.changes.split",
     "postgres-split": "penstock.connectors.postgres.source.split",
     "postgres-transaction": "penstock.connectors.postgres.sink.transactions",
     "postgres-transactions-of-writer": "penstock.connectors.postgres.sink.transactions",

@@ -18,10 +18,10 @@ class TransientError(JobError):
     """Another try may succeed: a connection that was lost, a server that starts or stops."""
 
 
-def retried(call: Callable[[], T], max_retries: int) -> T:
+def retried(call: Callable[[], T], max_retries: int, pause: Callable[[float], None] = time.sleep) -> T:
     """The result of the call, which is made again after a TransientError, `max_retries` times at most.
 
-    Before try n there are n seconds of waiting, as in Flink's JDBC sink.
+    Before try n there are n seconds of waiting (`pause`), as in Flink's JDBC sink.
     """
     tries = 0
     while True:
@@ -32,4 +32,4 @@ def retried(call: Callable[[], T], max_retries: int) -> T:
                 raise
             tries += 1
             _log.warning("tried again in %d s, for the %d. time of %d: %s", tries, tries, max_retries, error)
-            time.sleep(tries)
+            pause(tries)

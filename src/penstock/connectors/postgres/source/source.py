@@ -11,7 +11,7 @@ from penstock.common.types import Row
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, checked_url, psycopg
-from penstock.connectors.postgres.source.enumerator import TableEnumerator
+from penstock.connectors.postgres.enumerator import PostgresEnumerator
 from penstock.connectors.postgres.source.fetcher import Fetcher
 from penstock.connectors.postgres.source.reader import PostgresReader
 from penstock.connectors.postgres.source.split import PostgresSplit, splits_between
@@ -64,11 +64,11 @@ class PostgresSource(Source[Any]):
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
         """Create an enumerator, which asks for the bounds of the column when it starts."""
-        return TableEnumerator(context, self._divide(context))
+        return PostgresEnumerator(context, self._divide(context))
 
     def restore_enumerator(self, context: EnumeratorContext, state: Sequence[PostgresSplit] | None) -> SplitEnumerator:
         """Create one with the splits that were not assigned."""
-        return TableEnumerator(context, self._divide(context), state)
+        return PostgresEnumerator(context, self._divide(context), state)
 
     def create_reader(self, context: ReaderContext) -> PostgresReader:
         """Create the reader of one subtask."""

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, encode
 from penstock.runtime.network.buffer_queue import BufferQueue
-from penstock.runtime.network.feedback_log import FeedbackLog, segments_for, share_of
+from penstock.runtime.network.channel_log import ChannelLog, segments_for, share_of
 from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -26,7 +26,7 @@ def logs(heads: int, copies: bool = False) -> list:
     """Two buffers of each head: head i has 10 i … 10 i + 3, or with `copies` all have 0 … 3."""
     logged = []
     for head in range(heads):
-        log = FeedbackLog(EDGES, heads, BufferQueue(1 << 20, None))
+        log = ChannelLog(EDGES, heads, BufferQueue(1 << 20, None))
         first = 0 if copies else 10 * head
         for edge, values in zip(EDGES, ([first, first + 1], [first + 2, first + 3]), strict=True):
             log.append(encode(Header(NO_KEY_GROUP, edge, 0, 0, head, 0), [(values, [value * 2 for value in values])]))

@@ -1,7 +1,8 @@
-"""What was on its way back to the head of an iteration when a snapshot was taken, as the snapshot holds it.
+"""What was in flight to a task when a snapshot was taken, as the snapshot holds it, and how it is given out again.
 
-It belongs to the head: after the head's barrier nothing else knows of it. Algorithm 2 of the State Management paper
-(Carbone et al. 2017): the head logs what comes back from the time it sends the barrier until the barrier comes back.
+It belongs to the task that it was on its way to: its senders have it behind them in their snapshots. That is what comes
+back to the head of an iteration, from the time it sends the barrier until the barrier comes back (Algorithm 2 of
+Carbone et al., "State Management in Apache Flink", 2017), and what a barrier has overtaken.
 """
 
 from __future__ import annotations
@@ -23,20 +24,22 @@ from penstock.state.gained_fields import StateUnpickler
 from penstock.state.key_groups import KeyGroups, subtask_of
 
 LoggedBuffer = tuple[int, int, int, bytes]
-"""(which of the edges back to the head, how many subtasks that had, which of them, the buffer without its header)"""
+"""(which of the edges that lead to it, how many subtasks the task had, which of them, the buffer without its header)"""
 
 
-class FeedbackLog:
-    """Buffers, as a list of LoggedBuffer that can be read again and again. `edges`: their ids, in the head's order."""
+class ChannelLog:
+    """Buffers, as a list of LoggedBuffer that can be read again and again. `edges`: their ids, in the task's order."""
 
     def __init__(self, edges: Sequence[int], parallelism: int, buffers: BufferQueue) -> None:
         self._edges = {edge: index for index, edge in enumerate(edges)}
         self._parallelism = parallelism
         self._buffers = buffers
+        self.bytes = 0
 
     def append(self, buffer: bytes) -> None:
-        """Add a buffer that came back."""
+        """Add a buffer that was in flight."""
         self._buffers.append(buffer)
+        self.bytes += len(buffer)
 
     def __bool__(self) -> bool:
         return True
@@ -57,7 +60,7 @@ class FeedbackLog:
 def share_of(
     logged: Iterable[LoggedBuffer], partitioners: Sequence[Partitioner], subtask: int, parallelism: int
 ) -> Iterator[LoggedBuffer]:
-    """The buffers that are, or hold records, for a subtask. `partitioners`: those of the edges, in the head's order."""
+    """The buffers that are, or hold records, for a subtask. `partitioners`: those of the edges, in the task's order."""
     for position, (edge, before, receiver, buffer) in enumerate(logged):
         partitioner = partitioners[min(edge, len(partitioners) - 1)]
         if before == parallelism:

@@ -1,0 +1,161 @@
+"""What is captured: tables, by a publication and a slot; what has to be there for it, and how it is made."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+
+import msgspec
+
+from penstock.common.errors import SourceError
+from penstock.connectors.postgres.changes.captured_table import (
+    CapturedTable,
+    named_table,
+    published_tables,
+)
+from penstock.connectors.postgres.changes.session import Session
+from penstock.connectors.postgres.changes.slot import create_slot, find_slot
+from penstock.connectors.postgres.changes.split import ChangesSplit
+from penstock.connectors.postgres.changes.startup import StartupMode
+from penstock.connectors.postgres.connection import Database, PostgresError, quoted
+
+_log = logging.getLogger(__name__)
+
+_NAME = "penstock changes"
+_OLDEST = 140_000
+_PAUSE_S = 0.05
+_TOLD_EACH_S = 10.0
+
+
+class Capture(msgspec.Struct, frozen=True):
+    """`tables`: as the user has named them; None: all of the publication, which must be there."""
+
+    database: Database
+    slot: str
+    publication: str
+    tables: tuple[str, ...] | None
+    mode: StartupMode
+
+    def check(self) -> None:
+        """Raises SourceError for what is missing, PostgresError if the server is away."""
+        session = Session(self.database, _NAME)
+        try:
+            self._check_server(session)
+            slot = find_slot(session, self.slot)
+            if slot is None and self.mode is StartupMode.COMMITTED:
+                raise SourceError(f"there is no slot '{self.slot}' from which a job could go on")
+            is_published = self._is_published(session)
+            if slot is not None and not is_published:
+                raise SourceError(
+                    f"there is a slot '{self.slot}', but no publication '{self.publication}', without which PostgreSQL "
+                    f"can't read what the slot has kept: SELECT pg_drop_replication_slot('{self.slot}')"
+                )
+            for table in self.tables_of(session):
+                if self.mode is StartupMode.INITIAL:
+                    table.check_rows()
+                    session.execute(f"{table.rows(None, session)} LIMIT 0")
+        finally:
+            session.close()
+        self._check_right()
+
+    def begin(self) -> ChangesSplit:
+        """Make what is not there, and say where a job without state begins. Waits for transactions that are open."""
+        session = Session(self.database, _NAME)
+        try:
+            tables = self.tables_of(session)
+            if not self._is_published(session):
+                self._publish(session, tables)
+            found = find_slot(session, self.slot)
+            slot = found or create_slot(session, self.slot)
+            job = secrets.token_hex(8)
+            if self.mode is StartupMode.INITIAL:
+                _settle(session)
+                return ChangesSplit(job, slot.confirmed_lsn, tables=tuple(table.full_name for table in tables))
+            skips = self.mode is StartupMode.LATEST and found is not None
+            return ChangesSplit(job, _end_of_log(session) if skips else slot.confirmed_lsn)
+        finally:
+            session.close()
+
+    def tables_of(self, session: Session) -> list[CapturedTable]:
+        """What is captured. Raises SourceError if a table can't be."""
+        named = None if self.tables is None else [named_table(session, name) for name in self.tables]
+        if not self._is_published(session):
+            if named is None:
+                raise SourceError(
+                    f"there is no publication '{self.publication}': set_tables says for which tables it is to be made"
+                )
+            for table in named:
+                table.check_changes()
+            return named
+        published = {table.full_name: table for table in published_tables(session, self.publication)}
+        if named is None:
+            return list(published.values())
+        missing = [table.sql for table in named if table.full_name not in published]
+        if missing:
+            raise SourceError(
+                f"the publication '{self.publication}' is without {', '.join(missing)}: "
+                f"ALTER PUBLICATION {quoted(self.publication)} ADD TABLE {', '.join(missing)}"
+            )
+        return [published[table.full_name] for table in named]
+
+    def _check_server(self, session: Session) -> None:
+        if session.connection.info.server_version < _OLDEST:
+            raise SourceError(f"PostgreSQL at {self.database} is older than version 14")
+        ((level, is_standby, slots_max),) = session.execute(
+            "SELECT current_setting('wal_level'), pg_is_in_recovery(), current_setting('max_replication_slots')::int"
+        )
+        if is_standby:
+            raise SourceError(f"PostgreSQL at {self.database} is a standby: changes are read from the primary")
+        if level != "logical":
+            raise SourceError(
+                f"PostgreSQL at {self.database} does not write what the changes of rows are read from: wal_level is "
+                f"{level}. ALTER SYSTEM SET wal_level = logical, and restart the server"
+            )
+        ((used,),) = session.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name <> %s", self.slot)
+        if used >= slots_max:
+            raise SourceError(f"all {slots_max} replication slots are in use: drop one, or raise max_replication_slots")
+
+    def _check_right(self) -> None:
+        """By trying it: roles of hosted servers have it in ways of their own."""
+        try:
+            Session(self.database, _NAME, replication="database").close()
+        except PostgresError as error:
+            raise SourceError(
+                f"{error}\nThe source needs a user with the right to replicate (ALTER ROLE … REPLICATION), and a free "
+                "one of max_wal_senders"
+            ) from error
+
+    def _is_published(self, session: Session) -> bool:
+        return bool(session.execute("SELECT FROM pg_publication WHERE pubname = %s", self.publication))
+
+    def _publish(self, session: Session, tables: list[CapturedTable]) -> None:
+        names = ", ".join(table.sql for table in tables)
+        name = quoted(self.publication).replace("%%", "%")
+        _log.info("the publication '%s' is made for %s", self.publication, names)
+        session.execute(f"CREATE PUBLICATION {name} FOR TABLE {names} WITH (publish_via_partition_root = true)")
+
+
+def _settle(session: Session) -> None:
+    """Wait until all transactions that write at present have ended.
+
+    One of them may have been committed before the changes of the slot begin, and be invisible to others for a moment
+    yet: it would be neither in the changes nor in the rows.
+    """
+    ((newest,),) = session.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+    told_at = time.monotonic()
+    while True:
+        ((oldest,),) = session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+        if oldest >= newest:
+            return
+        if time.monotonic() - told_at > _TOLD_EACH_S:
+            told_at = time.monotonic()
+            _log.warning(
+                "the source waits for the end of transaction %d and all that had begun when it started", oldest
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _end_of_log(session: Session) -> int:
+    ((lsn,),) = session.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
+    return int(lsn)

@@ -1,0 +1,63 @@
+"""What a row of a table has become: the elements of a PostgresChangeSource."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import msgspec
+
+from penstock.common.types import Row, RowKind
+
+
+class ChangeKind(enum.Enum):
+    """What has happened. Flink's RowKind has no name for TRUNCATE, and splits an update in two: see `Change.rows`."""
+
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+    TRUNCATE = "truncate"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change of one row, of a transaction that was committed; or a row that was there when the job began.
+
+    `table`: with its schema and a dot. `before`: the row that was updated or deleted, as far as PostgreSQL tells it:
+    the columns of its replica identity, all with REPLICA IDENTITY FULL. `after`: the row that was inserted, or what an
+    update has made of it. `lsn`: of the commit, the same for all changes of a transaction, and never less than before.
+    `time_ms`: when it was committed; of a row that was there, when it was read.
+
+    `unchanged`: columns that an update has left as they were, and which PostgreSQL does not send again, since they are
+    large (TOAST). They are not in `after`. A TRUNCATE has neither `before` nor `after`: all rows are gone.
+    `is_snapshot`: the row was there when the job began.
+    """
+
+    kind: ChangeKind
+    table: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    lsn: int
+    time_ms: int
+    unchanged: tuple[str, ...] = ()
+    is_snapshot: bool = False
+
+    def rows(self) -> list[Row]:
+        """The change as rows with names and Flink's kinds: an update is -U and +U. Raises ValueError for a TRUNCATE.
+
+        -U and -D have the columns of `before`.
+        """
+        if self.kind is ChangeKind.TRUNCATE:
+            raise ValueError(f"{self.table} was truncated: there is no row of Flink's that says so")
+        old, new = _KINDS[self.kind]
+        return [
+            Row.of_kind(kind, **values)
+            for kind, values in ((old, self.before), (new, self.after))
+            if kind is not None and values is not None
+        ]
+
+
+_KINDS: dict[ChangeKind, tuple[RowKind | None, RowKind | None]] = {
+    ChangeKind.INSERT: (None, RowKind.INSERT),
+    ChangeKind.UPDATE: (RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER),
+    ChangeKind.DELETE: (RowKind.DELETE, None),
+}

@@ -1,0 +1,67 @@
+"""Sessions whose values are texts that mean the same everywhere: in rows, in changes, and in keys of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.connectors.postgres.connection import Database, psycopg, translated
+
+_SETTINGS = (
+    "SET datestyle = 'ISO, YMD'; SET intervalstyle = postgres; SET timezone = 'UTC'; SET bytea_output = hex; "
+    "SET client_encoding = 'UTF8'; SET extra_float_digits = 1"
+)
+_FIRST_OWN_OID = 16_384
+"""From which on types are not PostgreSQL's own."""
+_LOST_AFTER_MS = "60000"
+
+
+class Session:
+    """A connection in autocommit. Methods raise PostgresError."""
+
+    def __init__(self, database: Database, application_name: str, **settings: str) -> None:
+        """`settings`: of the connection, as libpq calls them."""
+        self._database = database
+        self.package = psycopg()
+        # A cut connection is noticed, since what is sent is not acknowledged.
+        self.connection = database.connect(application_name, tcp_user_timeout=_LOST_AFTER_MS, **settings)
+        self.execute(_SETTINGS)
+
+    def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """The rows that a statement returns; [] if it returns none."""
+        try:
+            cursor = self.connection.execute(sql, parameters or None)
+            return cursor.fetchall() if cursor.description is not None else []
+        except self.package.Error as error:
+            raise self.failed(error) from None
+
+    def failed(self, error: Any) -> Exception:
+        """What is raised in the place of psycopg's error."""
+        return translated(error, f"PostgreSQL at {self._database}: {self._database.hide(str(error).strip())}")
+
+    def literal(self, text: str) -> str:
+        """A text as SQL, where a statement takes no parameters."""
+        literal: str = self.package.sql.Literal(text).as_string(self.connection)
+        return literal
+
+    def loader(self, type_oids: Sequence[int]) -> Callable[[Sequence[bytes | None]], Sequence[Any]]:
+        """From texts of these types to Python's values. Raises DataError, for a date after 9999 for example."""
+        transformer = self.package.adapt.Transformer(self.connection)
+        transformer.set_loader_types(self._base_types(type_oids), self.package.pq.Format.TEXT)
+        load: Callable[[Sequence[bytes | None]], Sequence[Any]] = transformer.load_sequence
+        return load
+
+    def close(self) -> None:
+        """End it."""
+        self.connection.close()
+
+    def _base_types(self, type_oids: Sequence[int]) -> list[int]:
+        """Those that domains stand on, as results of queries have them."""
+        if max(type_oids, default=0) < _FIRST_OWN_OID:
+            return list(type_oids)
+        bases = dict(self.execute("SELECT oid::bigint, typbasetype::bigint FROM pg_type WHERE typtype = 'd'"))
+
+        def base_of(type_oid: int) -> int:
+            return base_of(bases[type_oid]) if type_oid in bases else type_oid
+
+        return [base_of(type_oid) for type_oid in type_oids]

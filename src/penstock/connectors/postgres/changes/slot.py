@@ -1,0 +1,99 @@
+"""The replication slot: PostgreSQL's own memory of what a job has not confirmed yet."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from penstock.common.errors import SourceError
+from penstock.connectors.postgres.changes.replication import text_of
+from penstock.connectors.postgres.changes.session import Session
+from penstock.connectors.postgres.changes.split import ChangesSplit
+from penstock.connectors.postgres.connection import TransientPostgresError
+
+_log = logging.getLogger(__name__)
+
+_SLOT = """
+SELECT s.plugin, s.database = current_database(), s.wal_status, (s.confirmed_flush_lsn - '0/0')::bigint, s.active_pid,
+    a.application_name
+FROM pg_replication_slots s LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %s
+"""
+_PLUGIN = "pgoutput"
+_END_MS = 10_000
+"""How long the end of a session of a former attempt is waited for."""
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """`confirmed_lsn`: transactions committed before it are not sent again. `pid`: of who uses it; None: nobody."""
+
+    name: str
+    confirmed_lsn: int
+    pid: int | None
+    application_name: str | None
+
+
+def find_slot(session: Session, name: str) -> Slot | None:
+    """None: there is none. Raises SourceError if it is of no use."""
+    for plugin, is_here, status, confirmed_lsn, pid, application_name in session.execute(_SLOT, name):
+        if plugin != _PLUGIN or not is_here:
+            raise SourceError(f"the slot '{name}' is another's: its plugin is {plugin}, or it is of another database")
+        if status == "lost":
+            raise SourceError(
+                f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, since it was more than "
+                f"max_slot_wal_keep_size. SELECT pg_drop_replication_slot('{name}'), and start the job without state"
+            )
+        return Slot(name, confirmed_lsn, pid, application_name)
+    return None
+
+
+def create_slot(session: Session, name: str) -> Slot:
+    """Make it. PostgreSQL waits for the end of all transactions that write at present."""
+    _log.info("the slot '%s' is made; PostgreSQL waits for the transactions that are open", name)
+    session.execute("SELECT pg_create_logical_replication_slot(%s, %s)", name, _PLUGIN)
+    slot = find_slot(session, name)
+    assert slot is not None, "it was just made"
+    return slot
+
+
+def slot_for(session: Session, name: str, split: ChangesSplit) -> Slot:
+    """The slot that has all changes from the position on. Raises SourceError if it has not, or is gone."""
+    slot = find_slot(session, name)
+    again = "The job can't go on from its state: start it without, and it begins with the rows that are there"
+    if slot is None:
+        raise SourceError(f"the slot '{name}' is gone, and the changes that it has kept. {again}")
+    if slot.confirmed_lsn > split.lsn:
+        raise SourceError(
+            f"the slot '{name}' has changes from {text_of(slot.confirmed_lsn)} on, and the job goes on at "
+            f"{text_of(split.lsn)}: the slot was made anew or used by another, or the state is of an earlier "
+            f"checkpoint than the last. {again}"
+        )
+    return slot
+
+
+class Sessions:
+    """Who uses a slot: the names of sessions of one attempt of a job. `attempt`: different for each."""
+
+    def __init__(self, job: str, attempt: str) -> None:
+        self._of_job = f"penstock changes {job} "
+        self.name = self._of_job + attempt
+        self._has_taken_over = False
+
+    def take_over(self, session: Session, slot: Slot) -> None:
+        """End the session of a former attempt that has the slot, or an earlier one of this.
+
+        Raises SourceError if a later attempt has it, TransientPostgresError if somebody else has.
+        """
+        first, self._has_taken_over = not self._has_taken_over, True
+        if slot.pid is None:
+            return
+        name = slot.application_name or ""
+        if not name.startswith(self._of_job):
+            raise TransientPostgresError(
+                f"the slot '{slot.name}' is in use, by the process {slot.pid} of PostgreSQL ('{name}'): each job needs "
+                "a slot of its own"
+            )
+        if name != self.name and not first:
+            raise SourceError(f"the slot '{slot.name}' was taken over by a later attempt of this job")
+        _log.info("the session %d of a former attempt, which has the slot '%s', is ended", slot.pid, slot.name)
+        session.execute("SELECT pg_terminate_backend(%s, %s)", slot.pid, _END_MS)

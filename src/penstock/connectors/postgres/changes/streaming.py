@@ -1,0 +1,117 @@
+"""Receives the changes of a slot, in batches, and tells the server what need not be kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from penstock.connectors.postgres.changes.capture import Capture
+from penstock.connectors.postgres.changes.captured_table import CapturedTable
+from penstock.connectors.postgres.changes.replication import ReplicationStream
+from penstock.connectors.postgres.changes.seen_rows import SeenRows
+from penstock.connectors.postgres.changes.session import Session
+from penstock.connectors.postgres.changes.split import ChangesSplit, Key
+from penstock.connectors.postgres.changes.table_rows import Fetched
+from penstock.connectors.postgres.changes.transactions import Tables, Transactions
+
+_BATCH = 1000
+_BATCH_BYTES = 1 << 20
+_STATUS_S = 10.0
+"""How often the server hears of the source at least: it ends a session of which it hears nothing for a minute."""
+_IDLE_S = 1.0
+"""How often a position is handed over without changes at most, while others write to other tables."""
+
+
+class Progress(msgspec.Struct):
+    """Of one reader, whatever becomes of its connections. `server_lsn`: the end of the server's log, as last seen."""
+
+    confirmed_lsn: int
+    server_lsn: int
+
+
+class Streaming:
+    """One connection's time. `session`: another connection, for questions."""
+
+    def __init__(
+        self,
+        capture: Capture,
+        name: str,
+        start: ChangesSplit,
+        tables: Mapping[str, CapturedTable],
+        session: Session,
+        progress: Progress,
+    ) -> None:
+        def precedes(table: str, key: Key, bound: Key) -> bool:
+            ((answer,),) = session.execute(tables[table].precedes(key, bound, session))
+            return bool(answer)
+
+        def key_columns(table: str) -> list[str]:
+            return [column.name for column in tables[table].key]
+
+        known = Tables(session.loader, key_columns, lambda table: capture.tables is None or table in tables)
+        self._start = start
+        self._session = session
+        self._progress = progress
+        self._transactions = Transactions(start, SeenRows(start.read, precedes), known)
+        self._has_more = False
+        self._told_lsn = start.lsn
+        self._status_due_s = self._idle_due_s = 0.0
+        self._sent = 0
+        self.stream = ReplicationStream(capture.database, name, capture.slot, capture.publication, start.lsn)
+
+    def pause_s(self, has_room: bool) -> float:
+        """How long nothing needs to be done unless something arrives."""
+        if has_room and self._has_more:
+            return 0.0
+        is_told = self._transactions.lsn == self._told_lsn
+        due_s = self._status_due_s if is_told else min(self._status_due_s, self._idle_due_s)
+        return max(0.0, due_s - time.monotonic())
+
+    def receive(self) -> Fetched | None:
+        """A batch of what has arrived; None: there is nothing."""
+        transactions, size = self._transactions, 0
+        self._has_more = True
+        while len(transactions.changes) < _BATCH and size < _BATCH_BYTES:
+            data = self.stream.receive()
+            if data is None:
+                self._has_more = False
+                break
+            if data:
+                size += len(data)
+                transactions.handle(data)
+            else:
+                transactions.idle_at(self.stream.server_lsn)
+        if not transactions.changes:
+            if transactions.lsn == self._told_lsn or time.monotonic() < self._idle_due_s:
+                return None
+            self._idle_due_s = time.monotonic() + _IDLE_S
+        self._told_lsn = transactions.lsn
+        changes, positions = transactions.take()
+        return Fetched(changes, self._behind(positions, (transactions.lsn, transactions.done)))
+
+    def keep_in_touch(self) -> None:
+        """Send a status if the server has asked for one, if there is something to confirm, or if it is time."""
+        now_s, confirmed = time.monotonic(), self._progress.confirmed_lsn
+        is_due = now_s >= self._status_due_s
+        if is_due or self.stream.wants_reply or confirmed > self._sent:
+            self.stream.send_status(self._transactions.lsn, confirmed)
+            self._sent = confirmed
+        if is_due:
+            self._status_due_s = now_s + _STATUS_S
+            ((self._progress.server_lsn,),) = self._session.execute(
+                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+            )
+
+    def close(self) -> None:
+        """End the session."""
+        self.stream.close()
+
+    def _behind(self, positions: list[tuple[int, int]], last: tuple[int, int]) -> Callable[[int], ChangesSplit]:
+        start = self._start
+
+        def behind(count: int) -> ChangesSplit:
+            return start.at(*(positions[count - 1] if count < len(positions) else last))
+
+        return behind

@@ -1,0 +1,56 @@
+"""Reads the rows of one table in one snapshot, from a key on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from penstock.connectors.postgres.changes.captured_table import CapturedTable
+from penstock.connectors.postgres.changes.change import Change, ChangeKind
+from penstock.connectors.postgres.changes.session import Session
+from penstock.connectors.postgres.changes.split import ChangesSplit, Key
+
+
+class Fetched(msgspec.Struct):
+    """Changes in order, and `position_behind(n)`: the split behind the first n of them, or behind all that is known."""
+
+    changes: list[Change]
+    position_behind: Callable[[int], ChangesSplit]
+
+
+def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_size: int) -> Iterator[Fetched]:
+    """The rows that were not read yet of the first table of the split, to the last one.
+
+    The table is locked against changes of its columns and TRUNCATE, which do away with the rows of earlier snapshots.
+    """
+    with session.connection.transaction():
+        # The first query takes the snapshot, and LOCK is none.
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        session.execute(f"LOCK TABLE {table.sql} IN ACCESS SHARE MODE")
+        ((snapshot, seen_lsn, time_ms),) = session.execute(
+            "SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::bigint, "
+            "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+        )
+        begun = split.began(snapshot, seen_lsn)
+        session.execute(f"DECLARE rows_of_table NO SCROLL CURSOR FOR {table.rows(split.resumed_at, session)}")
+        width, names = len(table.key), table.columns
+        kind, name = ChangeKind.INSERT, table.full_name
+        while rows := session.execute(f"FETCH FORWARD {fetch_size} FROM rows_of_table"):
+            changes = [
+                Change(kind, name, None, dict(zip(names, row[width:], strict=True)), split.lsn, time_ms, (), True)
+                for row in rows
+            ]
+            keys = [row[:width] for row in rows]
+            yield Fetched(changes, _behind(begun, keys))
+        whole = begun.reached(None)
+        yield Fetched([], lambda _: whole)
+
+
+def _behind(begun: ChangesSplit, keys: list[tuple[Any, ...]]) -> Callable[[int], ChangesSplit]:
+    def behind(count: int) -> ChangesSplit:
+        key: Key = keys[count - 1]
+        return begun.reached(key)
+
+    return behind

@@ -1,0 +1,67 @@
+"""Changes as those who read them use them: applied to a copy of the tables."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from tests.connectors.driven import SourceInTest
+from tests.connectors.postgres_tables import Tables
+
+from penstock.datastream.connectors.postgres import (
+    Change,
+    ChangeKind,
+    PostgresChangeSource,
+    PostgresChangeSourceBuilder,
+)
+
+
+def changes_of(tables: Tables, *names: str) -> PostgresChangeSourceBuilder:
+    """A source of these tables, with a slot of its own."""
+    slot = f"s{uuid.uuid4().hex[:12]}"
+    builder = PostgresChangeSource.builder().set_url(tables.url).set_slot_name(slot).set_fetch_size(3)
+    return builder.set_tables(*names)
+
+
+class Copy:
+    """Of tables, by their changes. One that does not fit what is there is an error: it was doubled, or one was lost."""
+
+    def __init__(self, **keys: tuple[str, ...]) -> None:
+        """`keys`: by table, the columns of its key."""
+        self.keys = keys
+        self.rows: dict[str, dict[Any, dict[str, Any]]] = {table: {} for table in keys}
+
+    def apply(self, change: Change) -> None:
+        table = change.table.rpartition(".")[2]
+        rows, key = self.rows[table], self.keys[table]
+
+        def key_of(row: dict[str, Any] | None) -> Any:
+            assert row is not None
+            return tuple(row[name] for name in key)
+
+        if change.kind is ChangeKind.TRUNCATE:
+            rows.clear()
+            return
+        before = None
+        if change.kind is not ChangeKind.INSERT:
+            before = rows.pop(key_of(change.before))
+        if change.kind is not ChangeKind.DELETE:
+            after = {name: before[name] for name in change.unchanged} if before else {}
+            after |= change.after or {}
+            assert key_of(after) not in rows, f"there is one already: {change}"
+            rows[key_of(after)] = after
+
+    def values(self, table: str) -> list[tuple[Any, ...]]:
+        """As a query has them."""
+        return sorted(tuple(row.values()) for row in self.rows[table].values())
+
+
+def read_until(run: SourceInTest, table: str, key: Any, most: int | None = None) -> list[Change]:
+    """All changes up to and with the one by which a row with this id comes, or `most` of them."""
+    changes: list[Change] = []
+    while most is None or len(changes) < most:
+        (change,) = run.values(1)
+        changes.append(change)
+        if change.table == f"public.{table}" and change.after is not None and change.after["id"] == key:
+            break
+    return changes
