@@ -287,7 +287,7 @@ class Simulation:
         return status
 
     def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
-        """Whether the user starts the job again from its latest checkpoint: it failed, but not by its own program."""
+        """Whether the user starts the job again: it failed, not by its program, nor behind a drain, which is final."""
         user_restarts, self.user.restarts = self.user.restarts, False
         if status is JobStatus.CANCELED:
             return user_restarts
@@ -295,8 +295,8 @@ class Simulation:
             f"the job could fall back to an earlier checkpoint: {error}"
         )
         assert not user_restarts, f"the job was cancelled while it waited for its restart, and is {status.name}"
-        is_the_programs = isinstance(error, UserFunctionError)
-        return status is JobStatus.FAILED and self.circumstances.checkpointing and not is_the_programs
+        is_over = isinstance(error, UserFunctionError) or self.driver.drained
+        return status is JobStatus.FAILED and self.circumstances.checkpointing and not is_over
 
     def step(self) -> None:
         """One event."""
