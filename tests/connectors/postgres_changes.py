@@ -65,3 +65,8 @@ def read_until(run: SourceInTest, table: str, key: Any, most: int | None = None)
         if change.table == f"public.{table}" and change.after is not None and change.after["id"] == key:
             break
     return changes
+
+
+def afters(changes: list[Change]) -> list[dict[str, Any]]:
+    """The rows that are there after them."""
+    return [change.after for change in changes if change.after is not None]

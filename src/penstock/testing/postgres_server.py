@@ -31,7 +31,6 @@ _SETTINGS = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
     "fsync": "off",
-    "wal_level": "logical",
 }
 
 
@@ -42,9 +41,16 @@ class PostgresServer:
     not run, it belongs to `nobody`. Raises ConfigurationError if there are no programs.
     """
 
-    def __init__(self, prepared_transactions: int = 64) -> None:
-        """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them."""
-        self._settings = {**_SETTINGS, "max_prepared_transactions": str(prepared_transactions)}
+    def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical") -> None:
+        """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them.
+
+        `wal_level`: `replica`, as servers come, forbids logical replication.
+        """
+        self._settings = {
+            **_SETTINGS,
+            "max_prepared_transactions": str(prepared_transactions),
+            "wal_level": wal_level,
+        }
         self.directory = Path()
         self.url = ""
         self._process: ServerProcess | None = None

@@ -78,6 +78,8 @@ class Fetcher:
         before = self._split
         try:
             with contextlib.closing(Session(self._capture.database, "penstock changes")) as session:
+                # Before rows are emitted that are not of use without the changes.
+                slot_for(session, self._capture.slot, self._split)
                 tables = {table.full_name: table for table in self._capture.tables_of(session)}
                 while self._split.tables and not self._handover.is_closing:
                     self._read_rows(tables, session)
