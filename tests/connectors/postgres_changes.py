@@ -20,7 +20,8 @@ def changes_of(tables: Tables, *names: str) -> PostgresChangeSourceBuilder:
     """A source of these tables, with a slot of its own."""
     slot = f"s{uuid.uuid4().hex[:12]}"
     builder = PostgresChangeSource.builder().set_url(tables.url).set_slot_name(slot).set_fetch_size(3)
-    return builder.set_tables(*names)
+    # A server that starts again, or has not noticed yet that a reader has gone, may take its time on a busy machine.
+    return builder.set_tables(*names).set_max_retries(30)
 
 
 class Copy:

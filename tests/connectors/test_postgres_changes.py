@@ -159,7 +159,7 @@ def test_the_server_starts_again(captured: Tables, captured_postgres: PostgresSe
     """A restart of the server would restart the job, or lose what was committed before it."""
     table = captured.create()
     captured.execute(f"INSERT INTO {table} SELECT generate_series(1, 20)")
-    run = SourceInTest(changes_of(captured, table).set_max_retries(30).build())
+    run = SourceInTest(changes_of(captured, table).build())
     changes = run.values(20)
     captured.execute(f"INSERT INTO {table} VALUES (21)")
     captured_postgres.kill()
