@@ -68,18 +68,26 @@ class Capture(msgspec.Struct, frozen=True):
                 self._publish(session, tables)
             found = find_slot(session, self.slot)
             slot = found or create_slot(session, self.slot)
+            ((end_lsn, now_ms),) = session.execute(
+                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, "
+                "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+            )
             job = secrets.token_hex(8)
             if self.mode is StartupMode.INITIAL:
                 _settle(session)
-                return ChangesSplit(job, slot.confirmed_lsn, tables=tuple(table.full_name for table in tables))
+                return ChangesSplit(job, now_ms, slot.confirmed_lsn, tables=tuple(one.full_name for one in tables))
             skips = self.mode is StartupMode.LATEST and found is not None
-            return ChangesSplit(job, _end_of_log(session) if skips else slot.confirmed_lsn)
+            return ChangesSplit(job, now_ms, end_lsn if skips else slot.confirmed_lsn)
         finally:
             session.close()
 
     def tables_of(self, session: Session) -> list[CapturedTable]:
         """What is captured. Raises SourceError if a table can't be."""
-        named = None if self.tables is None else [named_table(session, name) for name in self.tables]
+        named = None
+        if self.tables is not None:
+            # A table may have been named twice, with its schema and without.
+            found = [named_table(session, name) for name in self.tables]
+            named = list({table.full_name: table for table in found}.values())
         if not self._is_published(session):
             if named is None:
                 raise SourceError(
@@ -154,8 +162,3 @@ def _settle(session: Session) -> None:
                 "the source waits for the end of transaction %d and all that had begun when it started", oldest
             )
         time.sleep(_PAUSE_S)
-
-
-def _end_of_log(session: Session) -> int:
-    ((lsn,),) = session.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
-    return int(lsn)

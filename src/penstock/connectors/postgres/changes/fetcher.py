@@ -42,6 +42,8 @@ class Fetcher:
         self._attempt = Attempt(split.job)
         self._progress = Progress(confirmed_lsn=split.lsn, server_lsn=split.lsn)
         self._handover: Handover[Fetched] = Handover(notify)
+        self._session: Session | None = None
+        """While rows are read, and a statement may take long."""
         self._thread = threading.Thread(target=self._run, name="penstock-postgres-changes", daemon=True)
         self._thread.start()
 
@@ -61,6 +63,9 @@ class Fetcher:
     def close(self) -> None:
         """Confirm what is to be confirmed, and end the thread."""
         self._handover.close()
+        session = self._session
+        if session is not None:
+            session.cancel()
         # It may wait for a server that does not answer; it ends after that by itself.
         self._thread.join(_CLOSE_S)
 
@@ -82,8 +87,10 @@ class Fetcher:
                 # Before rows are emitted that are not of use without the changes.
                 slot_for(session, self._capture.slot, self._split)
                 tables = {table.full_name: table for table in self._capture.tables_of(session)}
+                self._session = session
                 while self._split.tables and not self._handover.is_closing:
                     self._read_rows(tables, session)
+                self._session = None
                 if not self._handover.is_closing:
                     self._read_changes(tables, session)
         except TransientPostgresError as error:

@@ -40,8 +40,9 @@ def find_slot(session: Session, name: str) -> Slot | None:
             raise SourceError(f"the slot '{name}' is another's: its plugin is {plugin}, or it is of another database")
         if status == "lost":
             raise SourceError(
-                f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, since it was more than "
-                f"max_slot_wal_keep_size. SELECT pg_drop_replication_slot('{name}'), and start the job without state"
+                f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, by "
+                "max_slot_wal_keep_size or idle_replication_slot_timeout. "
+                f"SELECT pg_drop_replication_slot('{name}'), and start the job without its state"
             )
         return Slot(name, confirmed_lsn, pid, application_name)
     return None
@@ -79,7 +80,7 @@ class Attempt:
         self._began_us = 0
 
     def began(self, session: Session) -> None:
-        """Called with each first connection; the first one counts, by the server's clock."""
+        """Called with each connection; the first one counts, by the server's clock."""
         if not self._began_us:
             ((self._began_us,),) = session.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from penstock.common.errors import SourceError
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.captured_table import CapturedTable
 from penstock.connectors.postgres.changes.replication import ReplicationStream
@@ -52,6 +53,7 @@ class Streaming:
 
         known = Tables(session.loader, key_columns, lambda table: capture.tables is None or table in tables)
         self._start = start
+        self._publication = capture.publication
         self._session = session
         self._progress = progress
         self._transactions = Transactions(start, SeenRows(start.read, precedes), known)
@@ -100,8 +102,19 @@ class Streaming:
             self._sent = confirmed
         if is_due:
             self._status_due_s = now_s + _STATUS_S
-            ((self._progress.server_lsn,),) = self._session.execute(
-                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+            self._look_at_server()
+
+    def _look_at_server(self) -> None:
+        ((self._progress.server_lsn, is_published),) = self._session.execute(
+            "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, "
+            "EXISTS(SELECT FROM pg_publication WHERE pubname = %s)",
+            self._publication,
+        )
+        if not is_published:
+            # PostgreSQL 18 goes on without a word, and sends nothing.
+            raise SourceError(
+                f"the publication '{self._publication}' was dropped, and changes since then are lost: start the job "
+                "without its state, and it begins with the rows that are there"
             )
 
     def close(self) -> None:
