@@ -230,6 +230,21 @@ def test_a_transaction_that_is_open_when_the_source_begins(captured: Tables, tab
     run.close()
 
 
+def test_a_transaction_that_this_job_has_prepared(captured: Tables, table: str) -> None:
+    """A job with an exactly-once sink beside, killed before its first checkpoint, would wait for itself for ever."""
+    source = source_of(captured, table).build()
+    first = SourceInTest(source)
+    assert ids(first, 2) == [1, 2]
+    first.close()
+    captured.execute(f"BEGIN; INSERT INTO {table} VALUES (3); PREPARE TRANSACTION 'of a sink'")
+
+    again = SourceInTest(source)
+    assert ids(again, 2) == [1, 2]
+    captured.execute("COMMIT PREPARED 'of a sink'")
+    assert ids(again, 1) == [3]
+    again.close()
+
+
 class BeginsLater:
     """A source that waits for the server when it begins."""
 

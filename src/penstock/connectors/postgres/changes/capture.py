@@ -26,6 +26,8 @@ _NAME = "penstock changes"
 _OLDEST = 140_000
 _PAUSE_S = 0.05
 _TOLD_EACH_S = 10.0
+_RESTS_S = 1.0
+"""After which time a prepared transaction is taken for one that stays so."""
 
 
 class Capture(msgspec.Struct, frozen=True):
@@ -148,17 +150,22 @@ def _settle(session: Session) -> None:
     """Wait until all transactions that write at present have ended.
 
     One of them may have been committed before the changes of the slot begin, and be invisible to others for a moment
-    yet: it would be neither in the changes nor in the rows.
+    yet: it would be neither in the changes nor in the rows. One that is prepared, and stays so, is not about to be
+    committed: it may wait for this job, whose sink has prepared it in a former attempt.
     """
-    ((newest,),) = session.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-    told_at = time.monotonic()
-    while True:
-        ((oldest,),) = session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-        if oldest >= newest:
-            return
-        if time.monotonic() - told_at > _TOLD_EACH_S:
-            told_at = time.monotonic()
-            _log.warning(
-                "the source waits for the end of transaction %d and all that had begun when it started", oldest
-            )
+    began_s = told_s = time.monotonic()
+    awaited = _running(session)
+    while awaited := awaited & _running(session):
+        now_s = time.monotonic()
+        if now_s - began_s > _RESTS_S:
+            prepared = {xid for (xid,) in session.execute("SELECT transaction::text::bigint FROM pg_prepared_xacts")}
+            awaited = frozenset(xid for xid in awaited if xid % 2**32 not in prepared)
+        if now_s - told_s > _TOLD_EACH_S:
+            told_s = now_s
+            _log.warning("the source waits for the end of the transactions %s", sorted(awaited))
         time.sleep(_PAUSE_S)
+
+
+def _running(session: Session) -> frozenset[int]:
+    """The transactions that write at present."""
+    return frozenset(xid for (xid,) in session.execute("SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint"))
