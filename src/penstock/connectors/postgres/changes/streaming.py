@@ -67,8 +67,9 @@ class Streaming:
         """How long nothing needs to be done unless something arrives."""
         if has_room and self._has_more:
             return 0.0
-        is_told = self._transactions.lsn == self._told_lsn
-        due_s = self._status_due_s if is_told else min(self._status_due_s, self._idle_due_s)
+        due_s = self._status_due_s
+        if has_room and self._transactions.lsn != self._told_lsn:
+            due_s = min(due_s, self._idle_due_s)
         return max(0.0, due_s - time.monotonic())
 
     def receive(self) -> Fetched | None:
