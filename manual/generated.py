@@ -16,7 +16,7 @@ import typer
 from mkdocs.exceptions import PluginError
 
 from penstock.cli.main import app
-from penstock.client.settings_check import REFUSED, WITHOUT_EFFECT
+from penstock.client.settings_check import WITHOUT_EFFECT
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import DurationType, MemorySizeType
 from penstock.common.options import ALL_OPTIONS
@@ -55,8 +55,7 @@ def configuration() -> Iterator[str]:
         for option in options:
             described = [option.description, f"Value: {option.value_type.name}."]
             described += [f"Also: `{key}`." for key in option.fallback_keys]
-            for word, reasons in (("Refused", REFUSED), ("Without effect", WITHOUT_EFFECT)):
-                described += [f"{word}: {why}." for other, why in reasons.items() if other.key == option.key]
+            described += [f"Without effect: {why}." for other, why in WITHOUT_EFFECT.items() if other.key == option.key]
             yield f"| `{option.key}` | {_default(option)} | {' '.join(described)} |"
 
 

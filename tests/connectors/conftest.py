@@ -19,6 +19,7 @@ from tests.connectors.tls import certificate
 from penstock.common.errors import ConfigurationError
 from penstock.testing.kafka_broker import KafkaBroker, Secured, broker_jars
 from penstock.testing.postgres_server import PostgresServer, server_programs
+from penstock.testing.redis_server import RedisServer, server_program
 
 
 def free_port() -> int:
@@ -101,6 +102,18 @@ def _postgres() -> Iterator[PostgresServer]:
     except ConfigurationError as error:
         pytest.skip(str(error))
     with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis server; it starts within a second."""
+    pytest.importorskip("redis", reason="pip install 'penstock-streams[redis]'")
+    try:
+        server_program()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+    with RedisServer() as server:
         yield server
 
 

@@ -1,63 +1,52 @@
-"""Speaks TLS for a PostgreSQL server whose build has none."""
+"""TLS in front of a server that has none."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import select
-import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
-_SSL_REQUEST = bytes.fromhex("0000000804d2162f")
-
-
-class TlsProxy:
-    """On a port of the loopback, from `with` on. Refuses those who do not ask for TLS."""
-
-    def __init__(self, port: int, key_and_certificate: Path) -> None:
-        """`port`: of the server."""
-        self._server = port
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(key_and_certificate)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-
-    def __enter__(self) -> TlsProxy:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client:
-            if client.recv(8, socket.MSG_WAITALL) != _SSL_REQUEST:
-                return
-            client.sendall(b"S")
-            with (
-                self._context.wrap_socket(client, server_side=True) as secured,
-                socket.create_connection(("127.0.0.1", self._server)) as server,
-            ):
-                _relay(secured, server)
+LOOPBACK = "127.0.0.1"
 
 
-def _relay(client: ssl.SSLSocket, server: socket.socket) -> None:
-    # One thread: two may not use one connection of TLS at a time.
-    while True:
-        ready = [client] if client.pending() else select.select([client, server], [], [])[0]
-        for source in ready:
-            data = source.recv(1 << 16)
-            if not data:
-                return
-            (server if source is client else client).sendall(data)
+@contextlib.contextmanager
+def with_tls(port: int, key_and_certificate: Path, protocol: str | None = None) -> Iterator[int]:
+    """A port of the loopback where TLS is spoken, and what is said is passed on to `port`.
+
+    `protocol`: its name, for clients that ask for it (ALPN).
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(key_and_certificate)
+    if protocol is not None:
+        context.set_alpn_protocols([protocol])
+    loop = asyncio.new_event_loop()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(LOOPBACK, port)
+        await asyncio.gather(_pass_on(reader, to_server), _pass_on(from_server, writer))
+
+    server = loop.run_until_complete(asyncio.start_server(serve, LOOPBACK, 0, ssl=context))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                loop.run_until_complete(task)
+        loop.close()
+
+
+async def _pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await source.read(65536):
+            target.write(data)
+            await target.drain()
+    target.close()

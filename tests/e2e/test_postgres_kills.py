@@ -36,13 +36,19 @@ PATIENCE_S = 120
 class Counts:
     """The program, started again by its user whenever its driver has been killed."""
 
-    def __init__(self, server: PostgresServer, folder: Path, records: int, records_per_s: float) -> None:
+    program = counts_to_postgres.__file__
+
+    def __init__(self, server: Any, folder: Path, records: int, records_per_s: float) -> None:
         self.server = server
         self.expected = records
         self.folder = folder
         self.arguments = [server.url, "--records", str(records), "--records-per-s", str(records_per_s)]
-        Tables(server.url).execute(f"CREATE TABLE {TABLE} (key bigint, count bigint)")
+        self.prepare()
         self.start()
+
+    def prepare(self) -> None:
+        """What must be there before it starts."""
+        Tables(self.server.url).execute(f"CREATE TABLE {TABLE} (key bigint, count bigint)")
 
     def start(self) -> None:
         """From the newest checkpoint, if there is one."""
@@ -50,7 +56,7 @@ class Counts:
         settings = {**SETTINGS, "execution.checkpointing.dir": str(checkpoints)}
         options = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
         options += ["-s", "latest"] if any(checkpoints.glob("*/chk-*/_metadata")) else []
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, counts_to_postgres.__file__]
+        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, self.program]
         with (self.folder / "log").open("a") as log:
             self.driver = subprocess.Popen([*command, *self.arguments], stdout=log, stderr=log, start_new_session=True)
 

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.jobmaster.loops import LoopEnd
 from penstock.runtime.network.buffer import decode_header
-from penstock.runtime.network.feedback_log import FeedbackLog
-from penstock.runtime.task import feedback
+from penstock.runtime.network.channel_log import ChannelLog
+from penstock.runtime.task import replay
 from penstock.runtime.task.events import EndLoop, LoopQuiet
 from penstock.runtime.task.feedback import Feedback
 from penstock.runtime.task.loop_probe import LoopProbe
@@ -32,7 +32,7 @@ OFTEN = {
 
 def nothing_logged(patch: pytest.MonkeyPatch) -> None:
     """What comes back while a barrier is on its way round is in no snapshot."""
-    patch.setattr(FeedbackLog, "append", lambda self, buffer: None)
+    patch.setattr(ChannelLog, "append", lambda self, buffer: None)
 
 
 def log_not_replayed(patch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def log_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
     def share_of(logged: Any, partitioners: Any, subtask: int, parallelism: int) -> Any:
         return (one for one in logged if one[2] == subtask)
 
-    patch.setattr(feedback, "share_of", share_of)
+    patch.setattr(replay, "share_of", share_of)
 
 
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {
@@ -125,5 +125,6 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
             program = generate(seed)
             if any(node.kind == "loop" for node in program.nodes):
                 drawn = Circumstances.draw(Random(seed + 1))
-                circumstances = dataclasses.replace(drawn, **{"in_flight_ms": 0, **provoked})
+                later = {"in_flight_ms": 0, "unaligned_after_ms": None}
+                circumstances = dataclasses.replace(drawn, **{**later, **provoked})
                 run_program(program, circumstances, seed)

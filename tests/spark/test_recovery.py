@@ -42,11 +42,12 @@ class Slowly:
         return value
 
 
-def test_workers_killed_in_each_stage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unaligned", ["false", "true"], ids=["aligned", "unaligned"])
+def test_workers_killed_in_each_stage(tmp_path: Path, unaligned: str) -> None:
     """Records would be lost or counted twice, in state, in what is collected or in files."""
     deaths, out = tmp_path / "deaths", tmp_path / "out"
     deaths.mkdir()
-    env = environment(STREAMING, 2, settings(tmp_path))
+    env = environment(STREAMING, 2, settings(tmp_path, **{"execution.checkpointing.unaligned.enabled": unaligned}))
     numbers = env.from_source(NumberSequenceSource(0, 19_999), NONE, "numbers").map(Slowly())
     numbers = numbers.map(killing(deaths, "source", 14_000))
     counted = numbers.key_by(lambda v: v % 50).process(CountsAndDies(deaths))

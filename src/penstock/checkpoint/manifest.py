@@ -25,13 +25,13 @@ from penstock.state.handles import (
     KeyedFile,
     ListsFile,
     OperatorState,
-    Section,
+    Redistribution,
     SnapshotFigures,
     files_of,
     store_files_of,
 )
 
-VERSION = 5
+VERSION = 6
 """The version that this version of penstock writes. It reads all versions up to this one."""
 _NO_CHECKSUM = "00000000"
 _END = b'"checksum": "00000000"\n}'
@@ -60,15 +60,6 @@ class OperatorPart(msgspec.Struct, frozen=True):
     subtasks: list[SubtaskPart] = []
 
 
-class ChannelState(msgspec.Struct, frozen=True):
-    """Buffers that one sender had sent to a subtask on one edge and that were not processed. Reserved."""
-
-    edge: int
-    sender: int
-    path: str
-    sections: list[Section]
-
-
 class SubtaskReport(msgspec.Struct, frozen=True):
     """Measurements of one subtask of a vertex."""
 
@@ -76,8 +67,6 @@ class SubtaskReport(msgspec.Struct, frozen=True):
     subtask: int
     ended: bool
     figures: SnapshotFigures
-    channels: list[ChannelState] = []
-    """Buffers in flight that belong to the checkpoint. Reserved for unaligned checkpoints: empty so far."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -114,6 +103,14 @@ class Manifest(msgspec.Struct, frozen=True):
         """Whether state is in the own files of key-value stores."""
         states = [part.state for operator in self.operators for part in operator.subtasks]
         return any(store_files_of(state.keyed) for state in states)
+
+    def refused_by_earlier(self) -> Manifest:
+        """As it is to be stored: a penstock that does not know of records in flight would leave them out."""
+        states = [part.state for operator in self.operators for part in operator.subtasks]
+        lists = [one for state in states if state.lists is not None for one in state.lists.lists]
+        if any(one.redistribution is Redistribution.IN_FLIGHT for one in lists):
+            return msgspec.structs.replace(self, oldest_reader=6)
+        return self
 
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""

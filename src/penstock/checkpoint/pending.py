@@ -112,7 +112,7 @@ class PendingCheckpoint:
             _commits_by_sink(vertices, commits),
             savepoint=bool(self.savepoint),
             epoch=job.epoch,
-        )
+        ).refused_by_earlier()
 
 
 def _commits_by_sink(vertices: Sequence[CheckpointVertex], commits: list[Committables]) -> dict[str, list[str]]:

@@ -32,11 +32,6 @@ def assign(
     Raises CheckpointError if the maximum parallelism of an operator has changed, or if an operator with state is not in
     the program any more and `allow_non_restored` is not set.
     """
-    if any(report.channels for report in manifest.subtasks):
-        raise CheckpointError(
-            f"checkpoint {manifest.checkpoint_id} holds buffers in flight (it is unaligned), which this version of "
-            "penstock can't restore: it was written by a newer one"
-        )
     # Files of an older format are read, but nothing is appended to them: the next checkpoint is a full one.
     own = own and manifest.version == VERSION
     restored: Restored = {}
@@ -126,7 +121,9 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
     seen: set[str] = set()
     for old in part.subtasks:
         for path, list_ in _lists_of(old):
-            if list_.redistribution is Redistribution.UNION:
+            # The partitioners decide, if the parallelism is another one: each subtask reads all, and takes its own.
+            in_flight = list_.redistribution is Redistribution.IN_FLIGHT and part.parallelism != parallelism
+            if list_.redistribution is Redistribution.UNION or in_flight:
                 for mine in dealt:
                     mine.append((path, list_))
             elif list_.redistribution is Redistribution.BROADCAST:

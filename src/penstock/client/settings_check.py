@@ -6,20 +6,15 @@ import logging
 from typing import Any
 
 from penstock.common import option_checks, options
+from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 
 _log = logging.getLogger(__name__)
 
-REFUSED: dict[ConfigOption[bool], str] = {
-    options.UNALIGNED_CHECKPOINTS: "unaligned checkpoints do not exist yet; alignment spills to disk, see "
-    "task.checkpoint.alignment.max-memory",
-    options.FORCE_UNALIGNED_CHECKPOINTS: "unaligned checkpoints do not exist yet",
-}
-"""What a job would rely on."""
 WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
-    options.ALIGNED_CHECKPOINT_TIMEOUT: "checkpoints stay aligned",
+    options.FORCE_UNALIGNED_CHECKPOINTS: "loops and broadcast inputs stay aligned, all else may be unaligned",
     options.SNAPSHOT_COMPRESSION: "snapshots are not compressed",
     options.TASK_CANCELLATION_INTERVAL: "a task is asked once to stop, and killed after task.cancellation.timeout",
     options.GENERIC_TYPES: "values without a declared type are pickled",
@@ -34,9 +29,11 @@ def check_settings(configuration: Configuration) -> None:
     unknown = option_checks.check_keys(configuration)
     if unknown:
         _log.warning("penstock has no such settings, they have no effect: %s", ", ".join(map(repr, unknown)))
-    for refused, why in REFUSED.items():
-        if configuration.get(refused):
-            raise ConfigurationError(f"{refused.key}: {why}")
+    exactly_once = configuration.get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE
+    if configuration.get(options.UNALIGNED_CHECKPOINTS) and not exactly_once:
+        raise ConfigurationError(
+            f"{options.UNALIGNED_CHECKPOINTS.key}: nothing is aligned in mode AT_LEAST_ONCE; leave one of the two out"
+        )
     for option, instead in WITHOUT_EFFECT.items():
         if configuration.get(option) != option.default:
             _log.warning("%s has no effect: %s", option.key, instead)

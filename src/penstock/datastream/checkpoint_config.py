@@ -113,16 +113,20 @@ class CheckpointConfig:
         return self._configuration.get(options.CHECKPOINT_RETENTION)
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Return whether unaligned checkpoints are requested."""
+        """Return whether barriers may overtake records."""
         return self._configuration.get(options.UNALIGNED_CHECKPOINTS)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
-        """Request unaligned checkpoints, which store in-flight records instead of waiting for them."""
+        """Let barriers overtake records, which are stored with the checkpoint, instead of waiting for them.
+
+        Savepoints, loops and inputs that are broadcast stay aligned. Source: Flink docs, "Checkpointing under
+        backpressure".
+        """
         self._configuration.set(options.UNALIGNED_CHECKPOINTS, enabled)
         return self
 
     def disable_unaligned_checkpoints(self) -> CheckpointConfig:
-        """Request aligned checkpoints, the default."""
+        """Barriers wait for each other, which is the default."""
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: TimeLength) -> CheckpointConfig:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -44,7 +44,7 @@ def statistics(request: Request) -> dict[str, Any]:
             "end_to_end_duration": summary_of([report.duration_ms for report in completed]),
             "alignment_buffered": summary_of([0]),
             "processed_data": summary_of([0]),
-            "persisted_data": summary_of([0]),
+            "persisted_data": summary_of([_persisted(report.subtasks) for report in completed]),
         },
         "latest": {
             "completed": _newest(entry, checkpoints.history, lambda r: r.is_completed and not r.savepoint),
@@ -111,9 +111,9 @@ def config(request: Request) -> dict[str, Any]:
         },
         "state_backend": get_option(options.STATE_BACKEND),
         "checkpoint_storage": entry.checkpoint_directory,
-        "unaligned_checkpoints": False,
+        "unaligned_checkpoints": get_option(options.UNALIGNED_CHECKPOINTS),
         "tolerable_failed_checkpoints": get_option(options.TOLERABLE_FAILED_CHECKPOINTS),
-        "aligned_checkpoint_timeout": 0,
+        "aligned_checkpoint_timeout": get_option(options.ALIGNED_CHECKPOINT_TIMEOUT),
         "checkpoints_after_tasks_finish": True,
         "state_changelog_enabled": False,
         "changelog_periodic_materialization_interval": 0,
@@ -144,7 +144,7 @@ def _common(one: CheckpointReport | CheckpointUnderWay, status: str, latest_ack_
         "latest_ack_timestamp": latest_ack_ms,
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": 0,
+        "persisted_data": _persisted(one.subtasks) if isinstance(one, CheckpointReport) else 0,
         "num_subtasks": one.of_subtasks,
         "num_acknowledged_subtasks": one.acknowledged,
         "checkpoint_type": "SAVEPOINT" if one.savepoint else "CHECKPOINT",
@@ -206,10 +206,15 @@ def _task(vertex: JobVertex, report: CheckpointReport, parts: list[SubtaskReport
         "end_to_end_duration": max(durations),
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": 0,
+        "persisted_data": _persisted(parts),
         "num_subtasks": vertex.parallelism,
         "num_acknowledged_subtasks": len(parts),
     }
+
+
+def _persisted(parts: Iterable[SubtaskReport]) -> int:
+    """Bytes that were in flight and that barriers have overtaken."""
+    return sum(part.figures.in_flight or 0 for part in parts)
 
 
 def _duration_ms(part: SubtaskReport) -> int:
@@ -232,7 +237,7 @@ def _summary(parts: list[SubtaskReport], report: CheckpointReport) -> dict[str, 
         "alignment": {
             "buffered": none,
             "processed": none,
-            "persisted": none,
+            "persisted": summary_of([one.in_flight or 0 for one in figures]),
             "duration": summary_of([one.alignment_ms for one in figures]),
         },
         "start_delay": summary_of([one.start_delay_ms for one in figures]),
@@ -250,9 +255,14 @@ def _subtask(part: SubtaskReport, report: CheckpointReport) -> dict[str, Any]:
         "checkpointed_size": figures.written,
         "state_size": figures.total,
         "checkpoint": {"sync": round(figures.sync_ms), "async": round(figures.async_ms)},
-        "alignment": {"buffered": 0, "processed": 0, "persisted": 0, "duration": round(figures.alignment_ms)},
+        "alignment": {
+            "buffered": 0,
+            "processed": 0,
+            "persisted": figures.in_flight or 0,
+            "duration": round(figures.alignment_ms),
+        },
         "start_delay": round(figures.start_delay_ms),
-        "unaligned_checkpoint": False,
+        "unaligned_checkpoint": figures.in_flight is not None,
         "aborted": False,
     }
 

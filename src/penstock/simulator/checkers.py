@@ -4,20 +4,24 @@ TaskChecks       `Task.check()`, and the order of a task's effects
 ChannelChecks    per channel: sequence numbers, ascending watermarks, nothing after the end, no late record if the
 program allows none, and no record lost or duplicated in transit
 CutChecks        per checkpoint: the records a task had read when it took its snapshot are those that its senders sent
-before the barrier; in AT_LEAST_ONCE mode, except for savepoints, they are at least those
+before the barrier; of an unaligned one, together with those that are logged; in AT_LEAST_ONCE mode, except for
+savepoints, they are at least those
 """
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter, defaultdict
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, OUTCOME_EDGE, Header, decode_header, decode_segments
+from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
-from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result
+from penstock.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.runtime.task.task import Task
@@ -198,24 +202,50 @@ class CutChecks:
     def __init__(self, channels: ChannelChecks, exactly_once: bool) -> None:
         self._channels = channels
         self._exactly_once = exactly_once
+        self._unaligned: dict[tuple[SubtaskId, int], tuple[int, ChannelLog]] = {}
+        """(subtask, checkpoint) -> how many records it had read when it was frozen, and what is logged since"""
         self.cuts = 0
 
     def watch(self, slot: Slot, task: Task) -> None:
         """Check each snapshot of a task when it is frozen."""
         freeze = task.snapshots.freeze
 
-        def frozen(checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> TaskSnapshot:
-            self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(options.savepoint))
+        def frozen(
+            checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions, in_flight: ChannelLog | None = None
+        ) -> TaskSnapshot:
+            if in_flight is None:
+                self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(options.savepoint))
+            else:
+                self._unaligned[task.id, checkpoint_id] = records_read(task), in_flight
             self._channels.cut(checkpoint_id, task, [*slot.outbox.rows, *slot.feedback.rows])
-            return freeze(checkpoint_id, timestamp_ms, options)
+            return freeze(checkpoint_id, timestamp_ms, options, in_flight)
+
+        ask = task.ask
+
+        def asked(effect: Effect) -> None:
+            if isinstance(effect, WriteSnapshot):
+                self._compare_unaligned(task, effect.snapshot.checkpoint_id)
+            ask(effect)
 
         task.snapshots.freeze = frozen  # type: ignore[method-assign]
+        task.ask = asked  # type: ignore[method-assign]
+
+    def _compare_unaligned(self, task: Task, checkpoint_id: int) -> None:
+        # When the snapshot is to be written, all that was in flight is logged.
+        unaligned = self._unaligned.pop((task.id, checkpoint_id), None)
+        if unaligned is None:
+            return
+        read, log = unaligned
+        logged = sum(len(segment[0]) for *_, buffer in log for segment in pickle.loads(buffer))
+        self._compare_records(task, checkpoint_id, read + logged, aligned=True)
 
     def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:
+        self._compare_records(task, checkpoint_id, records_read(task), aligned)
+
+    def _compare_records(self, task: Task, checkpoint_id: int, read: int, aligned: bool) -> None:
         channels = channels_of(task)
         if not channels:
             return
-        read = records_read(task)
         sent = sum(self._channels.sent_before(channel, checkpoint_id) for channel in channels)
         what = (
             f"{task.info} acknowledged {checkpoint_id} having read {read} records, its senders had sent {sent} before"
@@ -238,7 +268,7 @@ class RegionChecks:
 
 def records_read(task: Task) -> int:
     """Return how many records the operator at the head of a task was given by its channels."""
-    return sum(input.records_in for input in {channel.input for channel in task.inputs.channels})
+    return sum(input.records_in - input.replayed for input in {channel.input for channel in task.inputs.channels})
 
 
 def channels_of(task: Task) -> list[SentChannel]:

@@ -97,6 +97,8 @@ class Circumstances:
     """Probability that what a slot advises others is lost."""
     advice_false_rate: float = 0.0
     """Probability that it is doubled, or wrong."""
+    unaligned_after_ms: int | None = None
+    """How long barriers wait for each other before they overtake records; None: always."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -189,6 +191,7 @@ class Circumstances:
             advice_lost_rate=random.choice([0.0, 0.2, 1.0]),
             advice_false_rate=random.choice([0.0, 0.2, 0.9]),
             in_flight_bytes=random.choice([1, 60, 400]),
+            unaligned_after_ms=random.choice([None, None, 0, 0, 5, 100]),
         )
 
     def budget(self, clock: Clock) -> Budget:

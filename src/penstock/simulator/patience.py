@@ -8,7 +8,7 @@ from penstock.runtime.task.events import Effect, Result
 
 STEPS_MAX = 60_000
 """So many steps with hardly a result are a deadlock or a livelock."""
-STEPS_PER_RECORD = 10
+STEPS_PER_RECORD = 30
 """On top, for the records of the whole program: sinks with a committer and batched jobs have results at their end."""
 _RESULTS_LEAST = 1_000
 _LONGEST = 10 * STEPS_MAX

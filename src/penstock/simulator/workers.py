@@ -76,6 +76,7 @@ class Workers:
             attempt=number,
             epoch=storage.epoch,
             exactly_once=circumstances.exactly_once,
+            unaligned_after_ms=circumstances.unaligned_after_ms,
             in_flight_ms=circumstances.in_flight_ms,
             latency_interval_ms=circumstances.latency_interval_ms,
             checkpointing=circumstances.has_interval,

@@ -16,6 +16,7 @@ KIND_NAMES = {
     Redistribution.SPLIT: "a list state",
     Redistribution.UNION: "a union list state",
     Redistribution.BROADCAST: "broadcast state",
+    Redistribution.IN_FLIGHT: "records in flight",
 }
 
 

@@ -68,6 +68,9 @@ class Redistribution(enum.Enum):
     """All items to each subtask."""
     BROADCAST = "broadcast"
     """Every subtask has the same items: those of one are enough."""
+    IN_FLIGHT = "in flight"
+    """Records on their way to the task, which no function has named: each subtask goes on with those that its inputs'
+    partitioners would send it now."""
 
 
 class ListInFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -127,6 +130,8 @@ class SnapshotFigures(msgspec.Struct, frozen=True):
     total: int = 0
     start_delay_ms: float = 0
     """From the trigger to the first barrier, or to the snapshot of a source."""
+    in_flight: int | None = None
+    """Of an unaligned snapshot: what of it was in flight. None: it was aligned."""
 
 
 class SubtaskState(msgspec.Struct, frozen=True):

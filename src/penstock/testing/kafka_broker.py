@@ -12,23 +12,21 @@ import contextlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from penstock.common.errors import ConfigurationError
 from penstock.spark.driver.java import cache_directory, find_java
-from penstock.testing.server_process import LOOPBACK, ServerProcess, free_ports, serve
+from penstock.testing.loopback_server import LoopbackServer
+from penstock.testing.server_process import LOOPBACK, free_ports, serve
 
 VERSION = "4.1.0"
 _SLF4J = "1.7.36"
 _FETCH_SECONDS = 240
 """Without a network Maven tries for minutes."""
-_STARTED = re.compile("Kafka Server started")
 _CLUSTER = "penstock-on-loopback00"
 _OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _POM = f"""\
@@ -93,64 +91,35 @@ class Secured(NamedTuple):
     key_and_certificate: Path
 
 
-class KafkaBroker:
+class KafkaBroker(LoopbackServer):
     """A broker from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
 
-    `secured`: it has another listener, at `secured_bootstrap`, which asks for that. Its data and log are below a
-    temporary directory, which is removed at the end.
+    `secured`: it has another listener, at `secured_bootstrap`, which asks for that.
     """
 
+    name = "the Kafka broker"
+    ready = re.compile("Kafka Server started")
+
     def __init__(self, secured: Secured | None = None) -> None:
-        self.directory = Path()
+        super().__init__()
         self.bootstrap = ""
         self.secured_bootstrap = ""
         self.secured = secured
-        self._process: ServerProcess | None = None
 
-    def __enter__(self) -> KafkaBroker:
+    def _prepare(self) -> None:
         jars = broker_jars()
-        self.directory = Path(tempfile.mkdtemp(prefix="penstock-kafka-"))
-        self._command = [str(find_java(os.environ).path / "bin" / "java"), *_OPTIONS, "-cp", f"{jars}/*"]
+        self._java = [str(find_java(os.environ).path / "bin" / "java"), *_OPTIONS, "-cp", f"{jars}/*"]
         self._properties = self.directory / "server.properties"
         self._properties.write_text(self._configuration())
-        try:
-            storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._properties)]
-            if self.secured is not None:
-                for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-                    name_and_password = f"name={self.secured.user},password={self.secured.password}"
-                    storage += ["--add-scram", f"{mechanism}=[{name_and_password}]"]
-            subprocess.run([*self._command, *storage], check=True, capture_output=True, cwd=self.directory)
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+        storage = ["kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(self._properties)]
+        if self.secured is not None:
+            for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+                name_and_password = f"name={self.secured.user},password={self.secured.password}"
+                storage += ["--add-scram", f"{mechanism}=[{name_and_password}]"]
+        subprocess.run([*self._java, *storage], check=True, capture_output=True, cwd=self.directory)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    @property
-    def pid(self) -> int:
-        """Of the broker's process, which runs."""
-        assert self._process is not None, "the broker does not run"
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it, again after `stop` or `kill`, with the data that it had. Returns when it serves."""
-        command = [*self._command, "kafka.Kafka", str(self._properties)]
-        self._process = ServerProcess("the Kafka broker", command, self.directory / "broker.log")
-        self._process.wait_for(_STARTED)
-
-    def stop(self) -> None:
-        """Stop it in order, and wait for that."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Kill it as a machine that fails would."""
-        self._end(signal.SIGKILL)
+    def _command(self) -> list[str]:
+        return [*self._java, "kafka.Kafka", str(self._properties)]
 
     def _configuration(self) -> str:
         port, controller_port, secured_port = free_ports(3)
@@ -166,11 +135,6 @@ class KafkaBroker:
         self.secured_bootstrap = f"{LOOPBACK}:{secured_port}"
         # What is set last counts.
         return (_PROPERTIES + _SECURED).format(**fields, **self.secured._asdict(), secured_port=secured_port)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.end(number)
 
 
 def broker_jars() -> Path:

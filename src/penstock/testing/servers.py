@@ -1,4 +1,4 @@
-"""Servers for connectors, on the loopback, until Ctrl-C: a Kafka broker, a PostgreSQL server.
+"""Servers for connectors, on the loopback, until Ctrl-C: a Kafka broker, a PostgreSQL server, a Redis server.
 
 python -m penstock.testing.servers
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from penstock.testing.kafka_broker import kafka
 from penstock.testing.postgres_server import postgres
+from penstock.testing.redis_server import redis
 from penstock.testing.server_process import serve
 
 if __name__ == "__main__":
-    serve(kafka(), postgres())
+    serve(kafka(), postgres(), redis())

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from penstock.checkpoint.manifest import ChannelState, Manifest, OperatorPart, SubtaskPart, SubtaskReport
+from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport
 from penstock.state.handles import (
     KeyedFile,
     ListInFile,
@@ -56,8 +56,7 @@ OPERATORS = st.lists(
     max_size=2,
 )
 FIGURES = st.builds(SnapshotFigures, st.floats(0, 1e9), st.floats(0, 1e9), st.floats(0, 1e9), COUNTS, COUNTS, COUNTS)
-CHANNELS = st.lists(st.builds(ChannelState, COUNTS, COUNTS, PATHS, SECTIONS), max_size=1)
-REPORTS = st.lists(st.builds(SubtaskReport, TEXTS, COUNTS, st.booleans(), FIGURES, CHANNELS), max_size=2)
+REPORTS = st.lists(st.builds(SubtaskReport, TEXTS, COUNTS, st.booleans(), FIGURES), max_size=2)
 MANIFESTS = st.builds(
     Manifest,
     job_id=TEXTS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.settings_check import REFUSED, WITHOUT_EFFECT, check_settings
+from penstock.client.settings_check import WITHOUT_EFFECT, check_settings
 from penstock.common import Configuration, options
 from penstock.common.errors import ConfigurationError
 
@@ -34,7 +34,7 @@ def test_every_setting_is_read_or_reported() -> None:
         if f".{method.partition('(')[0]}(" in readers
         for name in re.findall(r"options\.([A-Z_]+)", method)
     }
-    reported = {id(option) for option in (*REFUSED, *WITHOUT_EFFECT)}
+    reported = {id(option) for option in WITHOUT_EFFECT}
     silent = [
         name
         for name, option in names_of_options().items()
@@ -43,11 +43,11 @@ def test_every_setting_is_read_or_reported() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
-def test_what_a_job_would_rely_on_is_refused(option) -> None:
-    """A job would be started that can't do what it was started for."""
-    with pytest.raises(ConfigurationError, match=option.key):
-        check_settings(Configuration().set(option, True))
+def test_unaligned_and_at_least_once_exclude_each_other() -> None:
+    """A user would wait for less back pressure from a setting that does nothing in this mode."""
+    both = {"execution.checkpointing.unaligned.enabled": "true", "execution.checkpointing.mode": "AT_LEAST_ONCE"}
+    with pytest.raises(ConfigurationError, match=r"unaligned.enabled: nothing is aligned in mode AT_LEAST_ONCE"):
+        check_settings(Configuration.from_dict(both))
 
 
 def test_what_has_no_effect_is_reported(caplog: pytest.LogCaptureFixture) -> None:

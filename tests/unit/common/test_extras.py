@@ -17,10 +17,11 @@ def test_messages_name_the_packages_of_the_extras() -> None:
     assert optional["rocksdb"] == [extras.ROCKSDB]
     assert optional["kafka"] == [extras.KAFKA]
     assert optional["postgres"] == [extras.POSTGRES]
+    assert optional["redis"] == [extras.REDIS]
     assert optional["s3"] == [extras.S3]
     assert optional["demo"] == [extras.DEMO]
 
 
 def test_the_development_extra_brings_the_others() -> None:
     """`pip install '.[dev]'` would install another project of that name."""
-    assert f"{PROJECT['name']}[avro,kafka,postgres,rocksdb,s3]" in PROJECT["optional-dependencies"]["dev"]
+    assert f"{PROJECT['name']}[avro,kafka,postgres,redis,rocksdb,s3]" in PROJECT["optional-dependencies"]["dev"]

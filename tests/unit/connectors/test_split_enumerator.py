@@ -1,6 +1,6 @@
 """Assignment of splits to subtasks."""
 
-from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
+from penstock.connectors.base.split_enumerator import OwnedSplitEnumerator, SharedSplitEnumerator
 from penstock.connectors.files.split import FileSplit
 
 
@@ -69,3 +69,38 @@ def test_splits_of_a_failed_reader_come_first():
     enumerator.handle_split_request(0)
     enumerator.add_splits_back(splits("a"), 0)
     assert [split.path for split in enumerator.snapshot_state()] == ["a", "b"]
+
+
+class Owned(OwnedSplitEnumerator):
+    """By the length of the path."""
+
+    complete = False
+
+    def owner_of(self, split):
+        return len(split.path) % 2
+
+    def more_to_come(self):
+        return not self.complete
+
+    def snapshot_state(self):
+        return self.pending()
+
+
+def test_a_split_goes_to_its_owner_when_that_one_has_asked():
+    """A split would be read by two subtasks, or by none; a bounded job would never end."""
+    context = Recorder(2)
+    enumerator = Owned(context, splits("a"))
+    enumerator.handle_split_request(0)
+    enumerator.add_splits(splits("aa", "b"))
+    assert context.take() == [(0, "aa")]
+    enumerator.handle_split_request(1)
+    assert context.take() == [(1, "a"), (1, "b")] and enumerator.pending() == []
+    enumerator.add_splits(splits("c"))
+    assert context.take() == [(1, "c")]
+
+    enumerator.add_splits_back(splits("b", "c"), 1)
+    assert context.take() == [] and len(enumerator.snapshot_state()) == 2
+    enumerator.complete = True
+    enumerator.signal_no_more_splits()
+    enumerator.handle_split_request(1)
+    assert context.take() == [(0, "no more"), (1, "b"), (1, "c"), (1, "no more")]

@@ -23,6 +23,7 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, VertexSpec
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemorySpill
+from penstock.state.handles import RestoredOperator
 from penstock.state_processor.new_tables import finished
 
 IN, OUT = 0, 1
@@ -39,6 +40,9 @@ class Host:
         leaves: bool = True,
         batched: bool = False,
         exactly_once: bool = True,
+        unaligned_after_ms: int | None = None,
+        restored: RestoredOperator | None = None,
+        storage: MemoryStorage | None = None,
         buffer_timeout_ms: int = 5,
         latency_interval_ms: int = 0,
         alignment: AlignmentLimits | None = None,
@@ -49,7 +53,7 @@ class Host:
     ) -> None:
         self.now_ms = 1000
         self.ns = 0
-        self.storage = MemoryStorage(Random(0), 0)
+        self.storage = storage or MemoryStorage(Random(0), 0)
         self.tick_ns = 0
         into = EdgeInfo(IN, 1, senders, 1, 0, 1, (senders, 1, 1), in_loop=in_loop)
         out = EdgeInfo(OUT, 2, 1, 1, 1, 2, (senders, 1, 1))
@@ -73,6 +77,7 @@ class Host:
             {IN: into},
             batched,
             exactly_once=exactly_once,
+            unaligned_after_ms=unaligned_after_ms,
             latency_interval_ms=latency_interval_ms,
             alignment_limits=alignment or AlignmentLimits(),
             sorted_inputs_bytes=sorted_inputs_bytes,
@@ -83,6 +88,8 @@ class Host:
         )
         self.slot = Slot(level, 0, environment)
         self.task = self.slot.tasks[1]
+        if restored is not None:
+            self.task.restore({nodes[0].state_id: restored}, self.storage)
         self.slot.open()
         self.sequences = [0] * senders
         self.effects: list = []

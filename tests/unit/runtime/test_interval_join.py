@@ -115,6 +115,21 @@ def test_late_records_are_in_no_pair() -> None:
         assert harness.counters.late_records_dropped == 1
 
 
+@pytest.mark.parametrize(("lower", "upper"), [(0, 0), (-5, 0), (0, 5), (-5, 5)])
+@pytest.mark.parametrize("left_first", [True, False])
+def test_records_at_the_watermark_are_in_time_and_meet_each_other(lower: int, upper: int, left_first: bool) -> None:
+    """A pair of which neither record is late would be missing, without a trace in a side output or a counter."""
+    with joined(lower, upper) as harness:
+        harness.watermark(10)
+        pushes = [(harness.push1, "l"), (harness.push2, "r")]
+        for push, value in pushes if left_first else reversed(pushes):
+            push(value, timestamp=10)
+        assert harness.outputs() == [("l", "r")]
+        assert harness.counters.late_records_dropped == 0
+        harness.watermark(10 + 2 * (upper - lower + 1) + 5)
+        assert kept(harness) == 0
+
+
 @pytest.mark.parametrize(("lower", "upper", "left_kept", "right_kept"), [(-3, 5, 5, 3), (2, 5, 5, 0), (-5, -2, 0, 5)])
 def test_records_are_kept_for_as_long_as_a_partner_may_come(
     lower: int, upper: int, left_kept: int, right_kept: int

@@ -75,6 +75,19 @@ def test_continuous_event_time(drive_once: Any) -> None:
     assert job.is_empty
 
 
+def test_continuous_event_time_fires_once_at_the_end(drive_once: Any) -> None:
+    """A window that stays for late records would be emitted once more after its end, unchanged.
+
+    The record's timestamp is a multiple of the interval, and the last one of the window.
+    """
+    job = drive_once.lists(TumblingEventTimeWindows.of(7), trigger=ContinuousEventTimeTrigger.of(3), lateness=20)
+    job.records((("a", 1), 6))
+
+    assert [values for _, _, values in job.until(6).taken()] == [[1]]
+    assert job.until(26).taken() == []
+    assert job.is_empty
+
+
 def test_continuous_processing_time(drive_once: Any) -> None:
     """A dashboard fed by early results would not be updated."""
     job = drive_once.lists(TumblingProcessingTimeWindows.of(20), trigger=ContinuousProcessingTimeTrigger.of(6))

@@ -123,13 +123,8 @@ class _Continuous(Silent[T, TimeWindow]):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.interval} ms)"
 
-    def _schedule(self, time: int, window: TimeWindow, ctx: TriggerContext) -> int:
-        """Keep the next time to fire: an interval after `time`, or the end of the window if that comes before."""
-        at, end = time + self.interval, window.max_timestamp()
-        # The clock may be past the end of a window that ends by the watermark: then it continues by intervals. A timer
-        # for the end, now past, would be due at once, again and again.
-        if time < end < at:
-            at = end
+    def _wait_for(self, at: int, ctx: TriggerContext) -> int:
+        """Keep the next time to fire."""
         ctx.get_partitioned_state(self._next).add(at)
         return at
 
@@ -148,7 +143,7 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
             return TriggerResult.FIRE
         ctx.register_event_time_timer(window.max_timestamp())
         if ctx.get_partitioned_state(self._next).get() is None:
-            ctx.register_event_time_timer(self._schedule(timestamp - timestamp % self.interval, window, ctx))
+            ctx.register_event_time_timer(self._next_after(timestamp - timestamp % self.interval, window, ctx))
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
@@ -159,11 +154,15 @@ class ContinuousEventTimeTrigger(_Continuous[T]):
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        ctx.register_event_time_timer(self._schedule(time, window, ctx))
+        ctx.register_event_time_timer(self._next_after(time, window, ctx))
         return TriggerResult.FIRE
 
+    def _next_after(self, time: int, window: TimeWindow, ctx: TriggerContext) -> int:
+        # Never behind the end: it fires there, and a window that stays for late records would fire once more after it.
+        return self._wait_for(min(time + self.interval, window.max_timestamp()), ctx)
+
     def on_merge(self, window: TimeWindow, ctx: OnMergeContext) -> None:
-        """Waits for the earliest of what the merged windows waited for, and for the new end."""
+        """Waits for the earliest of what the merged windows waited for. `on_element` follows, and waits for the end."""
         ctx.merge_partitioned_state(self._next)
         at = ctx.get_partitioned_state(self._next).get()
         if at is not None:
@@ -191,7 +190,7 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
         """Waits for the next multiple of the interval."""
         if ctx.get_partitioned_state(self._next).get() is None:
             now = ctx.get_current_processing_time()
-            ctx.register_processing_time_timer(self._schedule(now - now % self.interval, window, ctx))
+            ctx.register_processing_time_timer(self._next_after(now - now % self.interval, window, ctx))
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: TriggerContext) -> TriggerResult:
@@ -200,8 +199,15 @@ class ContinuousProcessingTimeTrigger(_Continuous[T]):
         if state.get() != time:
             return TriggerResult.CONTINUE
         state.clear()
-        ctx.register_processing_time_timer(self._schedule(time, window, ctx))
+        ctx.register_processing_time_timer(self._next_after(time, window, ctx))
         return TriggerResult.FIRE
+
+    def _next_after(self, time: int, window: TimeWindow, ctx: TriggerContext) -> int:
+        """An interval after `time`, or the end of the window if that comes before."""
+        at, end = time + self.interval, window.max_timestamp()
+        # The clock may be past the end of a window that ends by the watermark: then it continues by intervals. A timer
+        # for the end, now past, would be due at once, again and again.
+        return self._wait_for(end if time < end < at else at, ctx)
 
     def on_merge(self, window: TimeWindow, ctx: OnMergeContext) -> None:
         """Waits for the earliest of what the merged windows waited for."""

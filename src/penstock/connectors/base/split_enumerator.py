@@ -3,10 +3,13 @@
 `FixedSplitEnumerator`   split k belongs to subtask k mod parallelism: for ranges created per subtask
 `SharedSplitEnumerator`  the next split goes to the next subtask that requests one: for splits of unequal size, or
                          splits that are still being discovered
+`OwnedSplitEnumerator`   a split goes to its owner as soon as that one has asked for the first: for splits that are read
+                         side by side
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -91,3 +94,51 @@ class SharedSplitEnumerator(SplitEnumerator):
     def _remove_request(self, subtask: int) -> None:
         self._reserved_for.discard(subtask)
         del self._waiting[subtask]
+
+
+class OwnedSplitEnumerator(SplitEnumerator):
+    """Assigns each split to the subtask that `owner_of` names. Subclasses add splits, and implement the snapshot."""
+
+    def __init__(self, context: EnumeratorContext, pending: Iterable[Any]) -> None:
+        self._context = context
+        self._pending = list(pending)
+        self._readers: set[int] = set()
+
+    @abstractmethod
+    def owner_of(self, split: Any) -> int:
+        """The subtask that reads a split: always the same one at the same parallelism."""
+
+    @abstractmethod
+    def more_to_come(self) -> bool:
+        """Whether splits may still be added."""
+
+    def handle_split_request(self, subtask: int) -> None:
+        """Assign what belongs to this subtask; splits that are added later follow without another request."""
+        self._readers.add(subtask)
+        self.add_splits(())
+        if not self.more_to_come():
+            self._context.signal_no_more_splits(subtask)
+
+    def add_splits_back(self, splits: Sequence[Any], subtask: int) -> None:
+        """Keep them until the subtask asks again."""
+        self._readers.discard(subtask)
+        self._pending.extend(splits)
+
+    def add_splits(self, splits: Iterable[Any]) -> None:
+        """Assign these, and those that wait, to owners that have asked."""
+        waiting, self._pending = [*self._pending, *splits], []
+        for split in waiting:
+            subtask = self.owner_of(split)
+            if subtask in self._readers:
+                self._context.assign_split(split, subtask)
+            else:
+                self._pending.append(split)
+
+    def pending(self) -> list[Any]:
+        """Return the splits not yet assigned."""
+        return list(self._pending)
+
+    def signal_no_more_splits(self) -> None:
+        """Notify all that have asked that no further split will be added."""
+        for subtask in self._readers:
+            self._context.signal_no_more_splits(subtask)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.extras import POSTGRES
-
-_log = logging.getLogger(__name__)
-
-T = TypeVar("T")
+from penstock.connectors.base.retries import TransientError
 
 _JDBC = "jdbc:"
 _SCHEMES = ("postgresql://", "postgres://")
@@ -29,7 +23,7 @@ class PostgresError(JobError):
     """PostgreSQL could not be reached, or has refused a statement."""
 
 
-class TransientPostgresError(PostgresError):
+class TransientPostgresError(PostgresError, TransientError):
     """Another try may succeed: a connection that was lost, a deadlock, a server that starts or stops."""
 
 
@@ -131,23 +125,6 @@ def translated(error: Any, text: str) -> PostgresError:
     return TransientPostgresError(text) if transient else PostgresError(text)
 
 
-def retried(call: Callable[[], T], max_retries: int, pause: Callable[[float], None] = time.sleep) -> T:
-    """The result of the call, which is made again after a TransientPostgresError, `max_retries` times at most.
-
-    Before try n there are n seconds of waiting (`pause`), as in Flink's JDBC sink.
-    """
-    tries = 0
-    while True:
-        try:
-            return call()
-        except TransientPostgresError as error:
-            if tries >= max_retries:
-                raise
-            tries += 1
-            _log.warning("tried again in %d s, for the %d. time of %d: %s", tries, tries, max_retries, error)
-            pause(tries)
-
-
 def quoted(name: str) -> str:
     """A name, in SQL that is given parameters. Raises ValueError if it is empty."""
     if not name:
@@ -160,10 +137,3 @@ def quoted(name: str) -> str:
 def quoted_table(name: str) -> str:
     """The name of a table as SQL; there may be a schema and a dot before it."""
     return ".".join(map(quoted, name.split(".")))
-
-
-def checked_at_least(name: str, value: int, minimum: int) -> int:
-    """The value of an option. Raises ValueError if it is less."""
-    if type(value) is not int or value < minimum:
-        raise ValueError(f"{name} must be an int of at least {minimum}, got {value!r}")
-    return value

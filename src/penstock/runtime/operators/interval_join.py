@@ -70,7 +70,8 @@ class JoinSide:
         self.key_selector = key_selector
         self.lower = lower
         self.upper = upper
-        self.kept_ms = max(upper, 0)
+        # At least 1: a record at the watermark is in time, as in Flink, and so is a partner of the same timestamp.
+        self.kept_ms = max(upper, 1)
         """A record is kept until event time is this much after it: later partners would be late."""
         self.late_tag = late_tag
 

@@ -14,10 +14,10 @@ from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
 
 if TYPE_CHECKING:
-    from penstock.runtime.network.feedback_log import FeedbackLog, LoggedBuffer
+    from penstock.runtime.network.channel_log import ChannelLog, LoggedBuffer
 
 FEEDBACK = "(iteration) feedback"
-"""Name of the state with what was on its way back: see `network/feedback_log.py`."""
+"""Name of the state with what was on its way back: see `network/channel_log.py`."""
 INPUT, FED_BACK = 0, 1
 
 
@@ -27,7 +27,7 @@ class IterationHead(Operator):
     def __init__(self, name: str, max_wait_ms: int) -> None:
         super().__init__(name)
         self.max_wait_ms = max_wait_ms
-        self.log: FeedbackLog | None = None
+        self.log: ChannelLog | None = None
         """That of the snapshot which is being frozen. It fills until the barrier has come back."""
         self.restored: list[LoggedBuffer] = []
         """Of all subtasks."""

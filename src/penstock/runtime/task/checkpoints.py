@@ -18,8 +18,10 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.network.output import OutputEdge
+from penstock.runtime.network.unaligned import UnalignedAlignment
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.environment import Environment
@@ -37,8 +39,11 @@ from penstock.runtime.task.events import (
 from penstock.runtime.task.feedback import Feedback
 from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.runtime.task.opaque import Opaque
+from penstock.runtime.task.overtaken import Overtaken, may_overtake
+from penstock.runtime.task.replay import replay
 from penstock.runtime.task.snapshot import Commits, Snapshots, TaskSnapshot
-from penstock.runtime.task.vertex import LevelSpec
+from penstock.runtime.task.snapshot_logs import SnapshotLogs
+from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.handles import SnapshotFigures
 
 
@@ -48,6 +53,7 @@ class TaskCheckpoints:
     def __init__(
         self,
         subtask: SubtaskId,
+        vertex: VertexSpec,
         level: LevelSpec,
         chain: Chain,
         edges: Sequence[OutputEdge],
@@ -57,15 +63,12 @@ class TaskCheckpoints:
         ask: Callable[[Effect], None],
         environment: Environment,
     ) -> None:
-        alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
-        self.alignment = alignment(
-            inputs.channels,
-            inputs.deliver,
-            self._aligned,
-            self.decline,
-            level.alignment_limits,
-            environment.open_spill,
-        )
+        overtakes = level.exactly_once and may_overtake(vertex, level)
+        self._subtask = subtask
+        self.logs = SnapshotLogs(self._logged, self._given_up, level.alignment_limits.bytes_max if overtakes else None)
+        """Of snapshots that wait for what was in flight when they were frozen."""
+        self._unaligned = self._with_unaligned(vertex, level, inputs, environment) if overtakes else None
+        self.alignment = self._unaligned or self._with_alignment(level, inputs, environment)
         self.snapshots = snapshots
         self.compacting = False
         """Whether there may be frozen layers to compact, because a snapshot has been written or has failed."""
@@ -74,8 +77,8 @@ class TaskCheckpoints:
         self.last = 0
         """The last checkpoint of which the task has taken its part."""
         self.feedback: Feedback | None = None
-        """Of the head of an iteration: it holds a snapshot back until what is on its way back is in it."""
-        self._subtask = subtask
+        """Of the head of an iteration: what is on its way back is logged."""
+        self._vertex = vertex
         self._inputs = inputs
         self._chain = chain
         self._edges = edges
@@ -83,6 +86,8 @@ class TaskCheckpoints:
         self._ask = ask
         self._clock = environment.clock
         self._now_ms = environment.now_ms
+        self._unaligned_after_ms = level.unaligned_after_ms
+        self._aligning = 0
         self._aligning_since_ns: int | None = None
         self._first_barrier_ms: int | None = None
         self._last_triggered = 0
@@ -91,18 +96,57 @@ class TaskCheckpoints:
         self._aborted: set[int] = set()
         """Aborted since the last one that completed: the event may arrive twice, operators are notified once."""
 
-    def with_feedback(self, feedback: Feedback) -> None:
-        """The task has the head of an iteration."""
-        self.feedback = feedback
-        feedback.written = self._write
-        feedback.given_up = self._given_up
+    def _with_alignment(self, level: LevelSpec, inputs: TaskInputs, environment: Environment) -> ExactlyOnceAlignment:
+        limits, open_spill = level.alignment_limits, environment.open_spill
+        alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
+        return alignment(inputs.channels, inputs.deliver, self._aligned, self.decline, limits, open_spill)
 
-    def _given_up(self, checkpoint_id: int, newer: bool) -> None:
-        """What was on its way back is not known, and never will be: nothing of the snapshot is written."""
+    def _with_unaligned(
+        self, vertex: VertexSpec, level: LevelSpec, inputs: TaskInputs, environment: Environment
+    ) -> UnalignedAlignment:
+        limits, open_spill = level.alignment_limits, environment.open_spill
+        overtaken = Overtaken(vertex, level, self._subtask.subtask, inputs, self.logs, environment)
+        return UnalignedAlignment(
+            inputs.channels, overtaken.deliver, self._aligned, self.decline, limits, open_spill,
+            overtaken=overtaken.begin, arrived=overtaken.barrier, at_once=level.unaligned_after_ms == 0,
+        )  # fmt: skip
+
+    def _logged(self, snapshot: TaskSnapshot, log: ChannelLog) -> None:
+        """All that was in flight is known."""
+        if self.feedback is None:
+            snapshot.figures = msgspec.structs.replace(snapshot.figures, in_flight=log.bytes)
+        self._write(snapshot)
+
+    def _given_up(self, checkpoint_id: int, reason: DeclineReason | None) -> None:
+        """What was in flight is not known, and never will be: nothing of the snapshot is written."""
         self.compacting = True
         self.snapshots.failed(checkpoint_id)
-        if newer:
-            self.decline(checkpoint_id, DeclineReason.NEWER)
+        if reason is not None:
+            self.decline(checkpoint_id, reason, "what was in flight to the task is not in its snapshot")
+
+    def wake_at_ms(self) -> int | None:
+        """When a barrier has waited long enough for those of other channels, and overtakes what is before them."""
+        if self._unaligned is None or not self._unaligned.may_overtake or self._first_barrier_ms is None:
+            return None
+        return self._first_barrier_ms + (self._unaligned_after_ms or 0)
+
+    def overtake_if_due(self, now_ms: int) -> None:
+        """Take an unaligned checkpoint if it has been aligned for too long."""
+        at_ms = self.wake_at_ms()
+        if self._unaligned is not None and at_ms is not None and now_ms >= at_ms:
+            self._unaligned.overtake()
+
+    def close(self) -> None:
+        """Remove what is on disk."""
+        self.alignment.close()
+        self.logs.close()
+
+    def open(self) -> None:
+        """What was in flight when the snapshot was taken that was restored comes before all input."""
+        restored, self.snapshots.in_flight = self.snapshots.in_flight, []
+        inputs = [self._inputs.inputs[edge.input_index] for edge, _ in self._vertex.inputs]
+        partitioners = [partitioner for _, partitioner in self._vertex.inputs]
+        replay(restored, inputs, partitioners, self.snapshots.info, self.snapshots.key_groups, self._work)
 
     def receive(self, channel: InputChannel, buffer: bytes) -> None:
         """A buffer arrived: it is delivered now, or waits for the barriers of other channels."""
@@ -136,8 +180,9 @@ class TaskCheckpoints:
         goes_on = self.stopped_by == checkpoint_id
         if goes_on:
             self.stopped_by = None
-        if self.feedback is not None:
-            self.feedback.abort(checkpoint_id, goes_on)
+        self.logs.abort(checkpoint_id)
+        if goes_on and self.feedback is not None:
+            self.feedback.go_on()
         if self.alignment.current is None:
             self._aligning_since_ns = self._first_barrier_ms = None
         # `complete` forgets the numbers up to its own, so older aborts, which may be duplicates, do not count.
@@ -153,8 +198,7 @@ class TaskCheckpoints:
     def written(self, event: SnapshotWritten, ended: bool) -> None:
         """The host has written a snapshot. `ended`: the data of the task has ended."""
         self.compacting = True
-        if self.feedback is not None:
-            self.feedback.snapshot_ended(event.checkpoint_id)
+        self.logs.snapshot_ended(event.checkpoint_id)
         written = self.snapshots.written(event.checkpoint_id, event.state, event.took_ms)
         # An increment whose predecessor failed could not be restored.
         if written is None:
@@ -181,8 +225,7 @@ class TaskCheckpoints:
     def failed(self, event: SnapshotFailed) -> None:
         """The host could not write a snapshot."""
         self.compacting = True
-        if self.feedback is not None:
-            self.feedback.snapshot_ended(event.checkpoint_id)
+        self.logs.snapshot_ended(event.checkpoint_id)
         self.snapshots.failed(event.checkpoint_id)
         self.decline(event.checkpoint_id, DeclineReason.STATE, event.reason)
 
@@ -200,7 +243,11 @@ class TaskCheckpoints:
         self.compacting = any(operator.compact() for operator in self._chain.operators)
 
     def _note_alignment(self) -> None:
-        if self._aligning_since_ns is None:
+        assert self.alignment.current is not None
+        number = self.alignment.current.checkpoint_id
+        # One that was declined, or overtaken by a newer one, has no figures.
+        if self._aligning_since_ns is None or self._aligning != number:
+            self._aligning = number
             self._aligning_since_ns = self._clock()
             self._first_barrier_ms = self._now_ms()
 
@@ -229,13 +276,16 @@ class TaskCheckpoints:
         # Not if it was aborted in the meantime: the task would wait for a stop that never comes.
         if options.stop and barrier.checkpoint_id > self._last_aborted:
             self.stopped_by = barrier.checkpoint_id
-        snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options)
+        log = self.logs.log_of(barrier.checkpoint_id) if self.feedback is None else None
+        snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options, log)
         took_ms = (self._clock() - started_ns) / 1e6
         snapshot.figures = msgspec.structs.replace(figures, sync_ms=took_ms)
         if self.feedback is not None:
             n = barrier.checkpoint_id
             aborted = n in self._aborted or n <= self._last_completed
             self.feedback.frozen(snapshot, self.stopped_by is not None, aborted)
+        elif log is not None:
+            self.logs.frozen(snapshot)
         else:
             self._write(snapshot)
 

@@ -14,38 +14,27 @@ Source: Carbone et al., "State Management in Apache Flink" (2017), Algorithm 2; 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from penstock.runtime.ids import ChannelId
 from penstock.runtime.network.buffer import Header, Segment, decode_segments, encode
 from penstock.runtime.network.buffer_queue import BufferQueue
+from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import CheckpointBarrier
-from penstock.runtime.network.feedback_log import FeedbackLog, LoggedBuffer, segments_for, share_of
 from penstock.runtime.operators.iteration import IterationHead
 from penstock.runtime.task.context import SubtaskInfo
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.runtime.task.replay import replay
 from penstock.runtime.task.snapshot import TaskSnapshot
+from penstock.runtime.task.snapshot_logs import SnapshotLogs
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.key_groups import KeyGroups
 
 
-class _OpenLog:
-    """A log whose barrier has not come back on `missing`."""
-
-    def __init__(self, log: FeedbackLog, missing: set[ChannelId]) -> None:
-        self.log = log
-        self.missing = missing
-        self.snapshot: TaskSnapshot | None = None
-
-
 class Feedback:
-    """Of the task with the head of an iteration. `written` takes a snapshot whose log is complete.
-
-    `given_up` gets the number of one whose log can't become complete, and whether a later barrier was the reason.
-    """
+    """Of the task with the head of an iteration. `logs` hold its snapshots back until all that comes back is logged."""
 
     def __init__(
         self,
@@ -57,6 +46,7 @@ class Feedback:
         counters: OperatorCounters,
         work: deque[Work],
         key_groups: KeyGroups,
+        logs: SnapshotLogs,
         environment: Environment,
     ) -> None:
         self._head = head
@@ -70,15 +60,11 @@ class Feedback:
         self._edges = [edge.id for edge, _ in vertex.inputs if edge.feedback]
         self._partitioners = [partitioner for edge, partitioner in vertex.inputs if edge.feedback]
         self._channels = {channel.id for channel in inputs.fed_back.channels}
-        self._logs: dict[int, _OpenLog] = {}
-        self._writing: dict[int, FeedbackLog] = {}
-        """Logs of snapshots that are being written."""
+        self._logs = logs
         self._held: BufferQueue | None = None
         """What came back since the barrier left with which the job stops; None: it does not stop."""
         self._last_ms: int | None = None
         """When something came back last, from the end of all other inputs on."""
-        self.written: Callable[[TaskSnapshot], None] = lambda snapshot: None
-        self.given_up: Callable[[int, bool], None] = lambda checkpoint_id, newer: None
 
     @property
     def ended(self) -> bool:
@@ -92,19 +78,9 @@ class Feedback:
 
     def open(self) -> None:
         """What was restored comes before all input."""
-        info, restored = self._info, self._head.restored
-        self._head.restored = []
-        mine = share_of(restored, self._partitioners, info.subtask, info.parallelism)
-        replayed = deque(mine)
-        if replayed:
-            self._work.append(partial(self._replay, replayed))
-
-    def _replay(self, logged: deque[LoggedBuffer]) -> None:
-        one = logged.popleft()
-        if logged:
-            self._work.appendleft(partial(self._replay, logged))
-        info = self._info
-        self._process(segments_for(one, self._partitioners, info.subtask, info.parallelism, self._key_groups))
+        restored, self._head.restored = self._head.restored, []
+        inputs = [self._inputs.fed_back] * len(self._edges)
+        replay(restored, inputs, self._partitioners, self._info, self._key_groups, self._work)
 
     # What comes back.
 
@@ -123,7 +99,7 @@ class Feedback:
         if records:
             self._take(channel, encode(header, records) if barrier is not None else buffer, records)
         if barrier is not None:
-            self._barrier(channel, barrier.checkpoint_id)
+            self._logs.barrier(channel.id, barrier.checkpoint_id)
 
     def _take(self, channel: InputChannel, buffer: bytes, segments: Sequence[Segment]) -> None:
         if self.ended:
@@ -131,9 +107,7 @@ class Feedback:
                 len(segment[0]) for segment in segments if isinstance(segment, tuple)
             )
             return
-        for open_log in self._logs.values():
-            if channel.id in open_log.missing:
-                open_log.log.append(buffer)
+        self._logs.append(channel.id, buffer)
         if self._held is not None:
             self._held.append(buffer)
             return
@@ -145,55 +119,31 @@ class Feedback:
             assert isinstance(segment, tuple)
             self._work.appendleft(partial(self._inputs.fed_back.records, segment, 0))
 
-    def _barrier(self, channel: InputChannel, checkpoint_id: int) -> None:
-        for number, open_log in sorted(self._logs.items()):
-            if number < checkpoint_id and channel.id in open_log.missing:
-                # Each channel brings barriers in order: this one was overtaken.
-                self._give_up(number, newer=True)
-            elif number == checkpoint_id:
-                open_log.missing.discard(channel.id)
-                self._write_if_complete(number)
-
     # Snapshots.
 
     def barrier_leaves(self, checkpoint_id: int) -> None:
         """The head is about to be frozen: its state gets a log, which begins here."""
-        log = FeedbackLog(self._edges, self._info.parallelism, self._new_queue())
+        log = ChannelLog(self._edges, self._info.parallelism, self._new_queue())
         for buffer in self._held or ():
             log.append(buffer)
         self._head.log = log
-        self._logs[checkpoint_id] = _OpenLog(log, set(self._channels))
+        self._logs.begin(checkpoint_id, log, self._channels)
 
     def frozen(self, snapshot: TaskSnapshot, stops: bool, aborted: bool) -> None:
         """The head is frozen. `stops`: the job stops with this snapshot, and nothing leaves the head after it.
 
         `aborted`: so it was already, and its barrier may never come back.
         """
-        self._logs[snapshot.checkpoint_id].snapshot = snapshot
         self._head.log = None
+        self._logs.frozen(snapshot)
         if aborted:
-            self._give_up(snapshot.checkpoint_id, newer=False)
+            self._logs.abort(snapshot.checkpoint_id)
         if stops and self._held is None:
             self._held = self._new_queue()
 
-    def _write_if_complete(self, checkpoint_id: int) -> None:
-        open_log = self._logs[checkpoint_id]
-        if open_log.missing:
-            return
-        assert open_log.snapshot is not None
-        del self._logs[checkpoint_id]
-        self._writing[checkpoint_id] = open_log.log
-        self.written(open_log.snapshot)
-
-    def _give_up(self, checkpoint_id: int, newer: bool) -> None:
-        self._logs.pop(checkpoint_id).log.close()
-        self.given_up(checkpoint_id, newer)
-
-    def abort(self, checkpoint_id: int, goes_on: bool) -> None:
-        """A checkpoint was aborted. `goes_on`: the job does not stop with it after all."""
-        if checkpoint_id in self._logs:
-            self._give_up(checkpoint_id, newer=False)
-        if goes_on and self._held is not None:
+    def go_on(self) -> None:
+        """The job does not stop with the last snapshot after all."""
+        if self._held is not None:
             # Before all that waits: it came earlier.
             self._work.appendleft(partial(self._release, self._held))
             self._held = None
@@ -203,12 +153,6 @@ class Feedback:
             segments = decode_segments(held.popleft())
             self._work.appendleft(partial(self._release, held))
             self._process(segments)
-
-    def snapshot_ended(self, checkpoint_id: int) -> None:
-        """The snapshot was written, or could not be: its log is not read any more."""
-        log = self._writing.pop(checkpoint_id, None)
-        if log is not None:
-            log.close()
 
     # The end.
 
@@ -232,9 +176,5 @@ class Feedback:
 
     def close(self) -> None:
         """Remove what is on disk."""
-        for open_log in self._logs.values():
-            open_log.log.close()
-        for log in self._writing.values():
-            log.close()
         if self._held is not None:
             self._held.close()

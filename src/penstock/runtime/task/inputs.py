@@ -65,6 +65,8 @@ class TaskInput:
         self.ended = False
         self.records_in = 0
         """How many records the operator was given by this input."""
+        self.replayed = 0
+        """How many of these were in flight when a snapshot was taken, and came from there."""
         self.pacing = Pacing()
         self.end_input = target.end_input
         self._process = target.process

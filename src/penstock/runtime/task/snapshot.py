@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.common.errors import CheckpointError
+from penstock.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
@@ -22,6 +24,7 @@ from penstock.state.handles import (
     KeyedFile,
     ListsFile,
     OperatorState,
+    Redistribution,
     RestoredOperator,
     SnapshotFigures,
     SubtaskState,
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from penstock.runtime.task.context import SubtaskInfo
 
 _CHAIN_FILES_MAX = 40
+_IN_FLIGHT = "(task) in flight"
+"""Name of the list with what a barrier has overtaken: of the first operator of the task."""
 
 
 class KeyedChain:
@@ -73,7 +78,14 @@ class KeyedChain:
 class OperatorSnapshot:
     """What one operator froze."""
 
-    def __init__(self, state_id: str, operator: Operator, chain: KeyedChain, options: CheckpointOptions) -> None:
+    def __init__(
+        self,
+        state_id: str,
+        operator: Operator,
+        chain: KeyedChain,
+        options: CheckpointOptions,
+        in_flight: ChannelLog | None = None,
+    ) -> None:
         self.state_id = state_id
         self.chain = chain
         backend = _with_store(operator)
@@ -99,6 +111,9 @@ class OperatorSnapshot:
         self.schemas = operator.keyed_schemas()
         self.queryable = operator.queryable_states()
         self.lists = operator.lists()
+        if in_flight is not None:
+            items: Any = in_flight
+            self.lists = [*self.lists, NamedList(_IN_FLIGHT, Redistribution.IN_FLIGHT, items)]
 
     def write(self, name: str, storage: SnapshotStorage, key_groups: KeyGroups) -> Generator[None, None, OperatorState]:
         """Write it for a checkpoint: changes, or all state, in one file, after the store's files if it has a store."""
@@ -129,7 +144,9 @@ class OperatorSnapshot:
     def _write_lists(
         self, name: str, storage: SnapshotStorage, columns: bool
     ) -> Generator[None, None, ListsFile | None]:
-        return (yield from write_lists(storage, f"{name}-lists", self.lists, columns)) if self.lists else None
+        # Of most tasks nothing is in flight; that is known only now.
+        lists = [one for one in self.lists if one.redistribution is not Redistribution.IN_FLIGHT or len(one.items)]
+        return (yield from write_lists(storage, f"{name}-lists", lists, columns)) if lists else None
 
     def release(self) -> None:
         """Release what was frozen: it is no longer read."""
@@ -219,9 +236,17 @@ def _bytes_of(state: OperatorState) -> int:
 
 
 def restore_operator(
-    operator: Operator, restored: RestoredOperator, chain: KeyedChain, groups: range, storage: SnapshotStorage
+    operator: Operator,
+    restored: RestoredOperator,
+    chain: KeyedChain,
+    groups: range,
+    storage: SnapshotStorage,
+    in_flight: list[LoggedBuffer],
 ) -> int:
-    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError."""
+    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError.
+
+    What was in flight to its task is appended to `in_flight`.
+    """
     read = 0
     # The last one counts: the files of a store do not say what kind of state they hold.
     schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
@@ -246,9 +271,12 @@ def restore_operator(
         chain.files = restored.chains[0]
     lists: dict[str, NamedList] = {}
     for path, part in restored.lists:
+        read += part.bytes
+        if part.redistribution is Redistribution.IN_FLIGHT:
+            in_flight += read_items(storage, path, part)
+            continue
         new = NamedList(part.name, part.redistribution, [], as_before(part.schema))
         lists.setdefault(part.name, new).items.extend(read_items(storage, path, part))
-        read += part.bytes
     # Without any, too: the operator learns that it was restored.
     operator.restore_lists(list(lists.values()))
     return read
@@ -269,21 +297,32 @@ class Snapshots:
 
     def __init__(self, chain: Chain, info: SubtaskInfo, key_groups: KeyGroups) -> None:
         self._chain = chain
-        self._info = info
-        self._key_groups = key_groups
+        self.info = info
+        self.key_groups = key_groups
         self.files = [KeyedChain() for _ in chain.operators]
+        self.in_flight: list[LoggedBuffer] = []
+        """What was in flight to all subtasks when the snapshot was taken that was restored."""
         self._under_way: dict[int, tuple[TaskSnapshot, Commits]] = {}
         self._prepared: Commits = []
 
     def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
         """Restore state, before the operators are opened. Returns how many bytes were read; raises CheckpointError."""
-        info = self._info
+        info = self.info
         groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
-        return sum(
-            restore_operator(node.operator, state[node.state_id], files, groups, storage)
-            for node, files in zip(self._chain.nodes, self.files, strict=True)
-            if node.state_id in state
-        )
+        read = 0
+        for index, (node, files) in enumerate(zip(self._chain.nodes, self.files, strict=True)):
+            if node.state_id not in state:
+                continue
+            in_flight: list[LoggedBuffer] = []
+            read += restore_operator(node.operator, state[node.state_id], files, groups, storage, in_flight)
+            if in_flight and index:
+                raise CheckpointError(
+                    f"operator '{node.operator.name}' was the first of its task when this unaligned checkpoint was "
+                    "taken, with records in flight to it. Now it is chained behind another one: disable chaining here, "
+                    "or change the program between a savepoint and the start from it"
+                )
+            self.in_flight += in_flight
+        return read
 
     def prepare(self, checkpoint_id: int, savepoint: bool) -> None:
         """The barrier is about to be sent: operators emit buffered records, sinks prepare to commit."""
@@ -294,20 +333,22 @@ class Snapshots:
                 assert isinstance(operator, SinkOperator)
                 self._prepared.append((operator.sink_id, committables))
 
-    def freeze(self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> TaskSnapshot:
-        """Freeze all operators, now."""
+    def freeze(
+        self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions, in_flight: ChannelLog | None = None
+    ) -> TaskSnapshot:
+        """Freeze all operators, now. `in_flight`: what belongs to the first one's state; it may still grow."""
         # All of them first: what they write into operator state is frozen below.
         for operator in self._chain.operators:
             for function in operator.context.functions:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
-            OperatorSnapshot(node.state_id, node.operator, files, options)
-            for node, files in zip(self._chain.nodes, self.files, strict=True)
+            OperatorSnapshot(node.state_id, node.operator, files, options, None if index else in_flight)
+            for index, (node, files) in enumerate(zip(self._chain.nodes, self.files, strict=True))
         ]
-        info = self._info
+        info = self.info
         name = f"{checkpoint_id}-{info.vertex_id}-{info.subtask}-{info.attempt}"
-        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self._key_groups, options.savepoint)
+        snapshot = TaskSnapshot(checkpoint_id, name, frozen, self.key_groups, options.savepoint)
         self._under_way[checkpoint_id] = snapshot, self._prepared
         self._prepared = []
         return snapshot

@@ -130,18 +130,13 @@ class Task:
         )
         self._channels = self.inputs.by_id
         self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)
+        snapshots = Snapshots(self.chain, self.info, key_groups)
         self._checkpoints = TaskCheckpoints(
-            self.id,
-            level,
-            self.chain,
-            self.edges,
-            self.inputs,
-            Snapshots(self.chain, self.info, key_groups),
-            self._work,
+            self.id, vertex, level, self.chain, self.edges, self.inputs, snapshots, self._work,
             # Looked up at each call: the simulator's checks put themselves in the place of `ask`.
             lambda effect: self.ask(effect),
             environment,
-        )
+        )  # fmt: skip
         self._feedback = self._with_feedback(level, key_groups, environment)
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
@@ -154,10 +149,10 @@ class Task:
         head, counters = self.chain.head, self.chain.counters[0]
         if not isinstance(head, IterationHead):
             return None
-        feedback = Feedback(
-            self.vertex, level, self.info, head, self.inputs, counters, self._work, key_groups, environment
+        logs = self._checkpoints.logs
+        feedback = self._checkpoints.feedback = Feedback(
+            self.vertex, level, self.info, head, self.inputs, counters, self._work, key_groups, logs, environment
         )
-        self._checkpoints.with_feedback(feedback)
         return feedback
 
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
@@ -206,6 +201,7 @@ class Task:
         self.chain.open()
         if self._feedback is not None:
             self._feedback.open()
+        self._checkpoints.open()
         self.state = TaskState.RUNNING
 
     def receive(self, header: Header, buffer: bytes) -> None:
@@ -282,7 +278,7 @@ class Task:
             return None
         if self._checkpoints.compacting:
             return self._now_ms()
-        times = [self._flush_timer.at_ms]
+        times = [self._flush_timer.at_ms, self._checkpoints.wake_at_ms()]
         if self._is_live:
             times.append(self.chain.wake_at_ms())
             if self._polling is not None and not self.chain.paused:
@@ -337,7 +333,7 @@ class Task:
         # The state first: `close` may raise, and nothing is closed twice. Finished last: what a function fails to write
         # in `close` must not be lost unnoticed.
         self.state = TaskState.FINISHED
-        self._checkpoints.alignment.close()
+        self._checkpoints.close()
         if self._feedback is not None:
             self._feedback.close()
         if self._sorted is not None:
@@ -368,6 +364,7 @@ class Task:
     # Work items, in the order in which they were queued.
 
     def _queue_due(self, now_ms: int) -> None:
+        self._checkpoints.overtake_if_due(now_ms)
         if self._is_live and not self.chain.paused:
             # Processing-time timers, watermark intervals, state that expires.
             for operator in self.chain.due(now_ms):

@@ -84,6 +84,8 @@ class LevelSpec:
     epoch: int = 1
     """Which run of the job this is: another one may have been taken for dead, and still live."""
     exactly_once: bool = True
+    unaligned_after_ms: int | None = None
+    """How long a barrier waits for those of other channels before it overtakes what is before them; None: always."""
     checkpointing: bool = False
     latency_interval_ms: int = 0
     in_flight_ms: int = 0

@@ -114,6 +114,7 @@ def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
     get = configuration.get
     return {
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
+        "unaligned_after_ms": get(options.ALIGNED_CHECKPOINT_TIMEOUT) if get(options.UNALIGNED_CHECKPOINTS) else None,
         "checkpointing": checkpoint_interval_ms(configuration) is not None,
         "rocksdb_settings": rocksdb_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from penstock.api.source import EnumeratorContext, SplitEnumerator
+from penstock.api.source import EnumeratorContext
 from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
+from penstock.connectors.base.split_enumerator import OwnedSplitEnumerator
 from penstock.connectors.kafka.client import Properties
 from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
@@ -62,7 +63,7 @@ class KafkaEnumeratorState(msgspec.Struct, frozen=True):
     has_looked: bool
 
 
-class KafkaSplitEnumerator(SplitEnumerator):
+class KafkaSplitEnumerator(OwnedSplitEnumerator):
     """A partition belongs to the subtask that `owner_of` names, which gets it as soon as it has asked for the first.
 
     Source: Flink, KafkaSourceEnumerator.
@@ -75,17 +76,15 @@ class KafkaSplitEnumerator(SplitEnumerator):
         properties: Properties,
         state: KafkaEnumeratorState | None = None,
     ) -> None:
-        self._context = context
+        super().__init__(context, state.pending if state is not None else ())
         self._reading = reading
         self._properties = properties
         self._known = set(state.known) if state is not None else set()
-        self._pending = list(state.pending) if state is not None else []
         self._has_looked = state is not None and state.has_looked
         self._is_looking = False
         self._discovery_due_ms = 0
         self._gone: set[KafkaTopicPartition] = set()
         """Which of the known are there no more, as the log has told."""
-        self._readers: set[int] = set()
         self._cluster: KafkaCluster | None = None
 
     def start(self) -> None:
@@ -107,21 +106,15 @@ class KafkaSplitEnumerator(SplitEnumerator):
                 self._look_whether_all_is_there()
         return now_ms + min(interval_ms or _PRESENCE_MS, _PRESENCE_MS)
 
-    def handle_split_request(self, subtask: int) -> None:
-        """Assign what belongs to this subtask; partitions that are found later follow without another request."""
-        self._readers.add(subtask)
-        self._assign()
-        if self._reading.discovery_interval_ms is None and self._has_looked:
-            self._context.signal_no_more_splits(subtask)
+    def owner_of(self, split: KafkaPartitionSplit) -> int:
+        return owner_of(split.topic_partition, self._context.parallelism)
 
-    def add_splits_back(self, splits: Sequence[KafkaPartitionSplit], subtask: int) -> None:
-        """Keep them until the subtask asks again."""
-        self._readers.discard(subtask)
-        self._pending.extend(splits)
+    def more_to_come(self) -> bool:
+        return not self._has_looked or self._reading.discovery_interval_ms is not None
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Return what was found and what is not assigned."""
-        return KafkaEnumeratorState(frozenset(self._known), list(self._pending), self._has_looked)
+        return KafkaEnumeratorState(frozenset(self._known), self.pending(), self._has_looked)
 
     def _look(self, found: Callable[[list[KafkaPartitionSplit] | None, Exception | None], None]) -> None:
         self._is_looking = True
@@ -161,11 +154,9 @@ class KafkaSplitEnumerator(SplitEnumerator):
             raise error
         self._has_looked = True
         self._known.update(split.topic_partition for split in splits)
-        self._pending.extend(splits)
-        self._assign()
-        if self._reading.discovery_interval_ms is None:
-            for subtask in self._readers:
-                self._context.signal_no_more_splits(subtask)
+        self.add_splits(splits)
+        if not self.more_to_come():
+            self.signal_no_more_splits()
 
     def _found_later(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
         if isinstance(error, SourceError):
@@ -186,13 +177,3 @@ class KafkaSplitEnumerator(SplitEnumerator):
             raise error
         # The brokers may be away for a moment.
         _log.warning("partitions of %s are looked for again later: %s", self._reading.subscription, error)
-
-    def _assign(self) -> None:
-        rest = []
-        for split in self._pending:
-            subtask = owner_of(split.topic_partition, self._context.parallelism)
-            if subtask in self._readers:
-                self._context.assign_split(split, subtask)
-            else:
-                rest.append(split)
-        self._pending = rest

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import RAISED
+from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.captured_table import CapturedTable
 from penstock.connectors.postgres.changes.handover import Handover
@@ -18,7 +19,7 @@ from penstock.connectors.postgres.changes.slot import Attempt, slot_for
 from penstock.connectors.postgres.changes.split import ChangesSplit
 from penstock.connectors.postgres.changes.streaming import Progress, Streaming
 from penstock.connectors.postgres.changes.table_rows import Fetched, rows_of
-from penstock.connectors.postgres.connection import TransientPostgresError, retried
+from penstock.connectors.postgres.connection import TransientPostgresError
 
 _log = logging.getLogger(__name__)
 

@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable, Sequence
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
+from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.change import Change
 from penstock.connectors.postgres.changes.fetcher import Fetcher
 from penstock.connectors.postgres.changes.reader import PostgresChangeReader
 from penstock.connectors.postgres.changes.split import ChangesSplit
 from penstock.connectors.postgres.changes.startup import StartupOptions
-from penstock.connectors.postgres.connection import Database, checked_at_least, checked_url, retried
+from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.enumerator import PostgresEnumerator
 
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from penstock.api.functions.asynchronous import AsyncFunction
 from penstock.common.types import Row
+from penstock.connectors.base.keyed_lookup import KeyedLookup
+from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.postgres.connection import (
     Database,
     PostgresError,
-    TransientPostgresError,
-    checked_at_least,
     checked_url,
     psycopg,
     quoted,
     quoted_table,
     translated,
 )
-from penstock.connectors.postgres.lookup.row_cache import RowCache
 
 
-class PostgresLookup(AsyncFunction[Any, Any]):
+class PostgresLookup(KeyedLookup):
     """Joins each record with the rows of a table that have its key: `(record, row)`, or `(record, None)` without any.
 
     Keys that are asked for while a query runs go by the next one, all together, so a subtask has one connection. Made
@@ -37,11 +34,9 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         cache: tuple[int, float],
         max_retries: int,
     ) -> None:
+        super().__init__(key_selector, cache, max_retries)
         self._database = database
         self._sql = sql
-        self._key_selector = key_selector
-        self._cache_settings = cache
-        self._max_retries = max_retries
 
     @staticmethod
     def builder() -> PostgresLookupBuilder:
@@ -49,31 +44,9 @@ class PostgresLookup(AsyncFunction[Any, Any]):
         return PostgresLookupBuilder()
 
     def open(self, runtime_context: Any) -> None:
-        """Begin without a connection: the first call makes it, in the event loop."""
-        self._cache = RowCache(*self._cache_settings)
-        self._waiting: dict[Hashable, asyncio.Future[list[Any]]] = {}
-        """Keys for the next query."""
-        self._queried: dict[Hashable, asyncio.Future[list[Any]]] = {}
-        """Keys of the query that runs."""
-        self._task: asyncio.Task[None] | None = None
+        """Begin without a connection: the first query makes it, in the event loop."""
+        super().open(runtime_context)
         self._connection: Any = None
-
-    async def async_invoke(self, value: Any) -> list[Any]:
-        """The record with each row of its key."""
-        key = self._key_selector(value)
-        if key is None:
-            return [(value, None)]
-        loop = asyncio.get_running_loop()
-        rows = self._cache.get(key, loop.time())
-        if rows is None:
-            future = self._queried.get(key) or self._waiting.get(key)
-            if future is None:
-                future = self._waiting[key] = loop.create_future()
-                if self._task is None or self._task.done():
-                    self._task = loop.create_task(self._query_all())
-            # Others may wait for the same key, when this call's time is over.
-            rows = await asyncio.shield(future)
-        return [(value, row) for row in rows] or [(value, None)]
 
     def close(self) -> None:
         """End the connection."""
@@ -82,35 +55,8 @@ class PostgresLookup(AsyncFunction[Any, Any]):
             # The event loop has ended.
             connection.pgconn.finish()
 
-    async def _query_all(self) -> None:
-        while self._waiting:
-            self._queried, self._waiting = self._waiting, {}
-            try:
-                found = await self._rows_of(list(self._queried))
-            except PostgresError as error:
-                for future in self._queried.values():
-                    future.set_exception(error)
-                    # Who waited may have gone.
-                    future.exception()
-            else:
-                now_s = asyncio.get_running_loop().time()
-                for key, future in self._queried.items():
-                    self._cache.put(key, found[key], now_s)
-                    future.set_result(found[key])
-            self._queried = {}
-
-    async def _rows_of(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
-        tries = 0
-        while True:
-            try:
-                return await self._query(keys)
-            except TransientPostgresError:
-                if tries >= self._max_retries:
-                    raise
-                tries += 1
-                await asyncio.sleep(tries)
-
-    async def _query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
+    async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
+        """The rows of these keys, by one statement."""
         package = psycopg()
         try:
             if self._connection is None:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from penstock.api.sink import Committer
 from penstock.common.errors import JobError
-from penstock.connectors.postgres.connection import Database, retried
+from penstock.connectors.base.retries import retried
+from penstock.connectors.postgres.connection import Database
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.transactions import PostgresTransaction
 

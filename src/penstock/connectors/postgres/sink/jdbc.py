@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from penstock.common.basic_types import TypeInformation
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.execution import Execution
 from penstock.connectors.postgres.connection import Database, checked_url
-from penstock.connectors.postgres.sink.execution import Execution
 from penstock.connectors.postgres.sink.sink import PostgresSink
 from penstock.connectors.postgres.sink.statement import with_question_marks
 

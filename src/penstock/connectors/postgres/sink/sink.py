@@ -7,13 +7,13 @@ from typing import Any
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.execution import Execution
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.sink.committer import PostgresCommitter
-from penstock.connectors.postgres.sink.execution import Execution
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement, insert_into, with_question_marks
 from penstock.connectors.postgres.sink.transactions import TransactionsOfWriter
-from penstock.connectors.postgres.sink.writers import BatchWriter, TransactionalWriter
+from penstock.connectors.postgres.sink.writers import StatementWriter, TransactionalWriter
 
 
 class PostgresSink(Sink[Any]):
@@ -59,7 +59,7 @@ class PostgresSink(Sink[Any]):
     def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter]) -> SinkWriter[Any]:
         """Create a writer; with EXACTLY_ONCE it rolls back what former attempts have left prepared."""
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-            return BatchWriter(self._database, self._statement, self._execution, context)
+            return StatementWriter(self._database, self._statement, self._execution, context)
         return TransactionalWriter(self._database, self._statement, self._execution, context, state)
 
     def create_committer(self) -> Committer | None:

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 from typing import NamedTuple
 
 import msgspec
 
 from penstock.api.sink import SinkContext
 from penstock.common.stored import stored_as
+from penstock.connectors.base.attempts import order_of
 from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.postgres.sink.session import Session
 
 _log = logging.getLogger(__name__)
 
-_ATTEMPT = re.compile(r"-(\d+)-(\d+)-[^-]*$")
 _END_MS = 10_000
 """How long the end of a session of a former attempt is waited for."""
 
@@ -69,13 +68,13 @@ class TransactionNames(NamedTuple):
     @property
     def session(self) -> str:
         """The name of the session."""
-        epoch, number = _order_of(self.attempt)
+        epoch, number = order_of(self.attempt)
         return f"{self.session_prefix}{self.subtask} {epoch}-{number}"
 
     def is_of_former(self, name: str) -> bool:
         """Whether a transaction, or a session, of the sink is of an earlier attempt, of whichever subtask."""
         attempt = name.split("/")[4] if "/" in name else f"-{name.rpartition(' ')[2]}-"
-        return _order_of(attempt) < _order_of(self.attempt)
+        return order_of(attempt) < order_of(self.attempt)
 
 
 def end_former(session: Session, names: TransactionNames, former: FormerSubtasks, kept: set[str]) -> None:
@@ -105,9 +104,3 @@ def end_former(session: Session, names: TransactionNames, former: FormerSubtasks
 
 def _digest(text: str) -> str:
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
-
-
-def _order_of(attempt: str) -> tuple[int, int]:
-    # Job, epoch and number; then comes what is of this subtask's process.
-    found = _ATTEMPT.search(attempt)
-    return (int(found[1]), int(found[2])) if found else (0, 0)

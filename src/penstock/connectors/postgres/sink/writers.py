@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.api.sink import SinkContext, SinkWriter
+from penstock.connectors.base.batch_writer import BatchWriter
+from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.former_subtasks import FormerSubtasks
-from penstock.connectors.postgres.connection import Database, TransientPostgresError, retried
-from penstock.connectors.postgres.sink.execution import Execution
+from penstock.connectors.base.retries import retried
+from penstock.connectors.postgres.connection import Database, TransientPostgresError
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement
 from penstock.connectors.postgres.sink.transactions import (
@@ -22,61 +24,35 @@ _LOCK_TIMEOUT = "-c lock_timeout=30s"
 """A transaction that waits for one that is prepared, whose checkpoint waits for it, would wait for ever."""
 
 
-class BatchWriter(SinkWriter[Any]):
+class StatementWriter(BatchWriter):
     """AT_LEAST_ONCE: rows are written in batches; a checkpoint waits for those before it.
 
     A batch is one transaction. If the connection is lost, it is written again in another session.
     """
 
     def __init__(self, database: Database, statement: Statement, execution: Execution, context: SinkContext) -> None:
+        super().__init__(execution, context)
         self._database = database
         self._statement = statement
-        self._execution = execution
-        self._context = context
-        self._rows: list[Sequence[Any]] = []
-        self._due_ms: int | None = None
+        self._name = f"penstock {context.operator_id} {context.subtask}"
         self._session: Session | None = None
 
-    def write(self, value: Any, timestamp: int | None) -> None:
-        self.write_chunk([value], None)
+    def encode(self, values: list[Any]) -> list[Any]:
+        return self._statement.rows_of(values)
 
-    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        if not self._rows and self._execution.batch_interval_ms:
-            self._due_ms = self._context.now_ms() + self._execution.batch_interval_ms
-        self._rows += self._statement.rows_of(values)
-        if len(self._rows) >= self._execution.batch_size:
-            self._write_all()
-
-    def wake_at_ms(self) -> int | None:
-        return self._due_ms
-
-    def on_wake(self, now_ms: int) -> None:
-        self._write_all()
-
-    def flush(self, end_of_input: bool) -> None:
-        self._write_all()
-
-    def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-
-    def _write_all(self) -> None:
-        rows, self._rows, self._due_ms = self._rows, [], None
-        size = self._execution.batch_size
-        for start in range(0, len(rows), size):
-            batch = rows[start : start + size]
-            retried(lambda batch=batch: self._write(batch), self._execution.max_retries)  # type: ignore[misc]
-
-    def _write(self, batch: list[Sequence[Any]]) -> None:
+    def send(self, batch: list[Any]) -> None:
         if self._session is None:
-            name = f"penstock {self._context.operator_id} {self._context.subtask}"
-            self._session = Session(self._database, name, self._statement.sql)
+            self._session = Session(self._database, self._name, self._statement.sql)
         try:
             self._session.write(batch)
         except TransientPostgresError:
             self._session.close()
             self._session = None
             raise
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
 
 
 class TransactionalWriter(SinkWriter[Any]):

@@ -13,10 +13,10 @@ import msgspec
 
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import RAISED
+from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import (
     Database,
     psycopg,
-    retried,
     translated,
 )
 from penstock.connectors.postgres.source.split import PostgresSplit

@@ -8,7 +8,9 @@ from typing import Any
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
-from penstock.connectors.postgres.connection import Database, checked_at_least, checked_url, psycopg, retried
+from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.retries import retried
+from penstock.connectors.postgres.connection import Database, checked_url, psycopg
 from penstock.connectors.postgres.enumerator import PostgresEnumerator
 from penstock.connectors.postgres.source.fetcher import Fetcher
 from penstock.connectors.postgres.source.reader import PostgresReader

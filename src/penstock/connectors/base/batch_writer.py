@@ -1,0 +1,57 @@
+"""Base class of writers that send records in batches, at least once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+from penstock.api.sink import SinkContext, SinkWriter
+from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.retries import retried
+
+
+class BatchWriter(SinkWriter[Any]):
+    """Sends a batch when it is full, when its interval is over, and before each checkpoint, which waits for it.
+
+    A batch that was not sent for a TransientError is sent again, `max_retries` times at most.
+    """
+
+    def __init__(self, execution: Execution, context: SinkContext) -> None:
+        self._execution = execution
+        self._context = context
+        self._batch: list[Any] = []
+        self._due_ms: int | None = None
+
+    @abstractmethod
+    def encode(self, values: list[Any]) -> list[Any]:
+        """What is sent of records, in order."""
+
+    @abstractmethod
+    def send(self, batch: list[Any]) -> None:
+        """Send a batch, in order. Raises TransientError if another try may succeed."""
+
+    def write(self, value: Any, timestamp: int | None) -> None:
+        self.write_chunk([value], None)
+
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        if not self._batch and self._execution.batch_interval_ms:
+            self._due_ms = self._context.now_ms() + self._execution.batch_interval_ms
+        self._batch += self.encode(values)
+        if len(self._batch) >= self._execution.batch_size:
+            self._send_all()
+
+    def wake_at_ms(self) -> int | None:
+        return self._due_ms
+
+    def on_wake(self, now_ms: int) -> None:
+        self._send_all()
+
+    def flush(self, end_of_input: bool) -> None:
+        self._send_all()
+
+    def _send_all(self) -> None:
+        waiting, self._batch, self._due_ms = self._batch, [], None
+        size = self._execution.batch_size
+        for start in range(0, len(waiting), size):
+            batch = waiting[start : start + size]
+            retried(lambda batch=batch: self.send(batch), self._execution.max_retries)  # type: ignore[misc]

@@ -1,0 +1,84 @@
+"""Base class of functions that join records with what a server has for their keys."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from penstock.api.functions.asynchronous import AsyncFunction
+from penstock.connectors.base.lookup_cache import LookupCache
+from penstock.connectors.base.retries import TransientError
+
+
+class KeyedLookup(AsyncFunction[Any, Any]):
+    """Joins each record with the rows of its key: `(record, row)`, or `(record, None)` without any.
+
+    Keys that are asked for while a query runs go by the next one, all together, so a subtask has one connection. A new
+    lookup implements `query`.
+    """
+
+    def __init__(self, key_selector: Callable[[Any], Hashable], cache: tuple[int, float], max_retries: int) -> None:
+        """`key_selector`: the key of a record, or None for no look-up. `cache`: how many keys, for how many seconds."""
+        self._key_selector = key_selector
+        self._cache_settings = cache
+        self._max_retries = max_retries
+
+    @abstractmethod
+    async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
+        """The rows of each of these keys. A TransientError has it called again."""
+
+    def open(self, runtime_context: Any) -> None:
+        """Begin without a connection: the first call makes it, in the event loop."""
+        self._cache = LookupCache(*self._cache_settings)
+        self._waiting: dict[Hashable, asyncio.Future[list[Any]]] = {}
+        """Keys for the next query."""
+        self._queried: dict[Hashable, asyncio.Future[list[Any]]] = {}
+        """Keys of the query that runs."""
+        self._task: asyncio.Task[None] | None = None
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        """The record with each row of its key."""
+        key = self._key_selector(value)
+        if key is None:
+            return [(value, None)]
+        loop = asyncio.get_running_loop()
+        rows = self._cache.get(key, loop.time())
+        if rows is None:
+            future = self._queried.get(key) or self._waiting.get(key)
+            if future is None:
+                future = self._waiting[key] = loop.create_future()
+                if self._task is None or self._task.done():
+                    self._task = loop.create_task(self._query_all())
+            # Others may wait for the same key, when this call's time is over.
+            rows = await asyncio.shield(future)
+        return [(value, row) for row in rows] or [(value, None)]
+
+    async def _query_all(self) -> None:
+        while self._waiting:
+            self._queried, self._waiting = self._waiting, {}
+            try:
+                found = await self._query_again(list(self._queried))
+            except Exception as error:
+                for future in self._queried.values():
+                    future.set_exception(error)
+                    # Who waited may have gone.
+                    future.exception()
+            else:
+                now_s = asyncio.get_running_loop().time()
+                for key, future in self._queried.items():
+                    self._cache.put(key, found[key], now_s)
+                    future.set_result(found[key])
+            self._queried = {}
+
+    async def _query_again(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
+        tries = 0
+        while True:
+            try:
+                return await self.query(keys)
+            except TransientError:
+                if tries >= self._max_retries:
+                    raise
+                tries += 1
+                await asyncio.sleep(tries)

@@ -1,0 +1,103 @@
+"""From the entries of a stream to records, a batch at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.common.errors import SourceError
+from penstock.common.serialization import DeserializationSchema
+from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.user_calls import RAISED
+
+Entries = Sequence[tuple[bytes, dict[bytes, bytes]]]
+"""Ids and fields, as redis-py gives them."""
+
+
+class RedisStreamEntry(msgspec.Struct, frozen=True):
+    """A whole entry. `entry_id` begins with the milliseconds at which it was added, unless its writer has chosen it."""
+
+    stream: str
+    entry_id: str
+    fields: dict[bytes, bytes]
+
+
+class Deserializer(ABC):
+    """Makes records of entries; None: the entry is left out."""
+
+    @abstractmethod
+    def deserialize(self, stream: str, entries: Entries) -> list[Any]:
+        """The records of these entries, in order."""
+
+    @abstractmethod
+    def get_produced_type(self) -> TypeInformation | None:
+        """The type of the records; None: unknown."""
+
+    def records_of(self, stream: str, entries: Entries) -> tuple[list[Any], list[int]]:
+        """Records and their timestamps (ms), in order. Raises SourceError, which names the entry that was failed on."""
+        try:
+            records = self.deserialize(stream, entries)
+        except RAISED:
+            records = [self._record_of(stream, entry) for entry in entries]
+        timestamps = [int(entry_id.partition(b"-")[0]) for entry_id, _ in entries]
+        if None in records:
+            kept = [index for index, record in enumerate(records) if record is not None]
+            return [records[index] for index in kept], [timestamps[index] for index in kept]
+        return records, timestamps
+
+    def _record_of(self, stream: str, entry: tuple[bytes, dict[bytes, bytes]]) -> Any:
+        try:
+            (record,) = self.deserialize(stream, [entry])
+            return record
+        except RAISED as error:
+            raise SourceError(
+                f"the entry {entry[0].decode()} of the stream '{stream}' can't be read: {type(error).__name__}: "
+                f"{error}. Repair the deserializer, or have it return None for such entries, which leaves them out"
+            ) from error
+
+
+class TextFields(Deserializer):
+    """A dict from field to value, both as text in UTF-8."""
+
+    def deserialize(self, stream: str, entries: Entries) -> list[Any]:
+        return [{name.decode(): value.decode() for name, value in fields.items()} for _, fields in entries]
+
+    def get_produced_type(self) -> TypeInformation:
+        return Types.MAP(Types.STRING(), Types.STRING())
+
+
+class OneField(Deserializer):
+    """The value of one field, by a schema. An entry without the field is an error."""
+
+    def __init__(self, field: str, schema: DeserializationSchema) -> None:
+        self._field = field.encode()
+        self._schema = schema
+
+    def deserialize(self, stream: str, entries: Entries) -> list[Any]:
+        name = self._field
+        try:
+            contents = [fields[name] for _, fields in entries]
+        except KeyError:
+            raise ValueError(f"it has no field '{name.decode()}'") from None
+        return self._schema.deserialize_batch(contents)
+
+    def get_produced_type(self) -> TypeInformation:
+        return self._schema.get_produced_type()
+
+
+class WholeEntry(Deserializer):
+    """What a function makes of a RedisStreamEntry."""
+
+    def __init__(self, function: Callable[[RedisStreamEntry], Any], type_info: TypeInformation | None) -> None:
+        self._function = function
+        self._type_info = type_info
+
+    def deserialize(self, stream: str, entries: Entries) -> list[Any]:
+        call = self._function
+        return [call(RedisStreamEntry(stream, entry_id.decode(), fields)) for entry_id, fields in entries]
+
+    def get_produced_type(self) -> TypeInformation | None:
+        return self._type_info

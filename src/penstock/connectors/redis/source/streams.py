@@ -1,0 +1,81 @@
+"""Which streams a source reads, and what the server knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from penstock.common.errors import SourceError
+from penstock.connectors.base.retries import retried
+from penstock.connectors.redis.server import RedisServer, redis
+from penstock.connectors.redis.source.split import FIRST, RedisStreamSplit
+from penstock.connectors.redis.source.starting_position import RedisStreamPosition
+
+_SCANNED = 1000
+
+
+class Streams(msgspec.Struct, frozen=True):
+    """Streams by key, or those whose keys match a pattern of Redis (`orders:*`).
+
+    `is_bounded`: each is read up to the last entry that it has when the job starts.
+    """
+
+    server: RedisServer
+    keys: tuple[str, ...]
+    pattern: str | None
+    starting: RedisStreamPosition
+    is_bounded: bool
+    max_retries: int
+
+    def __str__(self) -> str:
+        return self.pattern or ", ".join(self.keys)
+
+    def check(self) -> None:
+        """Raises RedisError if the server can't be reached, SourceError if a key has another type."""
+        with self.server.session() as client:
+            for key in self.keys:
+                last_id(client, self.server, key)
+
+    def new_splits(self, known: Collection[str], at_start: bool) -> list[RedisStreamSplit]:
+        """Splits of the streams that are not known yet. Waits for the server.
+
+        A stream that is found later than at the start is read from its first entry on.
+        """
+        return retried(lambda: self._new_splits(known, at_start), self.max_retries)
+
+    def _new_splits(self, known: Collection[str], at_start: bool) -> list[RedisStreamSplit]:
+        with self.server.session() as client:
+            new = [key for key in self._keys_of(client) if key not in known]
+            splits = []
+            for index, key in enumerate(new, len(known)):
+                last = last_id(client, self.server, key) or FIRST
+                start = self.starting.in_stream(key, last) if at_start else FIRST
+                splits.append(RedisStreamSplit(index, key, start, stop=last if self.is_bounded else None))
+            return splits
+
+    def _keys_of(self, client: Any) -> list[str]:
+        if self.pattern is None:
+            return list(self.keys)
+        # Redis may give a key twice.
+        found = set(client.scan_iter(match=self.pattern, count=_SCANNED, _type="stream"))
+        return sorted(key.decode(errors="surrogateescape") for key in found)
+
+
+def last_id(client: Any, server: RedisServer, key: str) -> str | None:
+    """The id that was given last in a stream, also to an entry that was deleted; None: there is no such key."""
+    package = redis()
+    try:
+        known: dict[str, Any] = client.xinfo_stream(as_key(key))
+    except package.ResponseError as error:
+        if str(error) == "no such key":
+            return None
+        failed = server.failed(error, f"the stream '{key}'")
+        raise (SourceError(str(failed)) if str(error).startswith("WRONGTYPE") else failed) from None
+    return bytes(known["last-generated-id"]).decode()
+
+
+def as_key(key: str) -> bytes:
+    """A key as the server has it; one that is no text is shown with surrogates."""
+    return key.encode(errors="surrogateescape")

@@ -1,0 +1,23 @@
+"""Redis source, sink and lookup; they need the extra `redis`, `pip install 'penstock-streams[redis]'`."""
+
+from penstock.common.door import publish
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.redis.lookup.lookup import RedisLookup, RedisLookupBuilder
+from penstock.connectors.redis.sink.sink import RedisSink, RedisSinkBuilder
+from penstock.connectors.redis.source.deserialization import RedisStreamEntry
+from penstock.connectors.redis.source.source import RedisStreamSource, RedisStreamSourceBuilder
+from penstock.connectors.redis.source.starting_position import RedisStreamPosition
+
+__all__ = [
+    "DeliveryGuarantee",
+    "RedisLookup",
+    "RedisLookupBuilder",
+    "RedisSink",
+    "RedisSinkBuilder",
+    "RedisStreamEntry",
+    "RedisStreamPosition",
+    "RedisStreamSource",
+    "RedisStreamSourceBuilder",
+]
+
+publish(__name__, __all__)

@@ -1,0 +1,37 @@
+"""Redis by TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.connectors.redis_keys import Keys
+from tests.connectors.tls import certificate
+from tests.connectors.tls_proxy import with_tls
+
+from penstock.connectors.redis.server import RedisError
+from penstock.datastream.connectors.redis import RedisSink
+from penstock.testing.conformance.sink import SimpleSinkContext
+from penstock.testing.redis_server import RedisServer
+
+pytestmark = pytest.mark.connectors
+
+
+def test_the_servers_certificate_is_checked(redis_server: RedisServer, tmp_path: Path) -> None:
+    """Records and the password would go to whoever answers at the address."""
+    keys = Keys(redis_server.url)
+    plain = urlsplit(redis_server.url)
+    assert plain.port is not None
+    with with_tls(plain.port, certificate(tmp_path)) as port:
+        url = f"rediss://{plain.username}:{plain.password}@127.0.0.1:{port}/0"
+        sink = RedisSink.builder().set_hash(lambda record: keys.name(record[0]), "name")
+        with pytest.raises(RedisError, match="certificate verify failed"):
+            sink.set_url(url).build().validate()
+
+        writer = sink.set_url(f"{url}?ssl_ca_certs={tmp_path / 'ca.pem'}").build().create_writer(SimpleSinkContext())
+        writer.write_chunk([("a",)], None)
+        writer.flush(True)
+        writer.close()
+    assert keys.hashes() == {"a": {"name": "a"}}
+    keys.client.close()

@@ -1,0 +1,46 @@
+"""Counts by key from streams of Redis into a list, exactly once: what test_redis_kills.py starts, kills and reads."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from penstock.common import WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.datastream.connectors.redis import RedisSink, RedisStreamSource
+
+KEYS = 100
+COUNTS = "counts"
+NUMBERS = "numbers"
+
+
+def append(pair: tuple[int, int]) -> tuple[Any, ...]:
+    """A count that is written twice is there twice."""
+    return ("RPUSH", COUNTS, f"{pair[0]} {pair[1]}")
+
+
+def main() -> None:
+    """Run it, by the options; without an end."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("url")
+    arguments, _ = parser.parse_known_args()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(2)
+    numbers = RedisStreamSource.builder().set_url(arguments.url).set_stream_pattern(f"{NUMBERS}:*").set_max_retries(20)
+    sink = RedisSink.builder().set_url(arguments.url).set_command(append).set_max_retries(20).set_batch_size(100)
+    (
+        env.from_source(numbers.build(), WatermarkStrategy.no_watermarks(), "numbers")
+        .uid("numbers")
+        .map(lambda entry: (int(entry["number"]) % KEYS, 1))
+        .key_by(lambda pair: pair[0])
+        .reduce(lambda a, b: (a[0], a[1] + b[1]))
+        .uid("counts")
+        .sink_to(sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build())
+        .uid("list")
+    )
+    env.execute("counts to Redis")
+
+
+if __name__ == "__main__":
+    main()

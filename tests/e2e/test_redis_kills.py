@@ -1,0 +1,80 @@
+"""Random kills of workers, the driver and the Redis server: each entry is counted, and each count is there, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import redis
+from tests.e2e import counts_to_redis
+from tests.e2e.counts_to_redis import COUNTS, KEYS, NUMBERS
+from tests.e2e.test_postgres_kills import DRIVER, SERVER, WORKER, Counts
+
+from penstock.testing.redis_server import RedisServer
+
+pytestmark = [pytest.mark.own_jvm, pytest.mark.e2e, pytest.mark.spark, pytest.mark.slow, pytest.mark.soak]
+
+STREAMS = 3
+KILLS = 12
+
+
+class CountsInRedis(Counts):
+    """It reads what the test adds, without an end."""
+
+    program = counts_to_redis.__file__
+    added = 0
+
+    def prepare(self) -> None:
+        """Streams, which are found when the job starts."""
+        self.add(STREAMS)
+
+    def add(self, number: int) -> None:
+        """Add so many entries."""
+        with self.client() as client:
+            pipeline = client.pipeline(transaction=False)
+            for one in range(self.added, self.added + number):
+                pipeline.xadd(f"{NUMBERS}:{one % STREAMS}", {"number": one})
+            pipeline.execute()
+        self.added += number
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """What is committed now."""
+        with self.client() as client:
+            return [tuple(map(int, row.split())) for row in client.lrange(COUNTS, 0, -1)]
+
+    def client(self) -> Any:
+        return redis.Redis.from_url(self.server.url, protocol=2, decode_responses=True)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_each_count_is_there_once(tmp_path: Path, seed: int) -> None:
+    """A kill between pre-commit and commit would lose commands of a checkpoint, or carry them out twice."""
+    random = Random(seed)
+    kinds = random.choices((WORKER, DRIVER, SERVER), weights=(4, 3, 2), k=KILLS)
+    records = 60_000
+    with RedisServer() as server:
+        counts = CountsInRedis(server, tmp_path, records, 0)
+        try:
+            killed: Counter[str] = Counter()
+            for kind in kinds:
+                begun = len(counts.rows())
+                counts.add(records // (KILLS + 1))
+                more = begun + random.randrange(counts.added - begun)
+                counts.until(lambda more=more: len(counts.rows()) >= more)  # type: ignore[misc]
+                killed[kind] += counts.kill(kind, random)
+            counts.add(records - counts.added)
+            counts.until(lambda: len(counts.rows()) >= records)
+            rows = counts.rows()
+            with counts.client() as client:
+                left = [key for key in client.scan_iter("penstock/*") if not key.endswith("/applied")]
+        finally:
+            counts.end()
+        seen = Counter(rows)
+        lost = sum((key, count) not in seen for key in range(KEYS) for count in range(1, records // KEYS + 1))
+        doubled = sum(number - 1 for number in seen.values())
+        print(f"seed {seed}: killed {dict(killed)}, {len(rows)} rows, lost {lost}, doubled {doubled}, left {len(left)}")
+        assert (lost, doubled) == (0, 0), counts.story()
+        assert sum(killed.values()) > 6
