@@ -21,7 +21,7 @@ pytestmark = pytest.mark.connectors
 def test_sources_and_sinks_speak_tls(captured: Tables, tmp_path: Path) -> None:
     """Rows would cross the network for all to read; or changes would stop where a block of TLS ends."""
     plain = psycopg.conninfo.conninfo_to_dict(captured.url)
-    # The server's build may be without TLS. Clients begin with it at once, so that a proxy need not know their protocol.
+    # The server may be built without TLS. Clients begin with it at once, so a proxy need not know their protocol.
     with with_tls(int(plain["port"]), certificate(tmp_path), "postgresql") as port:
         ca = (tmp_path / "ca.pem").rename(tmp_path / "trusted.pem")
         url = captured.url.replace(f":{plain['port']}/", f":{port}/")
