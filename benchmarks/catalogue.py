@@ -152,18 +152,29 @@ def _in_flight_by_rate() -> list[Measurement]:
     """What is in flight is bounded by time: docs/decisions/0022-in-flight.md."""
     goals = (Goal("in_flight_s", "s", 1.2, Bound.AT_MOST), Goal("p50_ms", "ms"), _rate())
     checkpoint, often = Goal("longest_checkpoint_s", "s", 3, Bound.AT_MOST), ("--checkpoint-interval-ms", "5000")
+    soon = Goal("longest_checkpoint_s", "s", 2, Bound.AT_MOST)
+    unaligned = ("--conf", "execution.checkpointing.unaligned.enabled=true")
 
     def before(rate: int, exchanges: int, *more: str) -> tuple[str, ...]:
         return "--exchanges", str(exchanges), "--sink-rate", str(rate), *more
 
-    return [
-        Measurement(29, f"{rate:,}/s, exchanges: {exchanges}", "back_pressure", before(rate, exchanges), goals)
-        for exchanges in (1, 3)
-        for rate in (10_000, 100_000, 500_000)
-    ] + [
-        Measurement(29, f"{rate:,}/s, checkpoints", "back_pressure", before(rate, 3, *often), (checkpoint, *goals))
-        for rate in (10_000, 100_000)
-    ]
+    return (
+        [
+            Measurement(29, f"{rate:,}/s, exchanges: {exchanges}", "back_pressure", before(rate, exchanges), goals)
+            for exchanges in (1, 3)
+            for rate in (10_000, 100_000, 500_000)
+        ]
+        + [
+            Measurement(29, f"{rate:,}/s, checkpoints", "back_pressure", before(rate, 3, *often), (checkpoint, *goals))
+            for rate in (1_000, 10_000, 100_000)
+        ]
+        + [
+            Measurement(
+                29, f"{rate:,}/s, unaligned", "back_pressure", before(rate, 3, *often, *unaligned), (soon, *goals)
+            )
+            for rate in (1_000, 100_000)
+        ]
+    )
 
 
 def _batches() -> list[Measurement]:

@@ -202,7 +202,7 @@ class StreamGraph:
         for node in self.nodes.values():
             if not node.uid_is_users:
                 self._check_uid_is_derived(node)
-                continue
+            # A uid of the user's may be that which another operator has by its position and name.
             if node.uid in seen:
                 raise ProgramError(
                     f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid ties "

@@ -92,6 +92,13 @@ def test_two_operators_with_one_uid_are_refused(env) -> None:
         graph(env)
 
 
+def test_a_uid_that_another_operator_has_by_its_position_is_refused(env) -> None:
+    """Two operators would write their state under one name, and both restore that of one of them."""
+    numbers(env).map(str).name("a").map(str).name("b").uid("1-a").print()
+    with pytest.raises(ProgramError, match="two operators have the uid '1-a': 'a' and 'b'"):
+        graph(env)
+
+
 def test_settings_of_an_operator_come_before_those_of_the_job(env) -> None:
     """set_parallelism(1) on a sink would write as many files as before."""
     stream = numbers(env).map(str).name("own").set_parallelism(3).set_max_parallelism(30).set_buffer_timeout(0)

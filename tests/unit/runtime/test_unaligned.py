@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.runtime.hosted_task import Host, mapping
+from tests.unit.runtime.hosted_task import Host, Script, mapping, sourced
 
 from penstock.common.errors import CheckpointError
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -157,6 +157,17 @@ def test_records_in_flight_to_an_operator_within_a_chain_are_not_lost() -> None:
         node.state_id = state_id
     with pytest.raises(CheckpointError, match=r"'second' was the first of its task .* disable chaining"):
         other.task.restore({"second": state}, host.storage)
+
+
+def test_records_in_flight_on_an_input_that_is_gone_are_not_lost() -> None:
+    """A program with one stream less in a union would drop what was on its way from that."""
+    host = Host(mapping(), unaligned_after_ms=0)
+    host.sends(0, barrier(1)).sends(1, [1], barrier(1))
+    state = in_flight(host)
+    with pytest.raises(
+        CheckpointError, match="'vertex' has fewer inputs than when this unaligned checkpoint was taken"
+    ):
+        Host(sourced(Script()).task.chain.head, source=True, restored=state, storage=host.storage)
 
 
 def test_what_it_is_called_in_the_manifest() -> None:

@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from penstock.common.errors import CheckpointError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
@@ -142,8 +143,16 @@ class TaskCheckpoints:
         self.logs.close()
 
     def open(self) -> None:
-        """What was in flight when the snapshot was taken that was restored comes before all input."""
+        """What was in flight when the snapshot was taken that was restored comes before all input.
+
+        Raises CheckpointError if it came by an input that the program does not have any more.
+        """
         restored, self.snapshots.in_flight = self.snapshots.in_flight, []
+        if any(edge >= len(self._vertex.inputs) for edge, *_ in restored):
+            raise CheckpointError(
+                f"'{self._vertex.name}' has fewer inputs than when this unaligned checkpoint was taken, with records "
+                "in flight on one that is gone: change a program between a savepoint and the start from it"
+            )
         inputs = [self._inputs.inputs[edge.input_index] for edge, _ in self._vertex.inputs]
         partitioners = [partitioner for _, partitioner in self._vertex.inputs]
         replay(restored, inputs, partitioners, self.snapshots.info, self.snapshots.key_groups, self._work)
