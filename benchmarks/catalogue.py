@@ -158,23 +158,12 @@ def _in_flight_by_rate() -> list[Measurement]:
     def before(rate: int, exchanges: int, *more: str) -> tuple[str, ...]:
         return "--exchanges", str(exchanges), "--sink-rate", str(rate), *more
 
-    return (
-        [
-            Measurement(29, f"{rate:,}/s, exchanges: {exchanges}", "back_pressure", before(rate, exchanges), goals)
-            for exchanges in (1, 3)
-            for rate in (10_000, 100_000, 500_000)
-        ]
-        + [
-            Measurement(29, f"{rate:,}/s, checkpoints", "back_pressure", before(rate, 3, *often), (checkpoint, *goals))
-            for rate in (1_000, 10_000, 100_000)
-        ]
-        + [
-            Measurement(
-                29, f"{rate:,}/s, unaligned", "back_pressure", before(rate, 3, *often, *unaligned), (soon, *goals)
-            )
-            for rate in (1_000, 100_000)
-        ]
+    kinds = (
+        *[(f"exchanges: {e}", rate, before(rate, e), goals) for e in (1, 3) for rate in (10_000, 100_000, 500_000)],
+        *[("checkpoints", rate, before(rate, 3, *often), (checkpoint, *goals)) for rate in (1_000, 10_000, 100_000)],
+        *[("unaligned", rate, before(rate, 3, *often, *unaligned), (soon, *goals)) for rate in (1_000, 100_000)],
     )
+    return [Measurement(29, f"{rate:,}/s, {kind}", "back_pressure", asked, aims) for kind, rate, asked, aims in kinds]
 
 
 def _batches() -> list[Measurement]:

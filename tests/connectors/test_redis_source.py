@@ -53,7 +53,7 @@ def test_each_entry_comes_once_over_restarts_and_rescaling(keys: Keys) -> None:
     streams = ["a", "b", "c"]
     for stream in streams:
         add(keys, stream, range(1, 2500))
-    source = source_of(keys, *streams).set_bounded().build()
+    source = source_of(keys, *streams).set_bounded().set_fetch_size(70).build()
     seen: list[str] = []
     job = SourceInTest(source, parallelism=2)
     for parallelism in (1, 3, 2):

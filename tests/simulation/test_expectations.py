@@ -69,6 +69,6 @@ def test_a_job_with_results_has_to_end_some_time() -> None:
     """A job that fails and restarts without end is waited for."""
     patience = Patience()
     with pytest.raises(AssertionError, match="livelock"):
-        for steps in range(0, 20 * STEPS_MAX, 50):
+        for steps in range(0, 30 * STEPS_MAX, 50):
             patience.reported(Result(0, 0, 0, Opaque([])))
             patience.check(steps)

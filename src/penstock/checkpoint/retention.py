@@ -14,7 +14,7 @@ from penstock.runtime.ids import SubtaskId
 
 
 class FallBack(NamedTuple):
-    """The newest checkpoint can be given up for the one before it."""
+    """The newest checkpoint can be dropped for the one before it."""
 
     latest: int
     """The number of the newest."""
@@ -81,7 +81,7 @@ class Retention:
         return FallBack(latest.checkpoint_id, before.checkpoint_id, committed)
 
     def drop_latest(self) -> Manifest:
-        """The newest checkpoint is damaged: it is given up. Returns the one before, which takes its place."""
+        """The newest checkpoint is damaged: it is dropped. Returns the one before, which takes its place."""
         assert self.fall_back is not None
         self.completed.pop()
         return self.completed[-1]

@@ -278,7 +278,7 @@ class Attempt:
             self._end_if_all_finished()
 
     def cancel_again(self, slot: SlotId) -> None:
-        """What this slot was sent may be lost: if its tasks were to stop, they are told so again."""
+        """Messages to this slot may be lost: if its tasks are to stop, Cancel is sent again."""
         if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
             self._send_to(self.slots[slot], Cancel())
 

@@ -1,7 +1,7 @@
 """The control connections of an attempt's slots.
 
-One that breaks and is made again loses what was under way, in both directions, and neither end is told: splits,
-committables, the end of a task. Nobody knows what to send again, so the attempt has to fail.
+One that breaks and is made again loses what was under way, in both directions, and neither end is notified: splits,
+committables, the end of a task. It is unknown what to send again, so the attempt has to fail.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The channel between slots: messages from any slot of a job to any other, beside the rows that go through Spark.
 
-Each end that is to be reached has a socket of its own, with a thread that always receives: nobody who sends waits for
+Each end that is to be reached has a socket of its own, with a thread that always receives: a sender never waits for
 what the receiver does. Messages of one sender keep their order. Both sides hold the keys of the job's control plane; a
 slot that has others is refused.
 """
@@ -94,7 +94,7 @@ class SlotOutlets:
             self._outlet(address).send(message, zmq.NOBLOCK)
 
     def close(self) -> None:
-        """Drop what was not sent: nobody waits for it any more."""
+        """Drop what was not sent: it is not needed any more."""
         for outlet in self._sockets.values():
             outlet.close(linger=0)
         self._context.term()

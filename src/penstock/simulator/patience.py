@@ -11,7 +11,7 @@ STEPS_MAX = 60_000
 STEPS_PER_RECORD = 30
 """On top, for the records of the whole program: sinks with a committer and batched jobs have results at their end."""
 _RESULTS_LEAST = 1_000
-_LONGEST = 10 * STEPS_MAX
+_LONGEST = 20 * STEPS_MAX
 
 
 class Patience:

@@ -63,7 +63,7 @@ class Intake:
         """Whether something had come by the last look."""
         self._has_spoken = False
         self.limits = True
-        """Whether senders hold to what they were told, or to their first limit."""
+        """Whether senders keep to the limit that was advised, or to their first one."""
 
     def took(self, sender: int, size: int) -> None:
         """A buffer of a slot was taken, whether it is processed now, set aside, or passed on."""

@@ -5,7 +5,7 @@ As the table of `alignment.py`, and in a state "aligning n", unless n is a savep
     event                          next   effects
     at once, or its time is over   idle   overtaken: n, and the channels without n; snapshot n, last = n, replay
 
-Who is told which channels are overtaken logs what they deliver until their barrier n comes: it belongs to the snapshot
+The owner logs what overtaken channels deliver until their barrier n comes: it belongs to the snapshot
 (`task/snapshot_logs.py`). Nothing is set aside any more, so other checkpoints may begin meanwhile.
 Source: Flink docs, "Stateful Stream Processing", unaligned checkpointing.
 """

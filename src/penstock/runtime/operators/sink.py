@@ -78,7 +78,7 @@ class SinkOperator(Operator):
         return True
 
     def take_back(self, committables: list[Any]) -> None:
-        """These were prepared for a snapshot that nobody heard of."""
+        """These were prepared for a snapshot that was never acknowledged."""
         self._committables = [*committables, *self._committables]
 
     def job_ended(self) -> None:

@@ -28,9 +28,8 @@ _log = logging.getLogger(__name__)
 
 _BLOCK_MS = 100
 """How long the server waits for an entry before the thread looks whether it is to end."""
-_BATCH = 1000
-_ENTRIES_MAX = 10_000
-"""How many wait for the reader at most, and a batch of each stream."""
+_BATCHES_MAX = 10
+"""How many full batches wait for the reader at most, and what is fetched at that moment."""
 _CLOSE_S = 5.0
 
 
@@ -45,14 +44,22 @@ class Fetched(msgspec.Struct, frozen=True):
 class Fetcher:
     """Reads the streams that it is assigned. `notify` is called when there is something to take, or an error.
 
-    A connection that is lost is made again, and reading goes on where it was. `fails_on_trimmed`: whether it is an
-    error that entries were trimmed before they were read; else a warning.
+    A connection that is lost is made again, and reading goes on where it was. `fetch_size`: how many entries of a
+    stream are read at once. `fails_on_trimmed`: whether it is an error that entries were trimmed before they were read;
+    else a warning.
     """
 
     def __init__(
-        self, server: RedisServer, max_retries: int, fails_on_trimmed: bool, notify: Callable[[], None]
+        self,
+        server: RedisServer,
+        fetch_size: int,
+        max_retries: int,
+        fails_on_trimmed: bool,
+        notify: Callable[[], None],
     ) -> None:
         self._server = server
+        self._fetch_size = fetch_size
+        self._entries_max = fetch_size * _BATCHES_MAX
         self._max_retries = max_retries
         self._fails_on_trimmed = fails_on_trimmed
         self._notify = notify
@@ -130,7 +137,7 @@ class Fetcher:
 
     @property
     def _has_room(self) -> bool:
-        return self._waiting < _ENTRIES_MAX and bool(self._splits)
+        return self._waiting < self._entries_max and bool(self._splits)
 
     def _work(self) -> None:
         if self._client is None:
@@ -161,7 +168,7 @@ class Fetcher:
     def _read(self) -> bool:
         """Fetch what is there of each stream. Returns False if there is nothing new in any."""
         splits = list(self._splits.values())
-        count = max(1, min(_BATCH, _ENTRIES_MAX // len(splits)))
+        count = max(1, min(self._fetch_size, self._entries_max // len(splits)))
         pipeline = self._client.pipeline(transaction=False)
         for split in splits:
             start = split.position if split.is_read else id_after(split.position)

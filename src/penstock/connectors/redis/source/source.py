@@ -24,6 +24,7 @@ from penstock.connectors.redis.source.starting_position import RedisStreamPositi
 from penstock.connectors.redis.source.streams import Streams
 
 _DISCOVERY_MS = 30_000
+_FETCH_SIZE = 1000
 _ON_TRIMMED = ("fail", "warn")
 
 
@@ -40,12 +41,14 @@ class RedisStreamSource(Source[Any]):
         discovery_interval_ms: int | None,
         deserializer: Deserializer,
         group: str | None,
+        fetch_size: int,
         fails_on_trimmed: bool,
     ) -> None:
         self._streams = streams
         self._discovery_interval_ms = discovery_interval_ms
         self._deserializer = deserializer
         self._group = group
+        self._fetch_size = fetch_size
         self._fails_on_trimmed = fails_on_trimmed
 
     @staticmethod
@@ -77,7 +80,13 @@ class RedisStreamSource(Source[Any]):
         streams = self._streams
 
         def fetch() -> Fetcher:
-            return Fetcher(streams.server, streams.max_retries, self._fails_on_trimmed, context.notify_available)
+            return Fetcher(
+                streams.server,
+                self._fetch_size,
+                streams.max_retries,
+                self._fails_on_trimmed,
+                context.notify_available,
+            )
 
         return RedisStreamReader(context, fetch, self._deserializer, self._group)
 
@@ -101,6 +110,7 @@ class RedisStreamSourceBuilder:
         self._deserializer: Deserializer = TextFields()
         self._group: str | None = None
         self._fails_on_trimmed = True
+        self._fetch_size = _FETCH_SIZE
         self._max_retries = 3
 
     def set_url(self, url: str) -> RedisStreamSourceBuilder:
@@ -190,6 +200,11 @@ class RedisStreamSourceBuilder:
         self._fails_on_trimmed = on_trimmed == "fail"
         return self
 
+    def set_fetch_size(self, fetch_size: int) -> RedisStreamSourceBuilder:
+        """Set how many entries of a stream are read at once; ten times as many may wait in memory. Default: 1000."""
+        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
+        return self
+
     def set_max_retries(self, max_retries: int) -> RedisStreamSourceBuilder:
         """Set how often a server that is away is asked again before the job fails. Default: 3."""
         self._max_retries = checked_at_least("max_retries", max_retries, 0)
@@ -215,5 +230,6 @@ class RedisStreamSourceBuilder:
             self._discovery_interval_ms if looks_again else None,
             self._deserializer,
             self._group,
+            self._fetch_size,
             self._fails_on_trimmed,
         )
