@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.connectors.kafka_topics import PASSWORD, Topics
+from tests.connectors.postgres_tables import Tables
 from tests.connectors.tls import certificate
 
 from penstock.common.errors import ConfigurationError
@@ -85,6 +86,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server; it starts within two seconds."""
+    yield from _postgres()
+
+
+@pytest.fixture(scope="session")
+def captured_postgres() -> Iterator[PostgresServer]:
+    """One for tests of changes: a slot is made when no transaction is open, and other tests leave some prepared."""
+    yield from _postgres()
+
+
+def _postgres() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="pip install 'penstock-streams[postgres]'")
     try:
         server_programs()
@@ -104,6 +115,19 @@ def redis_server() -> Iterator[RedisServer]:
         pytest.skip(str(error))
     with RedisServer() as server:
         yield server
+
+
+@pytest.fixture
+def captured(captured_postgres: PostgresServer) -> Iterator[Tables]:
+    """Tables, without slots at the end."""
+    tables = Tables(captured_postgres.url)
+    yield tables
+    # Another connection: the test may have ended the server meanwhile.
+    after = Tables(captured_postgres.url)
+    after.execute("SELECT pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE active")
+    after.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    for one in (tables, after):
+        one.connection.close()
 
 
 @pytest.fixture

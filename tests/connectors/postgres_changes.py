@@ -20,7 +20,8 @@ def changes_of(tables: Tables, *names: str) -> PostgresChangeSourceBuilder:
     """A source of these tables, with a slot of its own."""
     slot = f"s{uuid.uuid4().hex[:12]}"
     builder = PostgresChangeSource.builder().set_url(tables.url).set_slot_name(slot).set_fetch_size(3)
-    return builder.set_tables(*names)
+    # A server that starts again, or has not noticed yet that a reader has gone, may take its time on a busy machine.
+    return builder.set_tables(*names).set_max_retries(30)
 
 
 class Copy:
@@ -65,3 +66,8 @@ def read_until(run: SourceInTest, table: str, key: Any, most: int | None = None)
         if change.table == f"public.{table}" and change.after is not None and change.after["id"] == key:
             break
     return changes
+
+
+def afters(changes: list[Change]) -> list[dict[str, Any]]:
+    """The rows that are there after them."""
+    return [change.after for change in changes if change.after is not None]

@@ -13,10 +13,15 @@ LOOPBACK = "127.0.0.1"
 
 
 @contextlib.contextmanager
-def with_tls(port: int, key_and_certificate: Path) -> Iterator[int]:
-    """A port of the loopback where TLS is spoken, and what is said is passed on to `port`."""
+def with_tls(port: int, key_and_certificate: Path, protocol: str | None = None) -> Iterator[int]:
+    """A port of the loopback where TLS is spoken, and what is said is passed on to `port`.
+
+    `protocol`: its name, for clients that ask for it (ALPN).
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(key_and_certificate)
+    if protocol is not None:
+        context.set_alpn_protocols([protocol])
     loop = asyncio.new_event_loop()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

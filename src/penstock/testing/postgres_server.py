@@ -29,7 +29,6 @@ _SETTINGS = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
     "fsync": "off",
-    "wal_level": "logical",
 }
 
 
@@ -46,10 +45,17 @@ class PostgresServer(LoopbackServer):
     # It ends its other processes, too. The next start recovers from its log.
     kill_signal = signal.SIGQUIT
 
-    def __init__(self, prepared_transactions: int = 64) -> None:
-        """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them."""
+    def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical") -> None:
+        """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them.
+
+        `wal_level`: `replica`, as servers come, forbids logical replication.
+        """
         super().__init__()
-        self._settings = {**_SETTINGS, "max_prepared_transactions": str(prepared_transactions)}
+        self._settings = {
+            **_SETTINGS,
+            "max_prepared_transactions": str(prepared_transactions),
+            "wal_level": wal_level,
+        }
         self.url = ""
 
     def _prepare(self) -> None:

@@ -26,6 +26,8 @@ _NAME = "penstock changes"
 _OLDEST = 140_000
 _PAUSE_S = 0.05
 _TOLD_EACH_S = 10.0
+_RESTS_S = 1.0
+"""After which time a prepared transaction is taken for one that stays so."""
 
 
 class Capture(msgspec.Struct, frozen=True):
@@ -68,18 +70,26 @@ class Capture(msgspec.Struct, frozen=True):
                 self._publish(session, tables)
             found = find_slot(session, self.slot)
             slot = found or create_slot(session, self.slot)
+            ((end_lsn, now_ms),) = session.execute(
+                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, "
+                "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+            )
             job = secrets.token_hex(8)
             if self.mode is StartupMode.INITIAL:
                 _settle(session)
-                return ChangesSplit(job, slot.confirmed_lsn, tables=tuple(table.full_name for table in tables))
+                return ChangesSplit(job, now_ms, slot.confirmed_lsn, tables=tuple(one.full_name for one in tables))
             skips = self.mode is StartupMode.LATEST and found is not None
-            return ChangesSplit(job, _end_of_log(session) if skips else slot.confirmed_lsn)
+            return ChangesSplit(job, now_ms, end_lsn if skips else slot.confirmed_lsn)
         finally:
             session.close()
 
     def tables_of(self, session: Session) -> list[CapturedTable]:
         """What is captured. Raises SourceError if a table can't be."""
-        named = None if self.tables is None else [named_table(session, name) for name in self.tables]
+        named = None
+        if self.tables is not None:
+            # A table may have been named twice, with its schema and without.
+            found = [named_table(session, name) for name in self.tables]
+            named = list({table.full_name: table for table in found}.values())
         if not self._is_published(session):
             if named is None:
                 raise SourceError(
@@ -140,22 +150,22 @@ def _settle(session: Session) -> None:
     """Wait until all transactions that write at present have ended.
 
     One of them may have been committed before the changes of the slot begin, and be invisible to others for a moment
-    yet: it would be neither in the changes nor in the rows.
+    yet: it would be neither in the changes nor in the rows. One that is prepared, and stays so, is not about to be
+    committed: it may wait for this job, whose sink has prepared it in a former attempt.
     """
-    ((newest,),) = session.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-    told_at = time.monotonic()
-    while True:
-        ((oldest,),) = session.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-        if oldest >= newest:
-            return
-        if time.monotonic() - told_at > _TOLD_EACH_S:
-            told_at = time.monotonic()
-            _log.warning(
-                "the source waits for the end of transaction %d and all that had begun when it started", oldest
-            )
+    began_s = told_s = time.monotonic()
+    awaited = _running(session)
+    while awaited := awaited & _running(session):
+        now_s = time.monotonic()
+        if now_s - began_s > _RESTS_S:
+            prepared = {xid for (xid,) in session.execute("SELECT transaction::text::bigint FROM pg_prepared_xacts")}
+            awaited = frozenset(xid for xid in awaited if xid % 2**32 not in prepared)
+        if now_s - told_s > _TOLD_EACH_S:
+            told_s = now_s
+            _log.warning("the source waits for the end of the transactions %s", sorted(awaited))
         time.sleep(_PAUSE_S)
 
 
-def _end_of_log(session: Session) -> int:
-    ((lsn,),) = session.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
-    return int(lsn)
+def _running(session: Session) -> frozenset[int]:
+    """The transactions that write at present."""
+    return frozenset(xid for (xid,) in session.execute("SELECT pg_snapshot_xip(pg_current_snapshot())::text::bigint"))

@@ -25,7 +25,7 @@ class Change(msgspec.Struct, frozen=True):
     `table`: with its schema and a dot. `before`: the row that was updated or deleted, as far as PostgreSQL tells it:
     the columns of its replica identity, all with REPLICA IDENTITY FULL. `after`: the row that was inserted, or what an
     update has made of it. `lsn`: of the commit, the same for all changes of a transaction, and never less than before.
-    `time_ms`: when it was committed; of a row that was there, when it was read.
+    `time_ms`: when it was committed; of a row that was there, when the job began.
 
     `unchanged`: columns that an update has left as they were, and which PostgreSQL does not send again, since they are
     large (TOAST). They are not in `after`. A TRUNCATE has neither `before` nor `after`: all rows are gone.

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable
 
 from penstock.common.errors import SourceError
@@ -16,7 +15,7 @@ from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.captured_table import CapturedTable
 from penstock.connectors.postgres.changes.handover import Handover
 from penstock.connectors.postgres.changes.session import Session
-from penstock.connectors.postgres.changes.slot import Sessions, slot_for
+from penstock.connectors.postgres.changes.slot import Attempt, slot_for
 from penstock.connectors.postgres.changes.split import ChangesSplit
 from penstock.connectors.postgres.changes.streaming import Progress, Streaming
 from penstock.connectors.postgres.changes.table_rows import Fetched, rows_of
@@ -25,6 +24,7 @@ from penstock.connectors.postgres.connection import TransientPostgresError
 _log = logging.getLogger(__name__)
 
 _CLOSE_S = 5.0
+_PAUSE_S = 1.0
 
 
 class Fetcher:
@@ -40,9 +40,11 @@ class Fetcher:
         self._split = split
         self._fetch_size = fetch_size
         self._max_retries = max_retries
-        self._sessions = Sessions(split.job, uuid.uuid4().hex[:16])
+        self._attempt = Attempt(split.job)
         self._progress = Progress(confirmed_lsn=split.lsn, server_lsn=split.lsn)
         self._handover: Handover[Fetched] = Handover(notify)
+        self._session: Session | None = None
+        """While rows are read, and a statement may take long."""
         self._thread = threading.Thread(target=self._run, name="penstock-postgres-changes", daemon=True)
         self._thread.start()
 
@@ -62,6 +64,9 @@ class Fetcher:
     def close(self) -> None:
         """Confirm what is to be confirmed, and end the thread."""
         self._handover.close()
+        session = self._session
+        if session is not None:
+            session.cancel()
         # It may wait for a server that does not answer; it ends after that by itself.
         self._thread.join(_CLOSE_S)
 
@@ -79,16 +84,22 @@ class Fetcher:
         before = self._split
         try:
             with contextlib.closing(Session(self._capture.database, "penstock changes")) as session:
+                self._attempt.began(session)
+                # Before rows are emitted that are not of use without the changes.
+                slot_for(session, self._capture.slot, self._split)
                 tables = {table.full_name: table for table in self._capture.tables_of(session)}
+                self._session = session
                 while self._split.tables and not self._handover.is_closing:
                     self._read_rows(tables, session)
+                self._session = None
                 if not self._handover.is_closing:
                     self._read_changes(tables, session)
         except TransientPostgresError as error:
             if self._split is before:
                 raise
-            # Something was read, so tries are counted anew.
+            # Something was read, so tries are counted anew. A later attempt that has ended the session comes first.
             _log.warning("the connection is made again: %s", error)
+            self._pause(_PAUSE_S)
 
     def _read_rows(self, tables: dict[str, CapturedTable], session: Session) -> None:
         name = self._split.tables[0]
@@ -105,8 +116,8 @@ class Fetcher:
             raise session.failed(error) from None
 
     def _read_changes(self, tables: dict[str, CapturedTable], session: Session) -> None:
-        self._sessions.take_over(session, slot_for(session, self._capture.slot, self._split))
-        streaming = Streaming(self._capture, self._sessions.name, self._split, tables, session, self._progress)
+        self._attempt.take_over(session, slot_for(session, self._capture.slot, self._split))
+        streaming = Streaming(self._capture, self._attempt.session_name, self._split, tables, session, self._progress)
         with contextlib.closing(streaming):
             while not self._handover.is_closing:
                 has_room = self._handover.has_room

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.connectors.postgres.connection import Database, psycopg, translated
 
-_SETTINGS = (
-    "SET datestyle = 'ISO, YMD'; SET intervalstyle = postgres; SET timezone = 'UTC'; SET bytea_output = hex; "
-    "SET client_encoding = 'UTF8'; SET extra_float_digits = 1"
-)
+_SETTINGS = {
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "timezone": "UTC",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "client_encoding": "UTF8",
+    # A reader that is held back by the job is no client that has forgotten its transaction.
+    "statement_timeout": "0",
+    "transaction_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+}
 _FIRST_OWN_OID = 16_384
 """From which on types are not PostgreSQL's own."""
 _LOST_AFTER_MS = "60000"
+_CANCEL_S = 1.0
 
 
 class Session:
@@ -25,7 +36,12 @@ class Session:
         self.package = psycopg()
         # A cut connection is noticed, since what is sent is not acknowledged.
         self.connection = database.connect(application_name, tcp_user_timeout=_LOST_AFTER_MS, **settings)
-        self.execute(_SETTINGS)
+        values = ", ".join(f"({self.literal(name)}, {self.literal(value)})" for name, value in _SETTINGS.items())
+        # Those which this version of the server has.
+        self.execute(
+            f"SELECT set_config(s.name, v.value, false) FROM (VALUES {values}) AS v (name, value) "
+            "JOIN pg_settings s ON lower(s.name) = v.name"
+        )
 
     def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """The rows that a statement returns; [] if it returns none."""
@@ -50,6 +66,11 @@ class Session:
         transformer.set_loader_types(self._base_types(type_oids), self.package.pq.Format.TEXT)
         load: Callable[[Sequence[bytes | None]], Sequence[Any]] = transformer.load_sequence
         return load
+
+    def cancel(self) -> None:
+        """Another thread's: end the statement that runs."""
+        with contextlib.suppress(self.package.Error):
+            self.connection.cancel_safe(timeout=_CANCEL_S)
 
     def close(self) -> None:
         """End it."""

@@ -40,8 +40,9 @@ def find_slot(session: Session, name: str) -> Slot | None:
             raise SourceError(f"the slot '{name}' is another's: its plugin is {plugin}, or it is of another database")
         if status == "lost":
             raise SourceError(
-                f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, since it was more than "
-                f"max_slot_wal_keep_size. SELECT pg_drop_replication_slot('{name}'), and start the job without state"
+                f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, by "
+                "max_slot_wal_keep_size or idle_replication_slot_timeout. "
+                f"SELECT pg_drop_replication_slot('{name}'), and start the job without its state"
             )
         return Slot(name, confirmed_lsn, pid, application_name)
     return None
@@ -71,29 +72,38 @@ def slot_for(session: Session, name: str, split: ChangesSplit) -> Slot:
     return slot
 
 
-class Sessions:
-    """Who uses a slot: the names of sessions of one attempt of a job. `attempt`: different for each."""
+class Attempt:
+    """One attempt of a job, which uses a slot by sessions of a name. Of two, the one that began later has the slot."""
 
-    def __init__(self, job: str, attempt: str) -> None:
+    def __init__(self, job: str) -> None:
         self._of_job = f"penstock changes {job} "
-        self.name = self._of_job + attempt
-        self._has_taken_over = False
+        self._began_us = 0
+
+    def began(self, session: Session) -> None:
+        """Called with each connection; the first one counts, by the server's clock."""
+        if not self._began_us:
+            ((self._began_us,),) = session.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint")
+
+    @property
+    def session_name(self) -> str:
+        """A name has at most 63 bytes."""
+        return f"{self._of_job}{self._began_us}"
 
     def take_over(self, session: Session, slot: Slot) -> None:
         """End the session of a former attempt that has the slot, or an earlier one of this.
 
         Raises SourceError if a later attempt has it, TransientPostgresError if somebody else has.
         """
-        first, self._has_taken_over = not self._has_taken_over, True
         if slot.pid is None:
             return
         name = slot.application_name or ""
-        if not name.startswith(self._of_job):
+        began_us = name.removeprefix(self._of_job)
+        if not began_us.isdecimal():
             raise TransientPostgresError(
                 f"the slot '{slot.name}' is in use, by the process {slot.pid} of PostgreSQL ('{name}'): each job needs "
                 "a slot of its own"
             )
-        if name != self.name and not first:
+        if int(began_us) > self._began_us:
             raise SourceError(f"the slot '{slot.name}' was taken over by a later attempt of this job")
         _log.info("the session %d of a former attempt, which has the slot '%s', is ended", slot.pid, slot.name)
         session.execute("SELECT pg_terminate_backend(%s, %s)", slot.pid, _END_MS)

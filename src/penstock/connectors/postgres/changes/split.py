@@ -53,12 +53,14 @@ class RowsRead(msgspec.Struct, frozen=True):
 class ChangesSplit(msgspec.Struct, frozen=True):
     """The only split.
 
-    `job`: distinguishes those who use a slot. `lsn`: all transactions committed before it were emitted, and `done`
-    changes of the one committed there. `tables`: to be read first; of the first, the last of `read` may be a part.
-    `seen_lsn`: what is committed there or later is in none of the snapshots.
+    `job`: distinguishes those who use a slot. `began_ms`: when it began. `lsn`: all transactions that were committed
+    before it were emitted, and `done` changes of the one that was committed there. `tables`: to be read first; of the
+    first one a part was read, if it is the last of `read`. `seen_lsn`: what is committed there or later is in none of
+    the snapshots.
     """
 
     job: str
+    began_ms: int
     lsn: int
     done: int = 0
     tables: tuple[str, ...] = ()
@@ -95,4 +97,4 @@ class ChangesSplit(msgspec.Struct, frozen=True):
     def at(self, lsn: int, done: int) -> ChangesSplit:
         """The position in the changes. What the snapshots have seen is forgotten as soon as it matters no more."""
         read = self.read if lsn < self.seen_lsn else ()
-        return ChangesSplit(self.job, lsn, done, self.tables, read, self.seen_lsn)
+        return ChangesSplit(self.job, self.began_ms, lsn, done, self.tables, read, self.seen_lsn)

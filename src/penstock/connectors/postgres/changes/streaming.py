@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from penstock.common.errors import SourceError
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.captured_table import CapturedTable
 from penstock.connectors.postgres.changes.replication import ReplicationStream
@@ -52,6 +53,7 @@ class Streaming:
 
         known = Tables(session.loader, key_columns, lambda table: capture.tables is None or table in tables)
         self._start = start
+        self._publication = capture.publication
         self._session = session
         self._progress = progress
         self._transactions = Transactions(start, SeenRows(start.read, precedes), known)
@@ -65,8 +67,9 @@ class Streaming:
         """How long nothing needs to be done unless something arrives."""
         if has_room and self._has_more:
             return 0.0
-        is_told = self._transactions.lsn == self._told_lsn
-        due_s = self._status_due_s if is_told else min(self._status_due_s, self._idle_due_s)
+        due_s = self._status_due_s
+        if has_room and self._transactions.lsn != self._told_lsn:
+            due_s = min(due_s, self._idle_due_s)
         return max(0.0, due_s - time.monotonic())
 
     def receive(self) -> Fetched | None:
@@ -100,8 +103,19 @@ class Streaming:
             self._sent = confirmed
         if is_due:
             self._status_due_s = now_s + _STATUS_S
-            ((self._progress.server_lsn,),) = self._session.execute(
-                "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+            self._look_at_server()
+
+    def _look_at_server(self) -> None:
+        ((self._progress.server_lsn, is_published),) = self._session.execute(
+            "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, "
+            "EXISTS(SELECT FROM pg_publication WHERE pubname = %s)",
+            self._publication,
+        )
+        if not is_published:
+            # PostgreSQL 18 goes on without a word, and sends nothing.
+            raise SourceError(
+                f"the publication '{self._publication}' was dropped, and changes since then are lost: start the job "
+                "without its state, and it begins with the rows that are there"
             )
 
     def close(self) -> None:

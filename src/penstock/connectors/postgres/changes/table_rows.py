@@ -29,9 +29,8 @@ def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_s
         # The first query takes the snapshot, and LOCK is none.
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         session.execute(f"LOCK TABLE {table.sql} IN ACCESS SHARE MODE")
-        ((snapshot, seen_lsn, time_ms),) = session.execute(
-            "SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::bigint, "
-            "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+        ((snapshot, seen_lsn),) = session.execute(
+            "SELECT pg_current_snapshot()::text, (pg_current_wal_insert_lsn() - '0/0')::bigint"
         )
         begun = split.began(snapshot, seen_lsn)
         session.execute(f"DECLARE rows_of_table NO SCROLL CURSOR FOR {table.rows(split.resumed_at, session)}")
@@ -39,7 +38,9 @@ def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_s
         kind, name = ChangeKind.INSERT, table.full_name
         while rows := session.execute(f"FETCH FORWARD {fetch_size} FROM rows_of_table"):
             changes = [
-                Change(kind, name, None, dict(zip(names, row[width:], strict=True)), split.lsn, time_ms, (), True)
+                Change(
+                    kind, name, None, dict(zip(names, row[width:], strict=True)), split.lsn, split.began_ms, (), True
+                )
                 for row in rows
             ]
             keys = [row[:width] for row in rows]

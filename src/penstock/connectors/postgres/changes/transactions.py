@@ -93,38 +93,38 @@ class Transactions:
         self._relations[relation.oid] = captured
 
     def _row_changed(self, change: RowChange) -> None:
-        relation = self._relations[change.oid]
+        relation, begin = self._relations[change.oid], self._of()
         if not self._is_new() or not relation.is_wanted:
             return
-        begin = self._of()
         old, new = change.old, change.new
-        if new is None:
-            assert old is not None
-            if not self._was_seen(relation, begin, old):
-                self._deleted(relation, begin, old, change.is_key)
-        elif change.is_insert:
-            if not self._was_seen(relation, begin, new):
-                self._inserted(relation, begin, new, None)
-        else:
-            self._row_updated(relation, begin, change, new)
-
-    def _row_updated(self, relation: CapturedRelation, begin: Begin, change: RowChange, new: Values) -> None:
-        old = change.old
-        whole = None if change.is_key else old
-        # If its key was changed, a row may have left a range that has seen it for one that has not.
-        old_seen = self._was_seen(relation, begin, new if old is None else old)
-        new_seen = self._was_seen(relation, begin, new, old)
-        if old_seen and new_seen:
+        if begin.lsn < self._seen_lsn and self._was_seen(relation, begin, change):
             return
-        if old_seen:
-            self._inserted(relation, begin, new, whole)
-        elif new_seen:
-            assert old is not None, "a row with the same key is in the same range"
-            self._deleted(relation, begin, old, change.is_key)
+        if new is None:
+            self._deleted(relation, begin, old or [], change.is_key)
+        elif change.is_insert:
+            self._inserted(relation, begin, new, None)
         else:
-            after, unsent = relation.after(new, whole)
+            after, unsent = relation.after(new, None if change.is_key else old)
             before = relation.identity(after) if old is None else relation.before(old, change.is_key)
             self._add(Change(ChangeKind.UPDATE, relation.table, before, after, begin.lsn, begin.time_ms, unsent))
+
+    def _was_seen(self, relation: CapturedRelation, begin: Begin, change: RowChange) -> bool:
+        """Whether the change was read with the rows of the table. Emits the half of an update of which that is not so.
+
+        If its key was changed, a row may have left a range that has seen it for one that has not.
+        """
+        old, new = change.old, change.new
+        if new is None:
+            return self._has(relation, begin, old or [])
+        new_seen = self._has(relation, begin, new, old)
+        if change.is_insert or old is None:
+            return new_seen
+        old_seen = self._has(relation, begin, old)
+        if old_seen and not new_seen:
+            self._inserted(relation, begin, new, None if change.is_key else old)
+        elif new_seen and not old_seen:
+            self._deleted(relation, begin, old, change.is_key)
+        return old_seen or new_seen
 
     def _inserted(self, relation: CapturedRelation, begin: Begin, new: Values, old: Values | None) -> None:
         after, unsent = relation.after(new, old)
@@ -159,11 +159,7 @@ class Transactions:
         self.done += 1
         return True
 
-    def _was_seen(self, relation: CapturedRelation, begin: Begin, values: Values, others: Values | None = None) -> bool:
-        """Whether the change of this row was read with the rows of the table."""
-        if begin.lsn >= self._seen_lsn:
-            return False
-
+    def _has(self, relation: CapturedRelation, begin: Begin, values: Values, others: Values | None = None) -> bool:
         def key() -> Key:
             return relation.key(self._tables.key_columns(relation.table), values, others)
 
