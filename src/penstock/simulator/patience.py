@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from penstock.runtime.task.events import Effect, Result
 
-STEPS_MAX = 60_000
+STEPS_MAX = 90_000
 """So many steps with hardly a result are a deadlock or a livelock."""
 STEPS_PER_RECORD = 30
 """On top, for the records of the whole program: sinks with a committer and batched jobs have results at their end."""
 _RESULTS_LEAST = 1_000
-_LONGEST = 20 * STEPS_MAX
+_LONGEST = 13 * STEPS_MAX
 
 
 class Patience:
