@@ -8,6 +8,7 @@ target would see.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from penstock.testing.conformance.source import assert_same_records
 
 MakeSink = Callable[[], Sink[Any]]
 ReadCommitted = Callable[[], list[Any]]
+_attempts = itertools.count(1)
 
 
 class SimpleSinkContext:
@@ -112,8 +114,8 @@ def check_only_one_attempt_is_seen(make_sink: MakeSink, read_committed: ReadComm
     Only those of the committed attempt are visible.
     """
     sink = make_sink()
-    first, committer = _begin(sink, "attempt-1")
-    second, _ = _begin(sink, "attempt-2")
+    first, committer = _begin(sink)
+    second, _ = _begin(sink)
     first.write_chunk(records, None)
     second.write_chunk(records, None)
     lost = _prepare(first)
@@ -136,9 +138,10 @@ def check_rounds(make_sink: MakeSink, read_committed: ReadCommitted, records: li
     assert_same_records(read_committed(), records, "after several rounds")
 
 
-def _begin(sink: Sink[Any], attempt: str = "attempt-1") -> tuple[SinkWriter[Any], Committer]:
+def _begin(sink: Sink[Any]) -> tuple[SinkWriter[Any], Committer]:
     sink = pickle.loads(pickle.dumps(sink))
-    return sink.create_writer(SimpleSinkContext(attempt=attempt)), _committer(sink)
+    # Never the same one twice, as in a job: a writer that was closed may still end what it has begun under its name.
+    return sink.create_writer(SimpleSinkContext(attempt=f"conformance-{next(_attempts)}")), _committer(sink)
 
 
 def _committer(sink: Sink[Any]) -> Committer:
