@@ -97,20 +97,21 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def files(self) -> set[str]:
         """The paths of all files that hold its state."""
-        return files_of([part.state for operator in self.operators for part in operator.subtasks])
+        return files_of(self._states())
 
     def has_store_files(self) -> bool:
         """Whether state is in the own files of key-value stores."""
-        states = [part.state for operator in self.operators for part in operator.subtasks]
-        return any(store_files_of(state.keyed) for state in states)
+        return any(store_files_of(state.keyed) for state in self._states())
 
     def refused_by_earlier(self) -> Manifest:
         """As it is to be stored: a penstock that does not know of records in flight would leave them out."""
-        states = [part.state for operator in self.operators for part in operator.subtasks]
-        lists = [one for state in states if state.lists is not None for one in state.lists.lists]
+        lists = [one for state in self._states() if state.lists is not None for one in state.lists.lists]
         if any(one.redistribution is Redistribution.IN_FLIGHT for one in lists):
             return msgspec.structs.replace(self, oldest_reader=6)
         return self
+
+    def _states(self) -> list[OperatorState]:
+        return [part.state for operator in self.operators for part in operator.subtasks]
 
     def operator(self, state_id: str) -> OperatorPart | None:
         """The operator of that name."""

@@ -208,7 +208,7 @@ class SavepointWriter:
 
     def _manifest(self, parts: list[OperatorPart], start_ms: int) -> Manifest:
         if self._origin is None:
-            return Manifest("", "", 0, 0, start_ms, _now_ms(), parts, [], savepoint=True).refused_by_earlier()
+            return Manifest("", "", 0, 0, start_ms, _now_ms(), parts, [], savepoint=True)
         before = self._origin.manifest
         return msgspec.structs.replace(
             before,
