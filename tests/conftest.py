@@ -49,6 +49,16 @@ def lent_jvms(lent_jvms_end: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LEND_JVMS, "true")
 
 
+@pytest.fixture
+def process_without_endpoint() -> Iterator[None]:
+    """An earlier test's job may have left one; this test leaves none."""
+    from penstock.rest.endpoint import close_endpoint_of_process
+
+    close_endpoint_of_process()
+    yield
+    close_endpoint_of_process()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files in the order in which pytest-xdist hands them to its processes."""
     if _is_one_of_several(config):

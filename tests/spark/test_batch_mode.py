@@ -156,7 +156,7 @@ def test_two_sources_in_turn_with_dicts_as_keys_and_a_cached_result(tmp_path: Pa
     assert calls.read_text() == "..."
 
 
-def test_a_batched_job_is_seen_over_rest_while_its_tasks_run(tmp_path: Path) -> None:
+def test_a_batched_job_is_seen_over_rest_while_its_tasks_run(tmp_path: Path, process_without_endpoint: None) -> None:
     """Nobody would know how far a job of an hour has come."""
     go = tmp_path / "go"
 

@@ -75,7 +75,7 @@ class RestEndpoint:
         self._wake: Callable[[], object] = lambda: None
         """Lets the thread see that it is to stop."""
         _open.add(self)
-        self._thread = start_thread("penstock-rest", self._run, self._failed)
+        self._thread = start_thread(f"penstock-rest-{port}", self._run, self._failed)
 
     def job_ended(self, entry: JobEntry) -> None:
         """The process may end now. Waits a few seconds for clients that have asked for a savepoint and not its path."""
@@ -199,3 +199,13 @@ def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndp
                 return None
             atexit.register(_of_process.close)
         return _of_process
+
+
+def close_endpoint_of_process() -> None:
+    """The next job that asks for one gets another."""
+    global _of_process
+    with _lock:
+        endpoint, _of_process = _of_process, None
+    if endpoint is not None:
+        atexit.unregister(endpoint.close)
+        endpoint.close()

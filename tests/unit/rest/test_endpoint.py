@@ -47,7 +47,10 @@ def test_a_job_that_wants_no_endpoint_has_none() -> None:
 
 
 def test_a_job_runs_without_an_endpoint_where_no_token_can_be_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    process_without_endpoint: None,
 ) -> None:
     """A full disk, or a home that can't be written, would stop jobs from starting."""
     (tmp_path / "file").write_text("")
@@ -107,8 +110,10 @@ def test_of_jobs_that_have_ended_the_newest_are_kept(served: Served) -> None:
 def test_a_closed_endpoint_leaves_neither_thread_nor_port(served: Served) -> None:
     """A program that runs jobs all day would collect threads."""
     served.get("/overview")
+    serving = f"penstock-rest-{served.host.rpartition(':')[2]}"
+    assert serving in [thread.name for thread in threading.enumerate()]
     served.endpoint.close()
-    assert "penstock-rest" not in [thread.name for thread in threading.enumerate()]
+    assert serving not in [thread.name for thread in threading.enumerate()]
     with pytest.raises(ConnectionError):
         served.get("/overview")
 
