@@ -101,7 +101,11 @@ def test_offsets_are_committed_with_checkpoints_and_found_again(topics: Topics) 
         return str(first)
 
     until(lambda: begins() == "4")
+    run.snapshot(2)
+    run.readers[0].notify_checkpoint_complete(2)
+    # As a job that is stopped with a savepoint.
     run.close()
+    assert begins() == "7"
     with pytest.raises(SourceError, match="no offset is committed"):
         SourceInTest(source_of(topics, topic).set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build())
 
