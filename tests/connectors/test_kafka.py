@@ -442,7 +442,7 @@ def test_a_broker_that_is_not_trusted(kafka: KafkaBroker, topics: Topics) -> Non
 
 def test_the_programs_of_the_page(topics: Topics) -> None:
     """The first thing that a newcomer to Kafka pastes would fail."""
-    created = topics.create(1)
+    created, _ = topics.create(1), topics.create(name="by-airport")
     programs = [snippet.program for snippet in SNIPPETS if snippet.page == "kafka"]
     assert len(programs) > 1
     for program in programs:
