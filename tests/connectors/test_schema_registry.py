@@ -158,12 +158,23 @@ def test_types_of_other_subjects(registry: SchemaRegistryServer, subject: str) -
 
 def test_values_that_are_no_records(registry: SchemaRegistryServer, subject: str) -> None:
     """Keys, which are mostly texts or numbers, could not be written."""
-    text = AvroSchema.parse_string('"string"')
-    message = WRITE.for_generic(subject, text, registry.url).serialize("JFK")
-    assert READ.for_generic(text, registry.url).deserialize(message) == "JFK"
-    assert READ.for_row(text, registry.url).deserialize(message) == "JFK"
-    with pytest.raises(ValueError, match="3 is no record of"):
-        WRITE.for_generic(subject, text, registry.url).serialize(3)
+    texts = '{"type": "array", "items": "string"}'
+    for kind, (definition, value) in enumerate((('"string"', "JFK"), (texts, ["JFK", "LGA"]))):
+        schema = AvroSchema.parse_string(definition)
+        write = WRITE.for_generic(f"{subject}-{kind}", schema, registry.url)
+        message = write.serialize(value)
+        assert READ.for_generic(schema, registry.url).deserialize(message) == value
+        assert READ.for_row(schema, registry.url).deserialize(message) == value
+        with pytest.raises(ValueError, match="3 is no record of"):
+            write.serialize(3)
+
+
+def test_a_value_that_the_schema_does_not_describe(registry: SchemaRegistryServer, subject: str) -> None:
+    """What was written would be found out by the first reader, or by nobody."""
+    write = WRITE.for_generic(subject, FIRST, registry.url)
+    for value in ({"origin": "JFK"}, Row("JFK"), Row("JFK", "late"), None):
+        with pytest.raises(ValueError, match="is no record of"):
+            write.serialize(value)
 
 
 POISON = {

@@ -121,6 +121,9 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
         self._schema = schema
         self._registry = registry
         self._header: bytes | None = None
+        fields = schema.definition.get("fields") if isinstance(schema.definition, dict) else None
+        self._names = None if fields is None else [field["name"] for field in fields]
+        """Of a record's fields, for Rows without names."""
 
     @staticmethod
     def for_generic(
@@ -152,17 +155,13 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
         stream = io.BytesIO()
         stream.write(self._header)
         try:
-            fastavro().schemaless_writer(stream, self._schema.parsed(), self._record_of(element))
+            record = to_avro(element)
+            if isinstance(record, list) and self._names is not None:
+                record = dict(zip(self._names, record, strict=True))
+            fastavro().schemaless_writer(stream, self._schema.parsed(), record)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ValueError(f"{element!r:.200} is no record of {self._schema!s:.200}: {error!r}") from None
         return stream.getvalue()
-
-    def _record_of(self, element: Any) -> Any:
-        record = to_avro(element)
-        fields = self._schema.definition.get("fields") if isinstance(self._schema.definition, dict) else None
-        if fields is not None and isinstance(record, list):
-            return dict(zip([field["name"] for field in fields], record, strict=True))
-        return record
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_header": None}
