@@ -60,19 +60,21 @@ class Handover(Generic[T]):
             had_room = self.has_room
             element, size = self._elements.popleft()
             self._waiting -= size
-        if self.has_room and not had_room:
-            self._ring()
+            if self.has_room and not had_room:
+                self._ring()
         return element
 
     def order(self, order: Callable[[], None]) -> None:
         """Have the other thread call this, before it fetches on."""
-        self._orders.append(order)
-        self._ring()
+        with self._lock:
+            self._orders.append(order)
+            self._ring()
 
     def close(self) -> None:
         """Have the other thread end, when it has carried out its orders."""
-        self._is_closing = True
-        self._ring()
+        with self._lock:
+            self._is_closing = True
+            self._ring()
 
     # Of the thread that fetches.
 
@@ -131,10 +133,13 @@ class Handover(Generic[T]):
     def end(self) -> None:
         """The thread that fetches has ended."""
         self._selector.close()
-        self._bell.close()
-        self._ringer.close()
+        # Whoever rings at this moment would ring at a socket of somebody else that gets the same number.
+        with self._lock:
+            self._bell.close()
+            self._ringer.close()
 
     def _ring(self) -> None:
+        """Under the lock."""
         # It is full of rings that were not heard yet, or the thread has ended.
         with contextlib.suppress(OSError):
             self._ringer.send(b"\0")
