@@ -26,15 +26,18 @@ def test_the_program_of_the_page(topics: Topics) -> None:
     """A newcomer's first program would fail, or not understand what others write by the same registry."""
     (page,) = (one.program for one in SNIPPETS if one.page == "kafka" and "ConfluentRegistry" in one.text)
     names: dict[str, Any] = {"__name__": "program"}
-    for topic in ("flights", "by-airport", "late"):
-        topics.create(name=topic)
+    created = {name: topics.create() for name in ("flights", "by-airport", "late")}
     with SchemaRegistryServer() as registry:
         program = page.replace("localhost:9092", topics.bootstrap).replace("http://localhost:8081", registry.url)
+        for name, topic in created.items():
+            program = program.replace(f'"{name}"', repr(topic))
         exec(compile(program, "kafka.md", "exec"), names)
         delay: AvroSchema = names["delay"]
         older = AvroSchema.parse_string(json.dumps({**delay.definition, "fields": delay.definition["fields"][:2]}))
         write = ConfluentRegistryAvroSerializationSchema.for_generic("by-airport-value", older, registry.url)
-        topics.write("by-airport", [write.serialize({"airport": "JFK", "minutes": minutes}) for minutes in (5, 90)])
+        topics.write(
+            created["by-airport"], [write.serialize({"airport": "JFK", "minutes": minutes}) for minutes in (5, 90)]
+        )
 
         run = SourceInTest(names["by_airport"])
         arrivals = run.values(2)
@@ -46,4 +49,4 @@ def test_the_program_of_the_page(topics: Topics) -> None:
         writer.flush(True)
         writer.close()
         read = ConfluentRegistryAvroDeserializationSchema.for_generic(delay, registry.url)
-        assert [read.deserialize(content) for content in topics.values("late")] == arrivals[1:]
+        assert [read.deserialize(content) for content in topics.values(created["late"])] == arrivals[1:]
