@@ -101,7 +101,11 @@ def test_offsets_are_committed_with_checkpoints_and_found_again(topics: Topics) 
         return str(first)
 
     until(lambda: begins() == "4")
+    run.snapshot(2)
+    run.readers[0].notify_checkpoint_complete(2)
+    # As a job that is stopped with a savepoint.
     run.close()
+    assert begins() == "7"
     with pytest.raises(SourceError, match="no offset is committed"):
         SourceInTest(source_of(topics, topic).set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build())
 
@@ -442,5 +446,5 @@ def test_the_programs_of_the_page(topics: Topics) -> None:
     programs = [snippet.program for snippet in SNIPPETS if snippet.page == "kafka"]
     assert len(programs) > 1
     for program in programs:
-        told = program.replace("localhost:9092", topics.bootstrap).replace('"flights"', repr(created))
-        exec(compile(told, "kafka.md", "exec"), {"__name__": "program"})
+        told = program.replace("localhost:9092", topics.bootstrap).replace('"by-airport"', '"flights"')
+        exec(compile(told.replace('"flights"', repr(created)), "kafka.md", "exec"), {"__name__": "program"})

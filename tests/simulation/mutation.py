@@ -10,7 +10,12 @@ from penstock.simulator import Circumstances, run_program
 from penstock.simulator.generation import generate
 
 SEEDS = 500
-ADDED_LATER: dict[str, Any] = {"cut_at_steps": (), "in_flight_ms": 0, "unaligned_after_ms": None}
+ADDED_LATER: dict[str, Any] = {
+    "cut_at_steps": (),
+    "in_flight_ms": 0,
+    "unaligned_after_ms": None,
+    "rescale_at_steps": (),
+}
 """What circumstances are without the faults and features that were added later."""
 
 
@@ -20,8 +25,8 @@ def run_seeds(first: int, provoked: dict[str, Any] | None, all_kinds: bool = Fal
     `with_kind`: only those whose program has such an operator.
 
     Without the kinds of operators that were added later, unless the fault is in one of them (`all_kinds`), and without
-    connections that break, advice between slots and unaligned checkpoints, unless they are provoked: the seed to begin
-    with was found without them.
+    connections that break, advice between slots, unaligned checkpoints and other parallelism at run time, unless they
+    are provoked: the seed to begin with was found without them.
     """
     for seed in range(first, first + SEEDS):
         program = generate(seed, all_kinds)

@@ -1,4 +1,4 @@
-"""Commands that control a running job: list, savepoint, stop, cancel, checkpoints."""
+"""Commands that control a running job: list, savepoint, stop, scale, cancel, checkpoints."""
 
 from __future__ import annotations
 
@@ -103,6 +103,37 @@ def stop(
     print_result(lambda: _ask(job, "stop", directory, drain))
 
 
+def scale(
+    job: Job,
+    parallelism: Annotated[
+        int | None, typer.Option("--parallelism", "-p", min=1, help="Of all operators without one of their own.")
+    ] = None,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option("--operator", metavar="NAME=N", help="Of one operator, by its name or uid. May be repeated."),
+    ] = None,
+) -> None:
+    """Give a running job another parallelism: it takes a checkpoint, and goes on from it with other subtasks.
+
+    
+      penstock scale flights -p 4
+      penstock scale flights --operator delays=8
+    """
+    from penstock.rpc.messages import Command
+
+    by_name = dict(_operator(text) for text in operators or [])
+    if parallelism is None and not by_name:
+        raise typer.BadParameter("how many subtasks? --parallelism 4, or --operator NAME=4")
+    print_result(lambda: _command(job, Command("scale", parallelism=parallelism, operators=by_name), None))
+
+
+def _operator(text: str) -> tuple[str, int]:
+    name, _, subtasks = text.rpartition("=")
+    if not name or not subtasks.isdigit():
+        raise typer.BadParameter(f"--operator takes a name and a number of subtasks, NAME=4; got '{text}'")
+    return name, int(subtasks)
+
+
 def cancel(job: Job) -> None:
     """Stop a running job immediately. Output not committed yet is lost, and checkpoints are deleted, unless retained.
 
@@ -174,7 +205,6 @@ def as_size(count: float) -> str:
 
 
 def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
-    from penstock.cluster.registry import JobRegistry
     from penstock.common.file_systems import absolute
     from penstock.rpc.messages import Command
 
@@ -182,7 +212,13 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
         # Make it absolute: the job has another working directory.
         directory = absolute(directory)
     wait_s = None if verb in ("savepoint", "stop") else _ANSWER_SECONDS
-    return _answer(JobRegistry().find(job), Command(verb, directory, drain), wait_s)
+    return _command(job, Command(verb, directory, drain), wait_s)
+
+
+def _command(job: str, command: Command, timeout_s: float | None) -> str:
+    from penstock.cluster.registry import JobRegistry
+
+    return _answer(JobRegistry().find(job), command, timeout_s)
 
 
 def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:

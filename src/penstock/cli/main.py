@@ -27,7 +27,7 @@ Start here:
   penstock explain job.py                   draw the job graph and the slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
-  penstock list                             running jobs; then top, logs, savepoint, stop, cancel, checkpoints JOB
+  penstock list                             jobs; then top, logs, checkpoints, savepoint, scale, stop, cancel JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
   penstock query JOB STATE KEY              state of a running job, as of its last completed checkpoint
 
@@ -82,6 +82,7 @@ app.command("list")(jobs.list_jobs)
 app.command()(top)
 app.command()(logs)
 app.command()(jobs.savepoint)
+app.command()(jobs.scale)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)
 app.command()(jobs.checkpoints)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -76,6 +76,9 @@ class _PlannedRun:
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
         return self.savepoint(directory)
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        return self.savepoint(None)
 
     def wait(self) -> BaseException | None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -43,6 +43,9 @@ class JobRun(Protocol):
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
         """Stop the job with a savepoint; the future completes with its path."""
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        """Run on with other numbers of subtasks; the future completes with what was done."""
 
     def wait(self) -> BaseException | None:
         """Wait for the end of the job; return the error that ended it, if any."""
@@ -104,6 +107,17 @@ class JobClient:
         resumed.
         """
         return CompletableFuture(self._run.stop(savepoint_directory, advance_to_end_of_event_time))
+
+    def rescale(
+        self, parallelism: int | None = None, operators: Mapping[str, int] | None = None
+    ) -> CompletableFuture[str]:
+        """Give the running job another parallelism. The result says what runs; it is there when all subtasks run.
+
+        `parallelism`: of all operators that have none of their own in the program; `operators`: of some, by name or
+        uid. The job takes a checkpoint, and goes on from it. The future raises JobError or NotEnoughSlotsError if the
+        job keeps the parallelism that it has. Source: Flink docs, "Elastic Scaling".
+        """
+        return CompletableFuture(self._run.scale(parallelism, operators or {}))
 
     def get_job_execution_result(self) -> CompletableFuture[JobExecutionResult]:
         """Return the result when the job has finished; raises JobError or JobCancelledError if it did not succeed."""

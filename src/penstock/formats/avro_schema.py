@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from penstock.common.extras import AVRO
 from penstock.common.types import Row
 
 
+@cache
 def fastavro() -> Any:
     """The package. Raises ProgramError if it is not installed."""
     try:
@@ -81,12 +83,15 @@ class GenericRecordAvroTypeInfo(TypeInformation):
         return (self.schema,)
 
 
+_AS_THEY_ARE = {type(None), bool, int, float, str, bytes}
+
+
 def to_avro(value: Any) -> Any:
     """A value as fastavro takes it: Rows become dicts, on all levels; without names, tuples of their fields."""
     if isinstance(value, Row):
         value = list(value) if value._fields is None else value.as_dict()
     if isinstance(value, dict):
-        return {key: to_avro(item) for key, item in value.items()}
+        return {key: item if type(item) in _AS_THEY_ARE else to_avro(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return [to_avro(item) for item in value]
     return value._asdict() if hasattr(value, "_asdict") else value

@@ -83,10 +83,10 @@ class CloseResults(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """The answer to a request: a path, or why there is none."""
+    """The answer to a request: the path of a savepoint, or what was done, or why nothing was."""
 
     request: int
-    path: str = ""
+    text: str = ""
     error: BaseException | None = None
 
 

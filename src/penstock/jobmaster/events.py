@@ -87,6 +87,17 @@ class SavepointRequested(JobEvent, frozen=True):
     options: CheckpointOptions
 
 
+class RescaleRequested(JobEvent, frozen=True):
+    """The user wants other numbers of subtasks, by vertex. `request` names the caller in the Reply.
+
+    `free_slots`: how many Spark has beside those that the job holds; None: as many as it is asked for.
+    """
+
+    request: int
+    parallelism: dict[int, int]
+    free_slots: int | None = None
+
+
 class CheckpointRequested(JobEvent, frozen=True):
     """Start a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
 

@@ -115,10 +115,13 @@ class ExecutionRecorder:
         self._is_stale = False
         self._published_ms = now_ms
         status = self._note_status(now_ms)
-        for region in self._master.regions:
-            for slot, tasks in region.attempt.slots.items():
-                for task in tasks:
-                    self._executions[task] = self._execution(region.attempt, task, slot, now_ms)
+        # None of subtasks that an earlier plan had.
+        self._executions = {
+            task: self._execution(region.attempt, task, slot, now_ms)
+            for region in self._master.regions
+            for slot, tasks in region.attempt.slots.items()
+            for task in tasks
+        }
         return ExecutionGraph(
             self._master.job_id,
             self._master.graph,

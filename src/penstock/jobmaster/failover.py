@@ -22,15 +22,13 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, RestartResults
 from penstock.jobmaster.ending import JobEnding
+from penstock.jobmaster.job_end import JobEnd
 from penstock.jobmaster.notices import EndFailed, FellBack, RestartJoined, RestartScheduled
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
 from penstock.jobmaster.results.collected import CollectedOnce, collected_twice
 from penstock.plan.job_graph import JobGraph
-
-JobEnd = tuple[JobStatus, BaseException | None]
-"""How a job ends."""
 
 
 class Failover:
@@ -99,7 +97,7 @@ class Failover:
         ended = [region for region in down if not region.is_ended]
         end: JobEnd | None = None
         # A region that has finished waits for the others: if one of them fails all are restarted.
-        is_due = len(down) == len(regions) or any(region.has_failed for region in ended)
+        is_due = len(down) == len(regions) or any(region.has_failed or region.is_replaced for region in ended)
         are_gone = all(region.is_gone for region in down)
         if ended and is_due and are_gone and self._job.storage.is_settled:
             end = self._end(ended, is_cancelled)
@@ -124,6 +122,10 @@ class Failover:
             damaged = [region.attempt.error for region in failures if self._restarts.falls_back(region.attempt)]
             repeated = self._fall_back(damaged[0]) if damaged else None
         coordinator.tasks_ended([vertex for region in ended for vertex in region.attempt.vertices], self._job.now_ms)
+        if not failures and not is_cancelled and any(region.is_replaced for region in ended):
+            # No failure: the restart strategy is not asked. Those that wait for it already come, too.
+            self.restart_at_ms = self._job.now_ms
+            return None
         if not regions.all_ended:
             return self._restart_later(failures)
         if not any(region.has_failed for region in regions):
@@ -200,14 +202,18 @@ class Failover:
         is_settled = all(region.is_ended for region in self._job.regions.down)
         return self.restart_at_ms is not None and is_settled and self._job.storage.is_settled
 
-    def restart_if_due(self, graph: JobGraph) -> list[Region]:
-        """Restart the regions that wait, if their time has come; returns them. `graph`: that of their next attempts."""
-        if self.restart_at_ms is None or self._job.now_ms < self.restart_at_ms or not self.may_restart:
-            return []
-        self.restarts += 1
+    @property
+    def is_due(self) -> bool:
+        """Whether the time of the regions that wait has come."""
+        return self.restart_at_ms is not None and self._job.now_ms >= self.restart_at_ms and self.may_restart
+
+    def restart(self, graph: JobGraph) -> list[Region]:
+        """Restart the regions that wait; returns them. `graph`: that of their next attempts."""
         self.restart_at_ms = None
         regions = self._job.regions
         restarted = [region for region in regions if region.is_ended]
+        if any(region.has_failed for region in restarted):
+            self.restarts += 1
         for region in restarted:
             region.next_attempt(graph, self._job.now_ms)
             # First: errors of what is emitted after it, repeated commits included, are those of the new attempt.

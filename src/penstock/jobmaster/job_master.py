@@ -24,10 +24,8 @@ from penstock.checkpoint.pending import JobIdentity
 from penstock.checkpoint.recorded_end import RecordedEnd
 from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.storage_requests import StorageRequests
-from penstock.common import options
-from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.earliest import earliest
-from penstock.common.errors import FencedError, JobCancelledError, JobError
+from penstock.common.errors import FencedError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
@@ -45,17 +43,20 @@ from penstock.jobmaster.events import (
     JobEvent,
     QueryFailed,
     Reported,
+    RescaleRequested,
     ResultsClosed,
     SavepointRequested,
     StorageEnded,
     Tick,
 )
-from penstock.jobmaster.failover import Failover, JobEnd
+from penstock.jobmaster.failover import Failover
+from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, cancelled, note_deletion, retains
 from penstock.jobmaster.phases import JOB, JobPhase, JobStep, RegionPhase, after
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
 from penstock.jobmaster.reports import SlotReports
+from penstock.jobmaster.rescaling import JobRescaling
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.results.collected import CollectedOnce
 from penstock.jobmaster.settings import JobSettings
@@ -65,23 +66,6 @@ from penstock.rpc.messages import Heartbeat
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import ControlEvent, Result
 from penstock.runtime.task.journal import Journal
-
-_RETAINED = {
-    ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
-    ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: (JobStatus.FAILED,),
-    ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
-}
-"""The ends of a job after which its checkpoints stay."""
-_DELETED = (
-    f"Its checkpoints are deleted. {options.CHECKPOINT_RETENTION.key}: RETAIN_ON_CANCELLATION would have kept them for "
-    "-s latest; penstock stop ends a job with a savepoint."
-)
-
-_BEFORE_THE_END = {
-    JobStatus.FINISHED: JobStatus.RUNNING,
-    JobStatus.CANCELED: JobStatus.CANCELLING,
-    JobStatus.FAILED: JobStatus.FAILING,
-}
 
 
 class JobMaster:
@@ -130,6 +114,7 @@ class JobMaster:
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
         self._reports = SlotReports(self, self._collected, self._region_runs, self._ending.data_ended, self._watermarks)
         self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
+        self._rescaling = JobRescaling(self, self._ending, self._emit)
         self._is_cancelled = False
         self._end: JobEnd | None = None
         self._phase = JobPhase.EXECUTING
@@ -160,7 +145,7 @@ class JobMaster:
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
             self._go_on()
-        elif isinstance(event, SavepointRequested):
+        elif isinstance(event, SavepointRequested | RescaleRequested):
             # Each request is answered once, or the user who made it waits forever.
             self._emit(Reply(event.request, error=JobError("the job has ended")))
         return self._take_effects()
@@ -191,11 +176,11 @@ class JobMaster:
     @property
     def status(self) -> JobStatus:
         """Where the job is."""
-        if self._failover.restart_at_ms is not None:
+        if self._failover.restart_at_ms is not None or self._rescaling.is_closing:
             return JobStatus.RESTARTING
         status = self._end[0] if self._end is not None else self.regions.status
         # Not terminal before its results are closed: the last commit may still fail the job.
-        return status if self._phase is JobPhase.OVER else _BEFORE_THE_END.get(status, status)
+        return status if self._phase is JobPhase.OVER else BEFORE_THE_END.get(status, status)
 
     @property
     def error(self) -> BaseException | None:
@@ -214,6 +199,7 @@ class JobMaster:
         # The first error of an attempt counts: those that follow from it are no further failures.
         if region.attempt.error is error:
             self._failover.failed(region)
+            self._rescaling.attempt_failed(error)
 
     def fail_all(self, error: BaseException) -> None:
         """The attempts of all regions fail."""
@@ -237,6 +223,7 @@ class JobMaster:
     def _region_runs(self) -> None:
         if self.regions.all_running:
             self._restarts.all_run()
+            self._rescaling.all_run()
             number = max(region.attempt.number for region in self.regions)
             self.coordinator.tasks_began(number, self.regions.vertices, self._enumerator_states, self.now_ms)
 
@@ -282,6 +269,9 @@ class JobMaster:
     def _savepoint_requested(self, event: SavepointRequested) -> None:
         self._ending.requested(event)
 
+    def _rescale_requested(self, event: RescaleRequested) -> None:
+        self._rescaling.requested(event)
+
     def _checkpoint_requested(self, event: CheckpointRequested) -> None:
         if self._ending.takes_checkpoints and not self.coordinator.request_waits:
             request = CheckpointRequest(options=event.options)
@@ -313,28 +303,26 @@ class JobMaster:
         assert self._end is not None
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
-        retained = self._end[0] in _RETAINED[self.settings.checkpoint_retention]
-        if not retained:
-            self._note_deletion(self._end[1])
+        if not retains(self.settings.checkpoint_retention, self._end[0]):
+            if self.settings.has_checkpoint_directory and self.completed.newest and not self.storage.is_fenced:
+                note_deletion(self._end[1])
             self._recorded_end.over(self._end[0].name)
-
-    def _note_deletion(self, error: BaseException | None) -> None:
-        is_there = self.settings.has_checkpoint_directory and self.completed.newest is not None
-        if error is not None and is_there and not self.storage.is_fenced:
-            error.add_note(_DELETED)
 
     # After each event: what follows from where the job is now.
 
     def _go_on(self) -> None:
         self._watch()
+        self._rescaling.go_on()
         self._failover.spread()
         for region in self.regions:
             region.stop_if_over()
         end = self._failover.end_attempts(self._is_cancelled)
         if end is not None:
             self._end_with(*end)
-        restarted = self._failover.restart_if_due(self.graph)
-        if restarted:
+        if self._failover.is_due:
+            self._rescaling.attempts_begin()
+            restarted = self._failover.restart(self.graph)
+            self._watermarks.rescaled(self.graph)
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
         if self._phase is JobPhase.SETTLING and self.storage.is_idle:
@@ -363,12 +351,10 @@ class JobMaster:
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
         if status is JobStatus.CANCELED:
-            abandoned = [slot for region in self.regions for slot in region.abandoned]
-            killed = ", ".join(f"level {level} slot {slot}" for level, slot in abandoned)
-            reason = f": workers that did not stop in time were killed ({killed})" if killed else ""
-            error = JobCancelledError(f"the job '{self.graph.name}' was cancelled{reason}")
+            error = cancelled(self.graph.name, [slot for region in self.regions for slot in region.abandoned])
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
+        self._rescaling.job_ends()
         self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
         self._end = (status, error)
         self._emit(CloseResults(error))
@@ -442,6 +428,7 @@ _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
     ResultsClosed: JobMaster._results_were_closed,
     CancelRequested: JobMaster._cancel_requested,
     SavepointRequested: JobMaster._savepoint_requested,
+    RescaleRequested: JobMaster._rescale_requested,
     CheckpointRequested: JobMaster._checkpoint_requested,
     HostFailed: JobMaster._host_failed,
 }

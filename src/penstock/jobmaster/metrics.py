@@ -100,6 +100,14 @@ class JobMetrics:
         self._reports: dict[tuple[int, int], TaskReport] = {}
         self._lock = threading.Lock()
 
+    def deployed(self, graph: JobGraph) -> None:
+        """The plan of the attempts from now on, perhaps with fewer subtasks than there were."""
+        with self._lock:
+            self._graph = graph
+            for vertex, subtask in list(self._reports):
+                if subtask >= graph.vertices[vertex].parallelism:
+                    del self._reports[vertex, subtask]
+
     def update(self, reports: list[TaskReport]) -> None:
         """Take over the reports of a heartbeat."""
         with self._lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.plan.job_graph import JobGraph
+
 
 class RestartScheduled(msgspec.Struct, frozen=True):
     """Regions have failed and are restarted together. `restart`: the number of this restart, from 1.
@@ -42,4 +44,17 @@ class EnumeratorNotClosed(msgspec.Struct, frozen=True):
     error: BaseException
 
 
-JobNotice = RestartScheduled | RestartJoined | FellBack | EndFailed | EnumeratorNotClosed
+class Rescaling(msgspec.Struct, frozen=True):
+    """Regions are closed, to be started again with the parallelism of another plan."""
+
+    before: JobGraph
+    after: JobGraph
+
+
+class RescaleFailed(msgspec.Struct, frozen=True):
+    """The job failed before all of it ran with its new parallelism: it goes back to the one before."""
+
+    error: BaseException
+
+
+JobNotice = RestartScheduled | RestartJoined | FellBack | EndFailed | EnumeratorNotClosed | Rescaling | RescaleFailed

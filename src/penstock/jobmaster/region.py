@@ -38,6 +38,8 @@ class Region:
         """Slots of the present attempt whose tasks did not close in time: their workers are killed with the query."""
         self.phase = RegionPhase.DEPLOYED
         """Of the present attempt."""
+        self.is_replaced = False
+        """Whether the present attempt was closed so that one with another parallelism takes its place."""
         self._emit = emit
         self._supervision = Supervision(settings)
 
@@ -76,6 +78,7 @@ class Region:
         self.phase = after(REGION, self.phase, RegionStep.NEXT_ATTEMPT)
         self._supervision.attempt_begins()
         self.abandoned = []
+        self.is_replaced = False
         self.attempt = Attempt(AttemptId(self.index, self.attempt.number + 1), graph, self._emit, now_ms)
 
     # Its end.
@@ -90,6 +93,14 @@ class Region:
         """The user cancels the job."""
         self._supervision.cancelled(now_ms)
         self.attempt.cancel()
+
+    def replace(self, now_ms: int) -> None:
+        """Close the tasks, to go on from the latest checkpoint with another parallelism."""
+        # One that has failed goes on so anyway.
+        if self.is_up:
+            self.is_replaced = True
+            self._supervision.failed(now_ms)
+            self.attempt.cancel()
 
     def stop_if_over(self) -> None:
         """Stop the query, once, when all tasks are closed or abandoned."""

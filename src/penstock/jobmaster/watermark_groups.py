@@ -44,19 +44,15 @@ class WatermarkGroups:
 
     def __init__(self, graph: JobGraph, send: Send) -> None:
         self._send = send
-        self._groups: dict[str, _Group] = {}
-        for vertex in graph.sources:
-            operator = vertex.nodes[0].operator
-            assert isinstance(operator, SourceOperator)
-            alignment = operator.strategy.alignment
-            if alignment is not None:
-                group = self._groups.setdefault(
-                    alignment.group, _Group(alignment.max_drift_ms, alignment.update_interval_ms, [], {})
-                )
-                # Of sources that differ the strictest counts.
-                group.max_drift_ms = min(group.max_drift_ms, alignment.max_drift_ms)
-                group.update_interval_ms = min(group.update_interval_ms, alignment.update_interval_ms)
-                group.members += [SubtaskId(vertex.id, subtask) for subtask in range(vertex.parallelism)]
+        self._groups = _groups_of(graph)
+
+    def rescaled(self, graph: JobGraph) -> None:
+        """The plan of the present attempts. What subtasks of a source had reported that has others now is forgotten."""
+        for name, group in _groups_of(graph).items():
+            known = self._groups[name]
+            changed = {task.vertex for task in {*group.members} ^ {*known.members}}
+            known.members = group.members
+            known.watermarks = {task: at for task, at in known.watermarks.items() if task.vertex not in changed}
 
     def reported(self, task: SubtaskId, name: str, watermark: int, now_ms: int) -> None:
         """A source has come this far (ms)."""
@@ -85,6 +81,9 @@ class WatermarkGroups:
             if group.next_ms is None or now_ms < group.next_ms:
                 continue
             group.next_ms = None
+            if not group.watermarks:
+                # Other subtasks read what had been reported of.
+                continue
             limit = min(min(group.watermarks.values()) + group.max_drift_ms, MAX_TIMESTAMP)
             if limit != group.limit:
                 group.limit = limit
@@ -94,3 +93,19 @@ class WatermarkGroups:
     def wake_at_ms(self) -> int | None:
         """When `tick` has something to do."""
         return earliest(*[group.next_ms for group in self._groups.values()])
+
+
+def _groups_of(graph: JobGraph) -> dict[str, _Group]:
+    groups: dict[str, _Group] = {}
+    for vertex in graph.sources:
+        operator = vertex.nodes[0].operator
+        assert isinstance(operator, SourceOperator)
+        alignment = operator.strategy.alignment
+        if alignment is not None:
+            new = _Group(alignment.max_drift_ms, alignment.update_interval_ms, [], {})
+            group = groups.setdefault(alignment.group, new)
+            # Of sources that differ the strictest counts.
+            group.max_drift_ms = min(group.max_drift_ms, alignment.max_drift_ms)
+            group.update_interval_ms = min(group.update_interval_ms, alignment.update_interval_ms)
+            group.members += [SubtaskId(vertex.id, subtask) for subtask in range(vertex.parallelism)]
+    return groups

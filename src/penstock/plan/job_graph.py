@@ -8,8 +8,10 @@ with levels, and a Spark query, of its own.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.api.source import Source
@@ -139,6 +141,21 @@ class JobGraph:
     def sources(self) -> list[JobVertex]:
         """The vertices that read from outside."""
         return [vertex for vertex in self.vertices if vertex.is_source]
+
+    def with_parallelism(self, parallelism: Mapping[int, int]) -> JobGraph:
+        """The same plan with these numbers of subtasks, by vertex. What may change is decided by rescaling.py."""
+        other = copy.copy(self)
+        other.vertices = [
+            dataclasses.replace(
+                vertex, nodes=[dataclasses.replace(node, parallelism=parallelism[vertex.id]) for node in vertex.nodes]
+            )
+            for vertex in self.vertices
+        ]
+        other._nodes = {node.id: node for vertex in other.vertices for node in vertex.nodes}
+        other._vertex_of = {node.id: vertex for vertex in other.vertices for node in vertex.nodes}
+        other.stream_graph = copy.copy(self.stream_graph)
+        other.stream_graph.nodes = {id: other._nodes[id] for id in self.stream_graph.nodes}
+        return other
 
     def _refuse_loops(self) -> None:
         """Raises ProgramError: a batched stage ends before the next begins. Source: Flink docs, "Execution Mode"."""

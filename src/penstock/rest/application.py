@@ -22,6 +22,7 @@ from penstock.rest import (
     operation_paths,
     own_page,
     prometheus,
+    rescaling_paths,
     state_paths,
     vertex_paths,
 )
@@ -35,6 +36,7 @@ _ROUTES: Sequence[BaseRoute] = (
     *metric_paths.routes,
     *job_paths.routes,
     *operation_paths.routes,
+    *rescaling_paths.routes,
     *vertex_paths.routes,
     *checkpoint_paths.routes,
     *cluster_paths.routes,

@@ -45,7 +45,7 @@ def config(request: Request) -> dict[str, Any]:
         "timezone-offset": round(offset.total_seconds() * 1000),
         "flink-version": f"penstock {penstock.__version__}",
         "flink-revision": "",
-        "features": {"web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False},
+        "features": {"web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": False},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,9 @@ class ServedJob(Protocol):
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         """Take a savepoint, and perhaps stop with it."""
+
+    def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
+        """Run on with other numbers of subtasks, by vertex."""
 
 
 @dataclass(frozen=True)

@@ -101,11 +101,16 @@ class ToTask(msgspec.Struct, frozen=True, tag=True):
 
 
 class Command(msgspec.Struct, frozen=True, tag=True):
-    """A request of another process of the user. `directory`: the target of a savepoint."""
+    """A request of another process of the user. `directory`: the target of a savepoint.
 
-    verb: Literal["status", "figures", "checkpoints", "savepoint", "stop", "cancel"]
+    `parallelism`: of the whole job, and `operators`: of some, by name or uid, when it is scaled.
+    """
+
+    verb: Literal["status", "figures", "checkpoints", "savepoint", "stop", "cancel", "scale"]
     directory: str | None = None
     drain: bool = False
+    parallelism: int | None = None
+    operators: dict[str, int] = {}
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):

@@ -99,6 +99,8 @@ class Circumstances:
     """Probability that it is doubled, or wrong."""
     unaligned_after_ms: int | None = None
     """How long barriers wait for each other before they overtake records; None: always."""
+    rescale_at_steps: tuple[int, ...] = ()
+    """When the user asks for other parallelisms while the job runs."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -192,6 +194,7 @@ class Circumstances:
             advice_false_rate=random.choice([0.0, 0.2, 0.9]),
             in_flight_bytes=random.choice([1, 60, 400]),
             unaligned_after_ms=random.choice([None, None, 0, 0, 5, 100]),
+            rescale_at_steps=_savepoints(random) if fails else (),
         )
 
     def budget(self, clock: Clock) -> Budget:

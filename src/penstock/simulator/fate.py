@@ -36,6 +36,7 @@ class Fate:
         self._driver_crashes = list(circumstances.driver_crash_at_steps)
         self._checkpoints = list(circumstances.checkpoint_at_steps)
         self._savepoints = list(circumstances.savepoint_at_steps)
+        self._rescales = list(circumstances.rescale_at_steps)
 
     def befall(self, victim: Victim, workers: WorkerFaults, user: User, steps: int) -> None:
         """Apply what is due after so many events."""
@@ -54,6 +55,8 @@ class Fate:
             user.trigger_checkpoint()
         while _is_due(self._savepoints, steps):
             user.take_savepoint()
+        while _is_due(self._rescales, steps):
+            user.rescale()
         if self.chance(self._circumstances.abort_rate):
             user.abort_newest()
         if _is_due(self._driver_crashes, steps):

@@ -33,7 +33,15 @@ from penstock.jobmaster.effects import (
     SendToSlot,
     StopAttempt,
 )
-from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed, SavepointRequested, StorageEnded, Tick
+from penstock.jobmaster.events import (
+    AttemptStopped,
+    JobEvent,
+    QueryFailed,
+    RescaleRequested,
+    SavepointRequested,
+    StorageEnded,
+    Tick,
+)
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
@@ -87,7 +95,6 @@ class MasterHost:
         origin: Manifest | None,
         healed: bool,
     ) -> None:
-        self.graph = graph
         self.origin = origin
         self.number = number
         self.job_id = f"job-{number}"
@@ -105,6 +112,9 @@ class MasterHost:
         self._deploy = deploy
         self._stop = stop
         self._requests: dict[int, SavepointRequested] = {}
+        self._rescales: set[int] = set()
+        self.rescaled = 0
+        """How often the job has run on with other parallelisms."""
         self.events: deque[JobEvent] = deque()
         """Outcomes that the job master has not handled yet."""
         self.spark: deque[Deploy | StopAttempt] = deque()
@@ -149,6 +159,12 @@ class MasterHost:
         what = "drains the job into" if options.drain else "stops the job with" if options.stop else "asks for"
         self._around.trace.add("user", f"{what} {options.savepoint}")
         self._requests[request.request] = request
+        self.handle(request)
+
+    def rescale(self, request: RescaleRequested) -> None:
+        """The user asks for other parallelisms."""
+        self._around.trace.add("user", f"rescales to {list(request.parallelism.values())}")
+        self._rescales.add(request.request)
         self.handle(request)
 
     def heal(self) -> None:
@@ -276,6 +292,11 @@ class MasterHost:
             self._around.outside.collect(effect.sink, effect.subtask, values)
 
     def _reply(self, reply: Reply) -> None:
+        if reply.request in self._rescales:
+            self._rescales.remove(reply.request)
+            self.rescaled += reply.error is None
+            self._around.trace.add("user", str(reply.error or reply.text))
+            return
         options = self._requests.pop(reply.request).options
         if self.is_former:
             return

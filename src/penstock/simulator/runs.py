@@ -56,11 +56,11 @@ def run_program(
         echo(f"{program}\n  {circumstances}")
     try:
         with recorded() as lifecycles:
-            outcome, results, repeated = _run(program, circumstances, Random(seed), trace)
+            outcome, results, repeated, dealt_anew = _run(program, circumstances, Random(seed), trace)
         wrong = lifecycles.wrong()
         assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
         if outcome.status is JobStatus.FINISHED and not outcome.drained:
-            compare(program, results, repeated)
+            compare(program, results, repeated, dealt_anew)
     except Exception as error:
         what = str(error) if isinstance(error, AssertionError) and str(error) else f"{type(error).__name__}: {error}"
         raise failure(seed if named else None, what, f"{program}\n  {circumstances}", trace) from error
@@ -69,14 +69,14 @@ def run_program(
 
 def _run(
     program: Program, circumstances: Circumstances, random: Random, trace: Trace
-) -> tuple[Outcome, dict[int, Any], bool]:
-    """Return the final status, the output by sink and subtask, and whether records may have been reread."""
+) -> tuple[Outcome, dict[int, Any], bool, bool]:
+    """Return the outcome, the output by sink and subtask, whether records may have been reread, or dealt anew."""
     built = build(program)
     patience = Patience(lambda: evaluate(program).records)
     if program.batched:
         batched = BatchedSimulation(built.graph, random, circumstances, trace)
         batched.patience = patience
-        return *_run_batched(program, built, batched), False
+        return *_run_batched(program, built, batched), False, False
 
     def again(chance: Random) -> JobGraph:
         return build(rescaled(program, chance)).graph
@@ -97,7 +97,8 @@ def _run(
         assert ends_early or not _must_fail(program), "a function raised, and the job did not fail"
     outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts, simulation.driver.drained)
     repeated = bool(simulation.went_back) and not circumstances.exactly_once
-    return outcome, _by_sink(simulation.outside.results, built), repeated
+    dealt_anew = simulation.workers.were_rescaled and circumstances.unaligned_after_ms is not None
+    return outcome, _by_sink(simulation.outside.results, built), repeated, dealt_anew
 
 
 def rescaled(program: Program, random: Random) -> Program:

@@ -86,8 +86,8 @@ class Simulation:
         )
         self._idle_jumps = 0
         self._heartbeat_ms = 0
-        self._workers = Workers(circumstances, self.clock, self, exact_time, random)
-        self.user = User(self, self._workers, random, circumstances, trace)
+        self.workers = Workers(circumstances, self.clock, self, exact_time, random)
+        self.user = User(self, self.workers, random, circumstances, trace, rescaled)
         self._former = FormerRuns(random)
         self._start_job(graph, self.storage.new_job(graph.name))
 
@@ -114,7 +114,7 @@ class Simulation:
     @property
     def hosts(self) -> dict[SlotId, SlotHost]:
         """The workers of the present attempts, those that are gone included."""
-        return self._workers.hosts
+        return self.workers.hosts
 
     @property
     def results(self) -> Results:
@@ -124,7 +124,7 @@ class Simulation:
     @property
     def cuts(self) -> int:
         """How many cuts were compared."""
-        return self._workers.cuts
+        return self.workers.cuts
 
     # Jobs and attempts.
 
@@ -138,7 +138,7 @@ class Simulation:
         self.driver = MasterHost(
             self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
         )
-        self._workers.new_job()
+        self.workers.new_job()
         self._workers_changed()
         self.driver.start()
 
@@ -147,7 +147,7 @@ class Simulation:
         self._agenda = Agenda(self.random)
         self._agenda.enter_background("jump", self._jump, self.circumstances.jump_rate)
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
-        workers, control = self._workers, self._control
+        workers, control = self.workers, self._control
         moving = workers.running, workers.network, workers.feedback, control
         actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
         self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
@@ -167,7 +167,7 @@ class Simulation:
             return
         if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
-        workers = self._workers.start(effect, self.driver.job_id, self.driver.run)
+        workers = self.workers.start(effect, self.driver.job_id, self.driver.run)
         self._control.connect(workers)
         if number and self._fate.chance(circumstances.slot_never_starts_rate):
             workers[self.random.choice(sorted(workers))].freeze()
@@ -176,7 +176,7 @@ class Simulation:
     def _stop(self, region: int) -> None:
         """Spark stops the query of a region: all its workers are gone. Some of what was under way will be late."""
         levels = self.master.graph.regions[region]
-        self._workers.stop(levels)
+        self.workers.stop(levels)
         self._control.end_attempt(levels, self.circumstances.late_rate)
         self._workers_changed()
 
@@ -188,7 +188,7 @@ class Simulation:
         origin = self.storage.savepoints[savepoint] if savepoint is not None else latest or before.origin
         if origin is not None:
             self.outside.complete(origin)
-        graph = before.graph
+        graph = before.master.graph
         if self._rescaled is not None and self.random.random() < self.circumstances.rescale_rate:
             graph = self._rescaled(self.random)
         self.trace.add("user", f"starts with {[vertex.parallelism for vertex in graph.vertices]} subtasks")
@@ -234,22 +234,22 @@ class Simulation:
 
     def opening(self, slot: Slot) -> None:
         """A slot is about to be opened."""
-        cuts = self._workers.checks[slot.level.level].cuts
+        cuts = self.workers.checks[slot.level.level].cuts
         for task in slot.tasks.values():
             cuts.watch(slot, task)
 
     def sent(self, slot: SlotId, row: bytes) -> None:
         """A slot has a row to write."""
-        self._workers.checks[slot.level].channels.sent(row, slot.level)
+        self.workers.checks[slot.level].channels.sent(row, slot.level)
 
     def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
         """A slot feeds a buffer back."""
-        self._workers.fed_back(slot, target, row)
+        self.workers.fed_back(slot, target, row)
         self._possibilities.touch_feedback((slot, target))
 
     def advised(self, target: SlotId, message: bytes) -> None:
         """A slot advises another one."""
-        self._workers.advice.send(target, message)
+        self.workers.advice.send(target, message)
 
     def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
         """A slot reports to the job master."""
@@ -283,7 +283,7 @@ class Simulation:
             for slot, host in self.hosts.items():
                 assert host.slot is not None
                 for task in host.slot.tasks.values():
-                    self._workers.checks[slot.level].channels.all_read(task)
+                    self.workers.checks[slot.level].channels.all_read(task)
         return status
 
     def _goes_on(self, status: JobStatus, error: BaseException | None) -> bool:
@@ -327,7 +327,7 @@ class Simulation:
 
     def _actors_beside_slots(self) -> dict[str, tuple[Callable[[], None], Callable[[], object], float | None]]:
         """What each of them does, whether it can, and at which rate, if time may advance meanwhile."""
-        driver, workers, control = self.driver, self._workers, self._control
+        driver, workers, control = self.driver, self.workers, self._control
         return {
             "outcomes": (self._handle_next, lambda: driver.events, None),
             "spark": (driver.spark_does_next, lambda: driver.spark, None),
@@ -368,7 +368,7 @@ class Simulation:
         self.trace.add("job master", f"{name_of(slot)}: {report_line(report)}")
         if self.master.is_present(message.level, message.attempt):
             if isinstance(report, Effect):
-                self._workers.checks[message.level].tasks.effect(report)
+                self.workers.checks[message.level].tasks.effect(report)
                 self.patience.reported(report)
             if isinstance(report, Acknowledge):
                 self.acknowledged.append(report)
@@ -445,6 +445,6 @@ class Simulation:
         self.trace.add("clock", why)
         if now_ms - self._heartbeat_ms >= _HEARTBEAT_MS:
             self._heartbeat_ms = now_ms
-            for _, heartbeat in heartbeats(self._workers.running, self._control):
+            for _, heartbeat in heartbeats(self.workers.running, self._control):
                 self.receive(heartbeat)
         self.handle(Tick())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol
 
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.events import CancelRequested, CheckpointRequested, SavepointRequested
+from penstock.jobmaster.events import CancelRequested, CheckpointRequested, RescaleRequested, SavepointRequested
+from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import SlotReport
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
@@ -19,6 +21,9 @@ from penstock.simulator.master_host import MasterHost
 from penstock.simulator.report import Trace
 from penstock.simulator.storage import SAVEPOINTS
 from penstock.simulator.workers import Workers
+
+_DRAWS = 5
+"""How often the user thinks of other parallelisms, until one is another."""
 
 
 class UsedJob(Protocol):
@@ -41,8 +46,15 @@ class User:
     """Of one simulation, through all its jobs."""
 
     def __init__(
-        self, job: UsedJob, workers: Workers, random: Random, circumstances: Circumstances, trace: Trace
+        self,
+        job: UsedJob,
+        workers: Workers,
+        random: Random,
+        circumstances: Circumstances,
+        trace: Trace,
+        rescaled: Callable[[Random], JobGraph] | None,
     ) -> None:
+        """`rescaled`: the plan of the program with other parallelisms; None: it has no other."""
         self.restarts = False
         """Whether the user has cancelled the job in order to start it again from its latest checkpoint."""
         self._job = job
@@ -50,6 +62,7 @@ class User:
         self._random = random
         self._circumstances = circumstances
         self._trace = trace
+        self._rescaled = rescaled
         self._requests = itertools.count()
 
     def cancel(self) -> None:
@@ -75,6 +88,19 @@ class User:
             directory = f"{SAVEPOINTS}{self._trace.steps}"
             options = CheckpointOptions(savepoint=directory, stop=stop, drain=drain)
             self._job.driver.request(SavepointRequested(next(self._requests), options))
+
+    def rescale(self) -> None:
+        """Ask for other parallelisms, as they would be if the program was started again."""
+        if self._rescaled is None:
+            return
+        graph = self._job.driver.master.graph
+        for _ in range(_DRAWS):
+            other = self._rescaled(self._random)
+            by_name = {node.name: vertex.parallelism for vertex in other.vertices for node in vertex.nodes}
+            wanted = {vertex.id: by_name[vertex.nodes[0].name] for vertex in graph.vertices}
+            if any(vertex.parallelism != wanted[vertex.id] for vertex in graph.vertices):
+                self._job.driver.rescale(RescaleRequested(next(self._requests), wanted))
+                return
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Have a checkpoint aborted: a task can't write its state, as when the user fills its disk."""

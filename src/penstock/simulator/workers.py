@@ -53,6 +53,12 @@ class Workers:
         self.checks: dict[int, RegionChecks] = {}
         """Of the region that hosts a level, by level."""
         self._cuts_before = 0
+        self._parallelisms: set[tuple[int, ...]] = set()
+
+    @property
+    def were_rescaled(self) -> bool:
+        """Whether there were attempts, of any job, with different parallelisms."""
+        return len(self._parallelisms) > 1
 
     @property
     def cuts(self) -> int:
@@ -71,6 +77,7 @@ class Workers:
     def start(self, effect: Deploy, job_id: str, storage: MemoryRun) -> dict[SlotId, SlotHost]:
         """The workers of a new attempt of a region, which have not started yet. Those of other regions go on."""
         circumstances, (region, number) = self._circumstances, effect.attempt
+        self._parallelisms.add(tuple(vertex.parallelism for vertex in effect.graph.vertices))
         levels = effect.graph.levels(
             job_id,
             attempt=number,

@@ -1,4 +1,4 @@
-"""Servers for connectors, on the loopback, until Ctrl-C: a Kafka broker, a PostgreSQL server, a Redis server.
+"""Servers for connectors, on the loopback, until Ctrl-C: for Kafka a broker and a schema registry, PostgreSQL, Redis.
 
 python -m penstock.testing.servers
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from penstock.testing.kafka_broker import kafka
 from penstock.testing.postgres_server import postgres
 from penstock.testing.redis_server import redis
+from penstock.testing.schema_registry_server import schema_registry
 from penstock.testing.server_process import serve
 
 if __name__ == "__main__":
-    serve(kafka(), postgres(), redis())
+    serve(kafka(), postgres(), redis(), schema_registry())

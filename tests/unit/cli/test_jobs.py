@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -20,9 +20,11 @@ from penstock.cli.jobs import checkpoints, waiting
 from penstock.cli.main import app
 from penstock.client.plan_executor import PlanExecutor
 from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.plan.rescaling import wanted
 from penstock.rpc.messages import Command, OperatorReport, TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.spark.driver.commands import answer_command
@@ -43,7 +45,8 @@ class Job:
         self.status = JobStatus.RUNNING
         self.restarts = 2
         self.read = 0
-        self._metrics = JobMetrics(planned.graphs[0])
+        self.graph = planned.graphs[0]
+        self._metrics = JobMetrics(self.graph)
         self.server = ControlServer("127.0.0.1")
         self.server.start(self._answer, lambda: None)
 
@@ -63,6 +66,14 @@ class Job:
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         answer: Future[str] = Future()
         answer.set_result("/savepoints/savepoint-1")
+        return answer
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        answer: Future[str] = Future()
+        try:
+            answer.set_result(f"'numbers' runs again: {wanted(self.graph, parallelism, operators)}")
+        except JobError as error:
+            answer.set_exception(error)
         return answer
 
     def _answer(self, identity: bytes, message: object) -> None:
@@ -116,6 +127,30 @@ def test_a_job_that_is_stopped_from_elsewhere_says_so(job: Job, caplog: pytest.L
     assert CliRunner().invoke(app, ["stop", "numbers"]).stdout == "/savepoints/savepoint-1\n"
 
     assert "the job is stopped with a savepoint from outside: penstock stop" in caplog.text
+
+
+def test_an_operator_is_given_another_parallelism(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    """The user would not know when the job runs on; the one at its terminal not, why it was silent."""
+    result = CliRunner().invoke(app, ["scale", "numbers", "--operator", "Map=1"])
+    assert result.stdout == "'numbers' runs again: {0: 1}\n"
+    assert "another parallelism from outside: penstock scale" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "how many subtasks?"),
+        (["-p", "0"], "greater than or equal to 1"),
+        (["--operator", "Map"], "NAME=4; got 'Map'"),
+        (["--operator", "Map=many"], "NAME=4; got 'Map=many'"),
+        (["--operator", "Nap=2"], "'Nap' is no operator of 'numbers'"),
+        (["-p", "2"], "no operator that follows the job's parallelism"),
+    ],
+)
+def test_a_parallelism_that_is_none_is_told(job: Job, options: list[str], said: str) -> None:
+    """A typing error would be taken for a number, or be answered with a traceback."""
+    result = CliRunner().invoke(app, ["scale", "numbers", *options])
+    assert result.exit_code and said in " ".join(result.output.split()), result.output
 
 
 def test_checkpoints_are_watched_until_ctrl_c(job: Job) -> None:

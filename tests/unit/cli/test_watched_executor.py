@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,9 @@ class Run:
         raise NotImplementedError
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        raise NotImplementedError
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         raise NotImplementedError
 
     def wait(self) -> BaseException | None:

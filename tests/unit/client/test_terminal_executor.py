@@ -7,6 +7,7 @@ import io
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -61,6 +62,9 @@ class Run:
         raise NotImplementedError
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        raise NotImplementedError
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         raise NotImplementedError
 
     def wait(self) -> BaseException | None:

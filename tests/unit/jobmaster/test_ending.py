@@ -61,7 +61,7 @@ def test_a_job_goes_on_after_a_savepoint_that_failed(stop: bool) -> None:
     job = Job().runs()
     job.handle(savepoint_requested(5, "/sp", stop=stop))
     (answer,) = replies(declines(job, 1, "the disk is full"))
-    assert isinstance(answer.error, CheckpointError) and "the disk is full" in str(answer.error) and not answer.path
+    assert isinstance(answer.error, CheckpointError) and "the disk is full" in str(answer.error) and not answer.text
     assert job.master.status is JobStatus.RUNNING and Close not in sent(job.effects)
     job.takes_checkpoint()
     assert job.completed == [2]

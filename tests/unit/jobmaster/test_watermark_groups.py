@@ -9,6 +9,7 @@ from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.watermark_groups import WatermarkGroups
+from penstock.plan.rescaling import rescaled
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AlignWatermarks, ControlEvent
 
@@ -29,7 +30,7 @@ class Sources:
             environment.from_source(NumberSequenceSource(0, 9), one, f"source {number}").print()
         environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
         environment.execute("job")
-        graph = plans.graphs[0]
+        graph = self.graph = plans.graphs[0]
         self.ids = [vertex.id for vertex in graph.sources]
         self.told: dict[tuple[int, int], int] = {}
         self.sent = 0
@@ -111,3 +112,27 @@ def test_groups_and_intervals_of_their_own() -> None:
     assert sources.groups.wake_at_ms() == 300
     sources.groups.tick(300)
     assert sources.told[2, 1] == 810, "the strictest drift and interval of the group"
+
+
+def test_sources_with_other_subtasks_have_to_report_anew() -> None:
+    """The group would wait for a subtask that is not there any more, or tell it how far it may go."""
+    sources = Sources(strategy("g", 50), strategy("g", 50))
+    sources.report("g", {(0, 0): 100, (0, 1): 900, (1, 0): 700}, 10)
+    sources.groups.tick(110)
+    sources.groups.rescaled(rescaled(sources.graph, {sources.ids[0]: 1}))
+    sources.told.clear()
+    sources.groups.restarted([SubtaskId(sources.ids[0], 0)], 200)
+    sources.groups.tick(300)
+    assert sources.told == dict.fromkeys([(0, 0), (1, 0), (1, 1)], 750), "of the first nothing is known"
+    sources.report("g", {(0, 0): 300}, 300)
+    sources.groups.tick(400)
+    assert sources.told == dict.fromkeys([(0, 0), (1, 0), (1, 1)], 350)
+
+
+def test_a_group_of_which_nothing_is_known_any_more_has_no_limit_to_tell() -> None:
+    """The job master would fail."""
+    sources = Sources(strategy("g", 50))
+    sources.report("g", {(0, 0): 100}, 10)
+    sources.groups.rescaled(rescaled(sources.graph, {sources.ids[0]: 3}))
+    sources.groups.tick(110)
+    assert not sources.told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ from penstock.rpc.messages import OperatorReport, TaskReport
 
 
 class PlayedJob:
-    """What the endpoint needs of a job. `savepoints`: what it was asked for, and what the test answers."""
+    """What the endpoint needs of a job. `savepoints`, `rescales`: what it was asked for."""
 
     def __init__(self, graph: JobGraph | None = None, **more: Any) -> None:
         self.played = Job(graph=graph or plan(parallelism=2), **more)
         self.metrics = JobMetrics(self.played.graph)
         self.is_cancelled = False
         self.savepoints: list[tuple[str | None, bool, bool, Future[str]]] = []
+        self.rescales: list[dict[int, int]] = []
 
     @property
     def execution_graph(self) -> ExecutionGraph:
@@ -40,6 +42,10 @@ class PlayedJob:
         outcome: Future[str] = Future()
         self.savepoints.append((directory, stop, drain, outcome))
         return outcome
+
+    def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
+        self.rescales.append(dict(parallelism))
+        return Future()
 
 
 class Served:

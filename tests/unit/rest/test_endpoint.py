@@ -68,7 +68,7 @@ def test_the_process_is_shown_as_a_cluster_whose_slots_are_workers(served: Serve
     assert served.get("/taskmanagers/level-1-slot-1")["slotsNumber"] == 1
     served.get("/taskmanagers/level-7-slot-0", 404)
     assert served.get("/config")["features"] == {
-        "web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False,
+        "web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": False,
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tests.unit.rest.served import PlayedJob, Served
 
 from penstock.common.errors import CheckpointError
 from penstock.jobmaster.events import CancelRequested
+from penstock.rest.served_jobs import vertex_id
 
 
 def test_a_savepoint_is_asked_for_and_its_path_fetched(served: Served) -> None:
@@ -82,3 +83,40 @@ def test_the_end_of_a_job_waits_for_the_client_that_has_stopped_it(served: Serve
     served.job.savepoints[0][3].set_result("/d/1")
     served.get(f"/jobs/id/savepoints/{trigger}")
     triggers.wait_until_read(timeout_s=3600)
+
+
+def test_the_parallelism_of_vertices_is_read_and_changed_as_flinks_is(served: Served) -> None:
+    """The buttons of Flink's page would do nothing, or give another vertex more subtasks."""
+    source, sums = [vertex_id(vertex) for vertex in served.job.played.graph.vertices]
+    shown = served.get("/jobs/id/resource-requirements")
+    assert shown == {
+        source: {"parallelism": {"lowerBound": 1, "upperBound": 1}},
+        sums: {"parallelism": {"lowerBound": 1, "upperBound": 2}},
+    }
+    shown[sums]["parallelism"]["upperBound"] = 4
+    assert served.send("PUT", "/jobs/id/resource-requirements", shown) == {}
+    assert served.job.rescales == [{0: 1, 1: 4}]
+
+
+def test_a_parallelism_that_can_not_be_is_refused(served: Served) -> None:
+    """A client would believe that it has been accepted."""
+    source, sums = [vertex_id(vertex) for vertex in served.job.played.graph.vertices]
+    for id, bounds, why in (
+        (source, {"upperBound": 2}, "one subtask reads a collection"),
+        (sums, {"upperBound": 0}, ">= 1"),
+        (sums, {"upperBound": 1_000}, "maximum parallelism, 128"),
+        (sums, {}, "upperBound"),
+        ("0" * 32, {"upperBound": 2}, "no vertices with these ids"),
+    ):
+        refused = served.send("PUT", "/jobs/id/resource-requirements", {id: {"parallelism": bounds}}, 400)
+        assert why in refused["errors"][0], refused
+    assert served.job.rescales == []
+
+
+def test_a_job_that_has_ended_gets_no_other_parallelism(tmp_path: Path) -> None:
+    """A client would wait for subtasks that never come."""
+    served = Served(tmp_path, PlayedJob(plan()))
+    served.job.played.handle(CancelRequested())
+    served.job.played.waits(1_000_000)
+    served.send("PUT", "/jobs/id/resource-requirements", {}, 409)
+    served.endpoint.close()

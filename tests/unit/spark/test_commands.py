@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -40,6 +40,10 @@ class Commanded:
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         self.asked.append((directory, stop, drain))
+        return self.outcome
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        self.asked.append((parallelism, dict(operators)))
         return self.outcome
 
     def gets(self, command: Command) -> Commanded:
@@ -111,3 +115,10 @@ def test_a_savepoint_is_answered_by_the_control_thread(error: CheckpointError | 
     (turn,) = job.turns
     turn()
     assert job.answers == [Answer(True, "/sp/savepoint-1") if error is None else Answer(False, "the disk is full")]
+
+
+def test_a_job_is_scaled_as_a_whole_and_by_operator(caplog: pytest.LogCaptureFixture) -> None:
+    """An operator would get the parallelism of another one, or of the whole job in place of its own."""
+    job = Commanded().gets(Command("scale", parallelism=4, operators={"Reduce": 3}))
+    assert job.asked == [(4, {"Reduce": 3})] and not job.answers
+    assert any("penstock scale" in message for message in caplog.messages)

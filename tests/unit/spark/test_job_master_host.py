@@ -94,7 +94,7 @@ class Job:
         server = ControlServer("127.0.0.1")
         now_ms = time.time_ns() // 1_000_000
         master = JobMaster("id", graph, settings, restarts or NoRestart(), now_ms)
-        self.host = JobMasterHost(master, server, {}, self.storage, self.start_query, self.new_savepoint)
+        self.host = JobMasterHost(master, server, {}, self.storage, self.start_query, self.new_savepoint, lambda: 60)
         self.tasks = {vertex.level: vertex.id for vertex in graph.vertices}
         self.got: dict[int, list[ToTask]] = {level: [] for level in self.tasks}
         self.slots = {level: self.connect(level, server) for level in self.tasks}

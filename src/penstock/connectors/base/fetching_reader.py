@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from penstock.api.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext, Records, SourceReader
 
 
-class SplitFetcher(Protocol):
-    """Fetches splits on a thread, and calls `ReaderContext.notify_available` when there is something to take."""
+class SideBySideFetcher(Protocol):
+    """A SplitFetcher of any number of splits."""
 
     def assign(self, splits: Iterable[Any]) -> None:
         """Read these too, from their positions on."""
@@ -23,7 +23,7 @@ class SplitFetcher(Protocol):
         """End the thread."""
 
 
-F = TypeVar("F", bound=SplitFetcher)
+F = TypeVar("F", bound=SideBySideFetcher)
 
 
 class FetchingReader(SourceReader[Any], Generic[F]):

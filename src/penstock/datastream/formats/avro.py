@@ -1,4 +1,7 @@
-"""Avro: container files, and rows as messages. It needs fastavro: `pip install 'penstock-streams[avro]'`."""
+"""Avro: container files, and messages, with a schema registry too. It needs `pip install 'penstock-streams[avro]'`.
+
+Not in PyFlink's module: ConfluentRegistryAvroDeserializationSchema and its counterpart, which have Flink's names.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,11 @@ from penstock.common.door import publish
 from penstock.common.file_systems import absolute
 from penstock.connectors.files.formats.avro_format import AvroFormat, AvroWriterFactory
 from penstock.connectors.files.source import FileSource
+from penstock.connectors.kafka.schema_registry.avro import (
+    ConfluentRegistryAvroDeserializationSchema,
+    ConfluentRegistryAvroSerializationSchema,
+)
+from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError
 from penstock.formats.avro_row import AvroRowDeserializationSchema, AvroRowSerializationSchema
 from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
 
@@ -18,7 +26,10 @@ __all__ = [
     "AvroRowDeserializationSchema",
     "AvroRowSerializationSchema",
     "AvroSchema",
+    "ConfluentRegistryAvroDeserializationSchema",
+    "ConfluentRegistryAvroSerializationSchema",
     "GenericRecordAvroTypeInfo",
+    "SchemaRegistryError",
 ]
 
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -135,6 +135,14 @@ class BatchedRun:
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
         return self.savepoint(directory)
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        return self.rescale({})
+
+    def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
+        answer: Future[str] = Future()
+        answer.set_exception(JobError("a job in batch mode has no checkpoint from which it could go on"))
+        return answer
 
     def wait(self) -> BaseException | None:
         self._over.wait()

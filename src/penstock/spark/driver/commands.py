@@ -1,9 +1,9 @@
-"""What another process of the user may ask of a running job: its status, its checkpoints, a savepoint, an end."""
+"""What another process of the user may ask of a running job: how it is, a savepoint, other subtasks, its end."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -41,6 +41,9 @@ class CommandedJob(Protocol):
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         """Take a savepoint, and perhaps stop with it."""
 
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        """Run on with other numbers of subtasks: of the whole job, of operators by name or uid."""
+
 
 def answer_command(
     job: CommandedJob,
@@ -59,12 +62,15 @@ def answer_command(
         _log.warning("the job is cancelled from outside: penstock cancel")
         job.cancel()
         send(Answer(True, ""))
+    elif command.verb == "scale":
+        _log.warning("the job is given another parallelism from outside: penstock scale")
+        _answer_later(job.scale(command.parallelism, command.operators), send, on_control_thread)
     else:
         stop = command.verb == "stop"
         if stop:
             _log.warning("the job is stopped with a savepoint from outside: penstock stop")
         outcome = job.savepoint(command.directory, stop, stop and command.drain)
-        outcome.add_done_callback(lambda done: _send_outcome(done, send, on_control_thread))
+        _answer_later(outcome, send, on_control_thread)
 
 
 def _figures(job: CommandedJob) -> JobFigures:
@@ -75,10 +81,13 @@ def _figures(job: CommandedJob) -> JobFigures:
     )
 
 
-def _send_outcome(
-    done: Future[str], send: Callable[[Answer], None], on_control_thread: Callable[[Callable[[], None]], object]
+def _answer_later(
+    outcome: Future[str], send: Callable[[Answer], None], on_control_thread: Callable[[Callable[[], None]], object]
 ) -> None:
-    error = done.exception()
-    answer = Answer(error is None, str(error) if error is not None else done.result())
-    # Another thread completes the future, and only the control thread may send.
-    on_control_thread(lambda: send(answer))
+    def answer(done: Future[str]) -> None:
+        error = done.exception()
+        answer = Answer(error is None, str(error) if error is not None else done.result())
+        # Another thread completes the future, and only the control thread may send.
+        on_control_thread(lambda: send(answer))
+
+    outcome.add_done_callback(answer)

@@ -10,12 +10,22 @@ from typing import Any
 from penstock.checkpoint.report import CheckpointReport
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, Finish, JobEffect
-from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, QueryFailed, Reported, SavepointRequested
+from penstock.jobmaster.events import (
+    CancelRequested,
+    HostFailed,
+    JobEvent,
+    QueryFailed,
+    Reported,
+    RescaleRequested,
+    SavepointRequested,
+)
 from penstock.jobmaster.notices import (
     EndFailed,
     EnumeratorNotClosed,
     FellBack,
     JobNotice,
+    RescaleFailed,
+    Rescaling,
     RestartJoined,
     RestartScheduled,
 )
@@ -61,6 +71,8 @@ class JobEvents:
                 _notices.log(logging.DEBUG if is_told else logging.WARNING, "%s", line)
             elif isinstance(effect, EnumeratorNotClosed):
                 _notices.error("a split enumerator could not be closed", exc_info=effect.error)
+            elif isinstance(effect, Rescaling):
+                _notices.warning("%s is rescaled: %s", self._name, _changes(effect))
             elif isinstance(effect, JobNotice):
                 _notices.warning(_NOTICES[type(effect)], self._name, effect.error)
             elif isinstance(effect, Deploy):
@@ -119,6 +131,14 @@ def _attempt(attempt: AttemptId) -> str:
     return f"attempt {attempt.number + 1} of region {attempt.region + 1}"
 
 
+def _changes(effect: Rescaling) -> str:
+    return ", ".join(
+        f"{old.name} {old.parallelism} → {new.parallelism}"
+        for old, new in zip(effect.before.vertices, effect.after.vertices, strict=True)
+        if old.parallelism != new.parallelism
+    )
+
+
 def _reported(log: logging.Logger, event: Reported) -> None:
     message = event.message
     if isinstance(message.report, SlotFailed):
@@ -129,6 +149,7 @@ def _reported(log: logging.Logger, event: Reported) -> None:
 _NOTICES: dict[type[JobNotice], str] = {
     RestartJoined: "%s: a further region failed and restarts with the others: %s",
     FellBack: "%s falls back to the previous checkpoint: %s",
+    RescaleFailed: "%s goes back to the parallelism it had, since it failed before all of it ran with another: %s",
     EndFailed: "%s stopped with a savepoint, but its end failed: %s",
 }
 """Each with the job and the error."""
@@ -138,6 +159,7 @@ _EVENTS: dict[type[JobEvent], Callable[[logging.Logger, Any], None]] = {
     QueryFailed: lambda log, event: log.warning("%s has failed\n%s", _attempt(event.attempt), event.error),
     HostFailed: lambda log, event: log.error("a fault of the job itself\n%s", event.error),
     CancelRequested: lambda log, event: log.info("cancellation requested"),
+    RescaleRequested: lambda log, event: log.info("another parallelism requested"),
     SavepointRequested: lambda log, event: log.info(
         "savepoint requested%s", ", with which the job stops" * event.options.stop
     ),

@@ -35,7 +35,15 @@ from penstock.jobmaster.effects import (
     SendToSlot,
     StopAttempt,
 )
-from penstock.jobmaster.events import CancelRequested, HostFailed, JobEvent, Reported, SavepointRequested, Tick
+from penstock.jobmaster.events import (
+    CancelRequested,
+    HostFailed,
+    JobEvent,
+    Reported,
+    RescaleRequested,
+    SavepointRequested,
+    Tick,
+)
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.execution_recorder import ExecutionRecorder
 from penstock.jobmaster.job_master import JobMaster
@@ -43,6 +51,7 @@ from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.plan.rescaling import wanted
 from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
 from penstock.rpc.server import ControlServer
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -71,6 +80,7 @@ class JobMasterHost:
         storage: CheckpointStorage,
         start_queries: Start,
         new_savepoint: NewSavepoint,
+        free_slots: Callable[[], int],
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
     ) -> None:
@@ -84,6 +94,7 @@ class JobMasterHost:
         self._recorder: ExecutionRecorder | None = None
         self._server = server
         self._new_savepoint = new_savepoint
+        self._free_slots = free_slots
         self._storage = StorageThread(storage, self.post, self._thread_failed)
         self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
@@ -154,19 +165,40 @@ class JobMasterHost:
 
         `stop`: the job stops with it; `drain`: event time goes to its end first.
         """
+
+        def event(number: int) -> JobEvent:
+            options = CheckpointOptions(savepoint=self._new_savepoint(directory), stop=stop, drain=drain)
+            return SavepointRequested(number, options)
+
+        return self._request(event)
+
+    def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
+        """Run on with other numbers of subtasks, by vertex. The future completes when all of them run."""
+        return self._request(lambda number: RescaleRequested(number, dict(parallelism), self._free_slots()))
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        """The same of the whole job, as if it had been submitted with it, and of operators by name or uid."""
+        try:
+            return self.rescale(wanted(self._master.graph, parallelism, operators))
+        except JobError as error:
+            answer: Future[str] = Future()
+            _answer(answer, error=error)
+            return answer
+
+    def _request(self, event: Callable[[int], JobEvent]) -> Future[str]:
+        """Hand a request of the user to the job master. The future is given the text of the reply."""
         answer: Future[str] = Future()
 
         def request() -> None:
+            number = next(self._request_numbers)
             try:
-                path = self._new_savepoint(directory)
+                requested = event(number)
             except RAISED as error:
                 # Also what a file system's own library raises: the user waits for an answer.
                 _answer(answer, error=as_exception(error))
                 return
-            options = CheckpointOptions(savepoint=path, stop=stop, drain=drain)
-            number = next(self._request_numbers)
             self._requests[number] = answer
-            if not self.post(SavepointRequested(number, options)):
+            if not self.post(requested):
                 self._answer(Reply(number, error=JobError("the job has ended")))
 
         # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
@@ -249,6 +281,10 @@ class JobMasterHost:
         if first_error is not None:
             raise first_error
 
+    def _deploy(self, effect: Deploy) -> None:
+        self.metrics.deployed(effect.graph)
+        self._queries.put(effect)
+
     def _call(self, effect: CallAsync) -> None:
         # A daemon thread for each: a listing that hangs forever holds up neither another one nor the program's end.
         start_thread("penstock-enumerator", lambda: self.post(make_call(effect)), self._thread_failed)
@@ -271,7 +307,7 @@ class JobMasterHost:
     def _answer(self, effect: Reply) -> None:
         answer = self._requests.pop(effect.request, None)
         if answer is not None:
-            _answer(answer, effect.path, effect.error)
+            _answer(answer, effect.text, effect.error)
 
     def _finish(self, effect: Finish) -> None:
         self.on_end()
@@ -293,7 +329,7 @@ class JobMasterHost:
 
 
 _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
-    Deploy: lambda host, effect: host._queries.put(effect),
+    Deploy: JobMasterHost._deploy,
     StopAttempt: lambda host, effect: host._queries.put(effect),
     CallAsync: JobMasterHost._call,
     SendToSlot: JobMasterHost._send,
@@ -307,12 +343,12 @@ _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
 }
 
 
-def _answer(future: Future[str], path: str = "", error: BaseException | None = None) -> None:
+def _answer(future: Future[str], text: str = "", error: BaseException | None = None) -> None:
     """Complete a future, unless its user has cancelled it and waits no more."""
     if not future.set_running_or_notify_cancel():
         return
     if error is None:
-        future.set_result(path)
+        future.set_result(text)
     else:
         future.set_exception(error)
 

@@ -19,10 +19,11 @@ from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.logs.job_log import JobLog
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.session import JobSession, control_host
-from penstock.spark.driver.slots import check_registered
+from penstock.spark.driver.slots import check_registered, free_slots
 from penstock.spark.payload import pack
 
 _HEARTBEAT_MOST_MS = 500
@@ -55,7 +56,15 @@ class PipelinedRun:
         """Where its control port is."""
         show_stack = configuration.get(options.SHOW_SPARK_STACK)
         self.host = JobMasterHost(
-            master, server, result_sinks, storage, self._deploy, new_savepoint, show_stack, log.events
+            master,
+            server,
+            result_sinks,
+            storage,
+            self._deploy,
+            new_savepoint,
+            lambda: free_slots(session.now()),
+            show_stack,
+            log.events,
         )
         self.metrics = self.host.metrics
 
@@ -81,6 +90,8 @@ class PipelinedRun:
             self._log.settings,
         )
         spark = self._session.now()
+        # Another plan than that of the attempts before may need more slots, or fewer.
+        HELD.hold(self._job_id, effect.graph.name, effect.graph.slots)
         check_registered(spark, self._job_id, effect.graph.slots)
         return deploy(spark, effect.graph.widths[of_region], payloads)
 
@@ -101,6 +112,9 @@ class PipelinedRun:
 
     def savepoint(self, directory: str | None) -> Future[str]:
         return self.host.savepoint(directory)
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        return self.host.scale(parallelism, operators)
 
     def stop(self, directory: str | None, drain: bool) -> Future[str]:
         return self.host.savepoint(directory, stop=True, drain=drain)

@@ -50,6 +50,11 @@ def fits(session: SparkSession, slots: int) -> bool:
     return most is None or most - HELD.total >= slots
 
 
+def free_slots(session: SparkSession) -> int:
+    """How many slots there are now beside those that jobs of this process hold."""
+    return max(0, _count(session, concurrent_tasks) - HELD.total)
+
+
 def check_slots(session: SparkSession, slots: int) -> None:
     """Raise NotEnoughSlotsError if the job will never fit."""
     if fits(session, slots):

@@ -13,6 +13,7 @@ from penstock.common.errors import SourceError
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.user_calls import RAISED
+from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -114,6 +115,9 @@ class Deserializer:
         """Values and timestamps (ms; None if one has none), in order. Raises SourceError for a poison message."""
         try:
             values = self._schema.deserialize_batch(messages)
+        except SchemaRegistryError:
+            # The messages may be as they should be: none is left out.
+            raise
         except RAISED:
             values = [self._value_of(message) for message in messages]
         timestamps = [message.timestamp() for message in messages]
@@ -130,6 +134,8 @@ class Deserializer:
         try:
             (value,) = self._schema.deserialize_batch([message])
             return value
+        except SchemaRegistryError:
+            raise
         except RAISED as error:
             if self._on_error is OnError.FAIL:
                 raise SourceError(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.common.errors import SourceError
-from penstock.common.user_calls import RAISED
+from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
 from penstock.connectors.kafka.source.fetched import Fetched
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
@@ -19,7 +17,7 @@ from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, Kafka
 _log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
-"""How long the thread waits for a message before it looks whether it is to end."""
+"""How long the thread waits for a message before it looks whether there is an order: the client can't be woken."""
 _BATCH = 1000
 _ENDS_S = 0.5
 """How old the ends of partitions may be by which the lag is told."""
@@ -27,27 +25,20 @@ _MESSAGES_MAX = 10_000
 """How many wait for the reader at most, and a batch; the client itself holds more."""
 
 
-class Fetcher:
+class Fetcher(SplitFetcher[Fetched]):
     """Reads the partitions that it is assigned. `notify` is called when there is something to take, or an error.
 
     Only the thread uses the consumer: two threads in one consumer of confluent-kafka may wait for each other for ever.
     """
 
     def __init__(self, settings: dict[str, Any], notify: Callable[[], None]) -> None:
+        super().__init__("penstock-kafka", _MESSAGES_MAX, notify)
         self._kafka = confluent_kafka()
-        self._notify = notify
-        self._fetched: deque[Fetched] = deque()
-        self._messages = 0
-        self._error: BaseException | None = None
-        self._changed = threading.Condition()
-        self._orders: deque[Callable[[], None]] = deque()
         self._assigned: set[KafkaTopicPartition] = set()
         self._ends: dict[KafkaTopicPartition, int] = {}
         self._ends_known_until_s = 0.0
-        self._closing = False
         self._consumer = _consumer(settings)
-        self._thread = threading.Thread(target=self._run, name="penstock-kafka", daemon=True)
-        self._thread.start()
+        self.start()
 
     def assign(self, splits: Iterable[KafkaPartitionSplit]) -> None:
         """Read these too, from their offsets on."""
@@ -58,7 +49,7 @@ class Fetcher:
             self._consumer.incremental_assign(offsets)
             self._assigned.update(split.topic_partition for split in added)
 
-        self._order(assign)
+        self.handover.order(assign)
 
     def unassign(self, partition: KafkaTopicPartition) -> None:
         """Read this one no more. What was fetched of it may still be taken."""
@@ -67,19 +58,7 @@ class Fetcher:
             self._consumer.incremental_unassign([self._kafka.TopicPartition(partition.topic, partition.partition)])
             self._assigned.remove(partition)
 
-        self._order(unassign)
-
-    def take(self) -> Fetched | None:
-        """What was fetched next; None: nothing now. Raises what has ended the thread."""
-        with self._changed:
-            if self._fetched:
-                fetched = self._fetched.popleft()
-                self._messages -= len(fetched.messages)
-                self._changed.notify()
-                return fetched
-            if self._error is not None:
-                raise self._error
-            return None
+        self.handover.order(unassign)
 
     def lag(self, positions: Mapping[KafkaTopicPartition, int]) -> int:
         """How many records are behind these positions, as far as the client knows."""
@@ -96,49 +75,24 @@ class Fetcher:
             except self._kafka.KafkaException as error:
                 _not_committed(error, committed)
 
-        self._order(commit)
+        self.handover.order(commit)
 
-    def close(self) -> None:
-        """Carry out what was ordered, end the thread and leave the brokers."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
-
-    def _order(self, order: Callable[[], None]) -> None:
-        with self._changed:
-            self._orders.append(order)
-            self._changed.notify()
-
-    def _run(self) -> None:
+    def fetch(self) -> None:
+        if not self._assigned:
+            self.hold()
+            return
         try:
-            while not self._closing:
-                self._wait_for_work()
-                while self._orders:
-                    self._orders.popleft()()
-                if not self._has_room:
-                    continue
-                first = self._consumer.poll(_POLL_S)
-                if first is not None:
-                    # What else is there. To wait for a full batch would delay the first message.
-                    self._add([first, *self._consumer.consume(_BATCH - 1, 0)])
-                self._look_at_ends()
-        except RAISED as error:
-            with self._changed:
-                self._error = error if isinstance(error, SourceError) else SourceError(describe_error(error))
-            self._notify()
-        finally:
-            with contextlib.suppress(self._kafka.KafkaException, RuntimeError):
-                self._consumer.close()
+            first = self._consumer.poll(_POLL_S)
+            if first is not None:
+                # What else is there. To wait for a full batch would delay the first message.
+                self._add([first, *self._consumer.consume(_BATCH - 1, 0)])
+            self._look_at_ends()
+        except self._kafka.KafkaException as error:
+            raise SourceError(describe_error(error)) from error
 
-    @property
-    def _has_room(self) -> bool:
-        return self._messages < _MESSAGES_MAX and bool(self._assigned)
-
-    def _wait_for_work(self) -> None:
-        with self._changed:
-            while not (self._closing or self._orders or self._has_room):
-                self._changed.wait()
+    def disconnect(self) -> None:
+        with contextlib.suppress(self._kafka.KafkaException, RuntimeError):
+            self._consumer.close()
 
     def _look_at_ends(self) -> None:
         now_s = time.monotonic()
@@ -167,11 +121,8 @@ class Fetcher:
                 key, partition = at, KafkaTopicPartition(*at)
                 append = batches.setdefault(partition, Fetched(partition)).messages.append
             append(message)
-        if batches:
-            with self._changed:
-                self._fetched.extend(batches.values())
-                self._messages += sum(len(fetched.messages) for fetched in batches.values())
-            self._notify()
+        for fetched in batches.values():
+            self.handover.put(fetched, len(fetched.messages))
 
     def _ended(self, message: Any, error: Any, batches: dict[KafkaTopicPartition, Fetched]) -> None:
         code = self._kafka.KafkaError

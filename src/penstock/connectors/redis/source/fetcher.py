@@ -1,36 +1,31 @@
 """A connection, and the thread that waits for entries. The reader takes them without waiting.
 
 What is there is read by XRANGE, from the entry that was read last on, which comes along: as long as it is there,
-nothing behind it was trimmed, since streams are trimmed from their beginning. If there is nothing new in any stream,
-XREAD waits.
+nothing behind it was trimmed, since streams are trimmed from their beginning.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from penstock.common.errors import SourceError
-from penstock.common.user_calls import RAISED
 from penstock.connectors.base.retries import TransientError
+from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.redis.server import RedisServer, redis
+from penstock.connectors.redis.source.arrivals import Arrivals
 from penstock.connectors.redis.source.deserialization import Entries
 from penstock.connectors.redis.source.split import FIRST, RedisStreamSplit, id_after, order_of
 from penstock.connectors.redis.source.streams import as_key, last_id
 
 _log = logging.getLogger(__name__)
 
-_BLOCK_MS = 100
-"""How long the server waits for an entry before the thread looks whether it is to end."""
 _BATCHES_MAX = 10
 """How many full batches wait for the reader at most, and what is fetched at that moment."""
-_CLOSE_S = 5.0
 
 
 class Fetched(msgspec.Struct, frozen=True):
@@ -41,7 +36,7 @@ class Fetched(msgspec.Struct, frozen=True):
     is_last: bool = False
 
 
-class Fetcher:
+class Fetcher(SplitFetcher[Fetched]):
     """Reads the streams that it is assigned. `notify` is called when there is something to take, or an error.
 
     A connection that is lost is made again, and reading goes on where it was. `fetch_size`: how many entries of a
@@ -57,119 +52,56 @@ class Fetcher:
         fails_on_trimmed: bool,
         notify: Callable[[], None],
     ) -> None:
+        self._entries_max = fetch_size * _BATCHES_MAX
+        super().__init__("penstock-redis", self._entries_max, notify, max_retries)
         self._server = server
         self._fetch_size = fetch_size
-        self._entries_max = fetch_size * _BATCHES_MAX
-        self._max_retries = max_retries
         self._fails_on_trimmed = fails_on_trimmed
-        self._notify = notify
         self._package = redis()
         self._client: Any = None
-        self._fetched: deque[Fetched] = deque()
-        self._waiting = 0
-        """How many entries wait for the reader."""
-        self._error: Exception | None = None
-        self._changed = threading.Condition()
-        self._orders: deque[Callable[[], None]] = deque()
+        self._arrivals = Arrivals(server)
         self._splits: dict[str, RedisStreamSplit] = {}
         """What is read, each at the position up to which it was fetched."""
-        self._tries = 0
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="penstock-redis", daemon=True)
-        self._thread.start()
+        self.start()
 
     def assign(self, splits: Iterable[RedisStreamSplit]) -> None:
         """Read these too, from their positions on."""
         added = {split.stream: split for split in splits}
-        self._order(lambda: self._splits.update(added))
-
-    def take(self) -> Fetched | None:
-        """What was fetched next; None: nothing now. Raises what has ended the thread."""
-        with self._changed:
-            if self._fetched:
-                fetched = self._fetched.popleft()
-                self._waiting -= len(fetched.entries)
-                self._changed.notify()
-                return fetched
-            if self._error is not None:
-                raise self._error
-            return None
+        self.handover.order(lambda: self._splits.update(added))
 
     def set_group_position(self, group: str, positions: Mapping[str, str]) -> None:
         """Tell a consumer group how far its streams are read. Does not wait; what fails is logged."""
-        self._order(lambda: self._set_group_position(group, positions))
+        self.handover.order(lambda: self._set_group_position(group, positions))
 
-    def close(self) -> None:
-        """Carry out what was ordered, end the thread and leave the server."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        # It may wait for a server that does not answer; it ends after that by itself.
-        self._thread.join(_CLOSE_S)
+    def fetch(self) -> None:
+        if not self._splits:
+            self.hold()
+            return
+        with self._connected() as client:
+            if not self._read(client) and self._splits:
+                self._arrivals.wait_for({one.stream: one.position for one in self._splits.values()}, self.handover)
 
-    def _order(self, order: Callable[[], None]) -> None:
-        with self._changed:
-            self._orders.append(order)
-            self._changed.notify()
+    def disconnect(self) -> None:
+        client, self._client = self._client, None
+        with contextlib.suppress(self._package.RedisError, OSError):
+            self._arrivals.close()
+            if client is not None:
+                client.close()
 
-    def _run(self) -> None:
-        try:
-            while self._wait_for_work():
-                try:
-                    self._work()
-                    self._tries = 0
-                except TransientError as error:
-                    self._try_later(error)
-        except RAISED as error:
-            if not self._closing:
-                self._error = error if isinstance(error, Exception) else SourceError(repr(error))
-                self._notify()
-        finally:
-            if self._client is not None:
-                self._client.close()
-
-    def _wait_for_work(self) -> bool:
-        """False: there is nothing left to do, for the reader has ended."""
-        with self._changed:
-            while not (self._closing or self._orders or self._has_room):
-                self._changed.wait()
-            return bool(self._orders) or not self._closing
-
-    @property
-    def _has_room(self) -> bool:
-        return self._waiting < self._entries_max and bool(self._splits)
-
-    def _work(self) -> None:
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[Any]:
         if self._client is None:
             self._client = self._server.connect()
         try:
-            while self._orders:
-                self._orders[0]()
-                self._orders.popleft()
-            if self._has_room and not self._read() and self._splits and not self._closing:
-                waits = {as_key(one.stream): one.position for one in self._splits.values()}
-                self._client.xread(waits, count=1, block=_BLOCK_MS)
+            yield self._client
         except self._package.RedisError as error:
             raise self._server.failed(error) from None
 
-    def _try_later(self, error: TransientError) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(self._package.RedisError, OSError):
-                client.close()
-        if self._tries >= self._max_retries or self._closing:
-            raise SourceError(str(error)) from error
-        self._tries += 1
-        _log.warning("read on in %d s, for the %d. time of %d: %s", self._tries, self._tries, self._max_retries, error)
-        with self._changed:
-            if not self._closing:
-                self._changed.wait(self._tries)
-
-    def _read(self) -> bool:
+    def _read(self, client: Any) -> bool:
         """Fetch what is there of each stream. Returns False if there is nothing new in any."""
         splits = list(self._splits.values())
         count = max(1, min(self._fetch_size, self._entries_max // len(splits)))
-        pipeline = self._client.pipeline(transaction=False)
+        pipeline = client.pipeline(transaction=False)
         for split in splits:
             start = split.position if split.is_read else id_after(split.position)
             pipeline.xrange(as_key(split.stream), start, split.stop or "+", count + 1)
@@ -193,10 +125,7 @@ class Fetcher:
             self._splits[split.stream] = split.behind(entries[-1][0].decode())
         if is_last:
             del self._splits[split.stream]
-        with self._changed:
-            self._fetched.append(Fetched(split.stream, entries, is_last))
-            self._waiting += len(entries)
-        self._notify()
+        self.handover.put(Fetched(split.stream, entries, is_last), len(entries))
         return True
 
     def _behind_the_gap(self, split: RedisStreamSplit) -> RedisStreamSplit:
@@ -227,17 +156,18 @@ class Fetcher:
         return failed if isinstance(failed, TransientError) else SourceError(str(failed))
 
     def _set_group_position(self, group: str, positions: Mapping[str, str]) -> None:
-        for stream, position in positions.items():
-            key = as_key(stream)
-            try:
+        with self._connected() as client:
+            for stream, position in positions.items():
+                key = as_key(stream)
                 try:
-                    self._client.xgroup_setid(key, group, position)
-                except self._package.ResponseError:
-                    # There is no such group yet.
-                    self._client.xgroup_create(key, group, position)
-            except self._package.ResponseError as error:
-                _log.warning(
-                    "the position of the group '%s' was not set: %s. The job goes on, for its checkpoints have it",
-                    group,
-                    self._server.failed(error, f"the stream '{stream}'"),
-                )
+                    try:
+                        client.xgroup_setid(key, group, position)
+                    except self._package.ResponseError:
+                        # There is no such group yet.
+                        client.xgroup_create(key, group, position)
+                except self._package.ResponseError as error:
+                    _log.warning(
+                        "the position of the group '%s' was not set: %s. The job goes on, for its checkpoints have it",
+                        group,
+                        self._server.failed(error, f"the stream '{stream}'"),
+                    )

@@ -1,0 +1,133 @@
+"""Where a schema registry is and how a client shows who it is, from the configs of Confluent's clients."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from penstock.connectors.kafka.java_properties import as_of_librdkafka
+
+_PREFIX = "schema.registry."
+_SOURCE, _USER_INFO = "basic.auth.credentials.source", "basic.auth.user.info"
+_BEARER_SOURCE, _TOKEN = "bearer.auth.credentials.source", "bearer.auth.token"
+_REGISTERS = "auto.register.schemas"
+_TLS = {
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+}
+_OWN = {_SOURCE, _USER_INFO, _BEARER_SOURCE, _TOKEN, _REGISTERS}
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Of one server of a registry. Its text is without user and password."""
+
+    is_secure: bool
+    host: str
+    port: int
+    path: str
+    user_info: str = ""
+
+    def __str__(self) -> str:
+        return f"{'https' if self.is_secure else 'http'}://{self.host}:{self.port}{self.path}"
+
+    def __repr__(self) -> str:
+        return f"Address({self})"
+
+
+class Access:
+    """Addresses, credentials and TLS of a registry. Its text says where it is, and nothing of a password.
+
+    `registers`: whether a writer registers its schema, or only looks it up (`auto.register.schemas`).
+    """
+
+    def __init__(self, url: str, configs: Mapping[str, str] | None) -> None:
+        """`url`: one, or several with commas between, of which any may answer. Raises TypeError or ValueError."""
+        if not isinstance(url, str):
+            raise TypeError(f"the url of a schema registry is a str, got a {type(url).__name__}")
+        self.addresses = [_address(one.strip()) for one in url.split(",")]
+        settings = _settings(configs or {})
+        self.registers = _as_bool(settings.get(_REGISTERS, "true"))
+        self._authorization = _authorization(settings, self.addresses[0].user_info)
+        self._tls = {key: value for key, value in settings.items() if key in _TLS}
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.addresses))
+
+    def __repr__(self) -> str:
+        return f"Access({self})"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Of each request."""
+        return {"Authorization": self._authorization} if self._authorization else {}
+
+    def tls(self) -> ssl.SSLContext:
+        """How the server's certificate is checked, and the client's own. Raises OSError for unreadable files."""
+        of = self._tls.get
+        context = ssl.create_default_context(cafile=of("ssl.ca.location"), cadata=of("ssl.ca.pem"))
+        if of("ssl.endpoint.identification.algorithm") == "none":
+            context.check_hostname = False
+        certificate = of("ssl.certificate.location")
+        if certificate is not None:
+            context.load_cert_chain(certificate, of("ssl.key.location"), of("ssl.key.password"))
+        return context
+
+
+def _address(url: str) -> Address:
+    # What can't be read may hold a password: it is not shown.
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError("the url of a schema registry can't be read: it is like http://registry:8081") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("the url of a schema registry is like http://registry:8081 or https://…, got another one")
+    is_secure = parts.scheme == "https"
+    user_info = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}" if "@" in parts.netloc else ""
+    return Address(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"), user_info)
+
+
+def _settings(configs: Mapping[Any, Any]) -> dict[str, str]:
+    for key, value in configs.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"configs of a schema registry are of type str, got {key!r} and {type(value).__name__}")
+    plain = {key.removeprefix(_PREFIX): value for key, value in configs.items()}
+    settings = as_of_librdkafka(plain)
+    unknown = sorted(settings.keys() - _TLS - _OWN)
+    if unknown:
+        raise ValueError(
+            f"configs of a schema registry are {', '.join(sorted(_OWN | _TLS))}, or those of TLS by Java's names with "
+            f"files of type PEM; got {', '.join(unknown)}"
+        )
+    return settings
+
+
+def _authorization(settings: Mapping[str, Any], of_url: str) -> str:
+    bearer, token = settings.get(_BEARER_SOURCE, "STATIC_TOKEN"), settings.get(_TOKEN)
+    if token is not None:
+        if bearer != "STATIC_TOKEN":
+            raise ValueError(f"{_BEARER_SOURCE} must be STATIC_TOKEN, got {bearer}")
+        return f"Bearer {token}"
+    user_info = settings.get(_USER_INFO, "")
+    source = settings.get(_SOURCE, "USER_INFO" if user_info else "URL")
+    if source not in ("USER_INFO", "URL"):
+        raise ValueError(f"{_SOURCE} must be USER_INFO or URL, got {source}")
+    user_info = user_info if source == "USER_INFO" else of_url
+    if source == "USER_INFO" and ":" not in user_info:
+        raise ValueError(f"{_USER_INFO} must be like user:password; what was given is not shown")
+    return f"Basic {base64.b64encode(user_info.encode()).decode()}" if user_info else ""
+
+
+def _as_bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"{_REGISTERS} must be 'true' or 'false', got {text!r}")
+    return text == "true"

@@ -1,0 +1,86 @@
+"""The parallelism of a running job, as Flink calls it: the resource requirements of its vertices.
+
+Source: Flink docs, "Elastic Scaling", Externalized Declarative Resource Management; FLIP-291.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.common.errors import JobError
+from penstock.plan.rescaling import rescaled
+from penstock.rest.answers import bytes_of, get, job_of, json_answer
+from penstock.rest.described_route import DescribedRoute
+from penstock.rest.served_jobs import JobEntry, vertex_id
+
+_log = logging.getLogger(__name__)
+
+_Subtasks = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Bounds(msgspec.Struct, rename="camel"):
+    """Of a number of subtasks. `upperBound` is what the vertex gets: a job runs with all its slots, or not."""
+
+    upper_bound: _Subtasks
+    lower_bound: _Subtasks = 1
+
+
+class VertexRequirements(msgspec.Struct):
+    """Of one vertex."""
+
+    parallelism: Bounds
+
+
+Requirements = dict[str, VertexRequirements]
+"""By the ids of vertices."""
+
+
+def requirements(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/resource-requirements: the parallelism of each vertex."""
+    vertices = job_of(request).graph.graph.vertices
+    return {vertex_id(v): {"parallelism": {"lowerBound": 1, "upperBound": v.parallelism}} for v in vertices}
+
+
+async def require(request: Request) -> Response:
+    """PUT /jobs/:jobid/resource-requirements: give vertices another parallelism. Those that are not named keep theirs.
+
+    The job takes a checkpoint, and goes on from it with other subtasks a moment later: the answer does not wait for it.
+    """
+    entry = job_of(request)
+    try:
+        wanted = msgspec.json.decode(await bytes_of(request), type=Requirements)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise HTTPException(400, f"Bad request: the requirements of vertices by id were expected: {error}") from None
+    parallelism = _by_vertex(entry, wanted)
+    try:
+        rescaled(entry.graph.graph, parallelism)
+    except JobError as error:
+        raise HTTPException(400, str(error)) from None
+    status = entry.graph.status
+    if status.is_terminal_state():
+        raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")
+    _log.warning("the job is given another parallelism from outside: REST")
+    entry.job.rescale(parallelism)
+    return json_answer({})
+
+
+def _by_vertex(entry: JobEntry, wanted: Requirements) -> dict[int, int]:
+    ids = {vertex_id(vertex): vertex.id for vertex in entry.graph.graph.vertices}
+    unknown = sorted(wanted.keys() - ids)
+    if unknown:
+        raise HTTPException(400, f"The job has no vertices with these ids: {', '.join(unknown)}")
+    return {ids[id]: one.parallelism.upper_bound for id, one in wanted.items()}
+
+
+routes = [
+    get("/jobs/{jobid}/resource-requirements", requirements),
+    DescribedRoute(
+        "/jobs/{jobid}/resource-requirements", require, method="PUT", body=Requirements, answer=dict[str, Any]
+    ),
+]

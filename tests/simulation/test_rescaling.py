@@ -1,0 +1,103 @@
+"""Other parallelism while a job runs: as often as its user wants, under all faults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.jobmaster.region import Region
+from penstock.jobmaster.rescaling import JobRescaling
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.generation import generate
+from penstock.simulator.report import SimulationError
+from penstock.simulator.runs import run_program
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 60
+SEEDS_IN_SOAK = 10_000
+
+
+def circumstances(seed: int) -> Circumstances:
+    """Drawn ones, with a user who wants other numbers of subtasks all the time, and checkpoints that may complete."""
+    return dataclasses.replace(
+        Circumstances.draw(Random(seed + 1)),
+        rescale_at_steps=tuple(range(40, 1_200, 40)),
+        checkpoint_at_steps=(100,),
+        checkpoint_timeout_ms=600_000,
+        abort_rate=0.0,
+        cancel_at_step=None,
+        trigger_lost=0.0,
+    )
+
+
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_a_rescaled_job_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records, state or timers would be lost or doubled when their subtasks change."""
+    begun = 0
+    attempts_begin = JobRescaling.attempts_begin
+
+    def counted(self: JobRescaling) -> None:
+        nonlocal begun
+        begun += self.is_closing
+        attempts_begin(self)
+
+    monkeypatch.setattr(JobRescaling, "attempts_begin", counted)
+    for seed in range(seeds):
+        run_program(generate(seed), circumstances(seed), seed, named=False)
+    assert begun > seeds // 8, "hardly any job was rescaled"
+
+
+def cancelled_in_place_of_rescaled(patch: pytest.MonkeyPatch) -> None:
+    """Regions that are closed to be started again count as cancelled."""
+    patch.setattr(Region, "replace", lambda self, now_ms: self.attempt.cancel())
+
+
+class Nothing:
+    """A recovery that has forgotten everything."""
+
+    manifest = None
+
+    def enumerator_states(self, sources: Any) -> dict[int, Any]:
+        return {}
+
+    def restore(self, vertices: Any, graph: Any) -> dict[Any, Any]:
+        return {}
+
+
+def begun_from_the_start(patch: pytest.MonkeyPatch) -> None:
+    """The next attempts are restored from nothing."""
+    next_attempt, begin = Region.next_attempt, Region.begin
+    replaced: set[Region] = set()
+
+    def noting(self: Region, graph: Any, now_ms: int) -> None:
+        if self.is_replaced:
+            replaced.add(self)
+        next_attempt(self, graph, now_ms)
+
+    def forgetful(self: Region, recovery: Any, graph: Any, now_ms: int) -> None:
+        begin(self, Nothing() if self in replaced else recovery, graph, now_ms)  # type: ignore[arg-type]
+        replaced.discard(self)
+
+    patch.setattr(Region, "next_attempt", noting)
+    patch.setattr(Region, "begin", forgetful)
+
+
+FAULTS = [cancelled_in_place_of_rescaled, begun_from_the_start]
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {cancelled_in_place_of_rescaled: 9, begun_from_the_start: 9}
+"""The seed that is known to find it. The search begins there and goes on."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass a job master that loses a job while it changes, and its result would be worthless."""
+    fault(monkeypatch)
+    first = FIRST.get(fault, 0)
+    with pytest.raises(SimulationError):
+        for seed in range(first, first + 1_000):
+            run_program(generate(seed), circumstances(seed), seed, named=False)
