@@ -6,7 +6,9 @@ import pytest
 
 from penstock.api.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
 from penstock.common import Types
+from penstock.common.configuration import Configuration
 from penstock.common.errors import ProgramError, UserFunctionError
+from penstock.jobmaster.backends import rocksdb_settings
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.stateless import MapOperator
@@ -73,6 +75,13 @@ def test_the_cause_of_an_error_is_kept(rig) -> None:
 
     text = failure(rig, MapOperator("m", UserFunction(fail, "map")), 0)
     assert text.index("ZeroDivisionError") < text.index("direct cause") < text.index("RuntimeError: no rate")
+
+
+def test_what_a_connector_of_ours_refuses_is_told_in_its_words(rig) -> None:
+    """Kafka's "create the topic, or check its name" would be the last line below four frames of penstock."""
+    operator = MapOperator("m", UserFunction(rocksdb_settings, "map"))
+    text = failure(rig, operator, Configuration.from_dict({"state.backend.type": "rocks"}))
+    assert "must be hashmap or rocksdb" in text.splitlines()[-1] and "Traceback" not in text
 
 
 def test_an_error_of_ours_alone_keeps_its_traceback() -> None:

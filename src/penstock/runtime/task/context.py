@@ -18,7 +18,7 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
-from penstock.common.errors import ProgramError, UserFunctionError, class_names
+from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
 from penstock.common.user_calls import PASSED_ON, RAISED
 from penstock.common.user_traceback import is_about_a_call, user_traceback, without_our_frames
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
@@ -150,6 +150,9 @@ class OperatorContext:
         if about:
             lines.append("  " + "   ".join(about))
         called = next((found for one in self.functions if (found := one.called(method)) is not None), None)
+        if isinstance(error, PenstockError):
+            # Of a connector of ours, for example: it says what to do.
+            without_our_frames(error)
         trace = user_traceback(error, called)
         lines.extend("  " + line for line in trace.splitlines())
         if timestamp is None and isinstance(error, TypeError) and "NoneType" in str(error) and ".timestamp()" in trace:
