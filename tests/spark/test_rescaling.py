@@ -32,7 +32,7 @@ class Counts(KeyedProcessFunction):
         yield f"{ctx.get_current_key()},{count}"
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("backend", ["rocksdb", pytest.param("hashmap", marks=pytest.mark.soak)])
 def test_a_running_job_gets_more_subtasks_and_fewer(tmp_path: Path, backend: str) -> None:
     """A job would have to be stopped to use machines that were added, or would count some records twice."""
     settings = {
