@@ -45,6 +45,7 @@ FOUND = {
     39_459_463: "a loop at rest whose barriers, with one checkpoint behind the other, are taken for records",
     50_059_858: "a job is drained before the record on which its function raises, and its driver dies",
     50_074_943: "the end of a drained job fails, and the job is started from the savepoint of the drain",
+    2_166: "records with and without timestamps of one key, in a batch job whose next operator pauses between them",
     39_480_572: "a checkpoint between a drain and its savepoint commits what has fired, and the driver dies",
 }
 

@@ -38,6 +38,8 @@ class JobProgress:
     checkpoint_id: int | None
     """The latest that has completed."""
     checkpoint_age_ms: int | None
+    results_taken: bool = False
+    """Whether its program has closed its results, by a limit for example: that ends a job as well."""
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
@@ -61,15 +63,18 @@ class JobProgress:
 
     def as_end(self) -> str:
         """The last line about the job."""
-        parts = [f"{self.records_in:,} records in, {self.records_out:,} out"]
+        counted = f"{self.records_in:,} records in, {self.records_out:,} out"
+        if self.restarts:
+            since = "its restart" if self.restarts == 1 else f"the last of {self.restarts} restarts"
+            counted += f" since {since}"
+        parts = [counted]
         if self.checkpoint_id is not None and self.status in _WITHOUT_LAST_CHECKPOINT:
             parts.append(f"committed up to checkpoint {self.checkpoint_id}")
-        if self.restarts:
-            parts.append(_restarts(self.restarts))
-        ended = (
-            f"job {self.job_id[:_ID_LENGTH]} '{self.name}' {self.status.lower()} after {as_duration(self.running_ms)}"
-        )
-        return f"{ended}: {', '.join(parts)}"
+        status, with_what = self.status.lower(), ""
+        if self.status == "CANCELED" and self.results_taken:
+            status, with_what = "ended", " with the results that its program has taken"
+        ended = f"job {self.job_id[:_ID_LENGTH]} '{self.name}' {status} after {as_duration(self.running_ms)}"
+        return f"{ended}{with_what}: {', '.join(parts)}"
 
 
 class ProgressMeter:
@@ -105,6 +110,7 @@ class ProgressMeter:
             client.get_num_restarts(),
             checkpoint.checkpoint_id if checkpoint else None,
             now_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
+            client.results_taken,
         )
 
     def _rates(self, now_s: float, records_in: int, records_out: int) -> tuple[float, float]:

@@ -143,7 +143,7 @@ def _integer_converter(name: str, bits: int) -> ValueConverter:
 def _number(value: Any, name: str) -> Any:
     if isinstance(value, (int, float, Decimal)) or hasattr(value, "__index__") or hasattr(value, "__float__"):
         return value
-    raise TypeError(f"{value!r:.200} of type {type(value).__name__} can't be a {name}: a number can")
+    raise TypeError(f"{value!r:.200} of type {type(value).__name__} can't be of type {name}: a number can")
 
 
 def _tuple_converter(type_info: TupleTypeInfo) -> ValueConverter:

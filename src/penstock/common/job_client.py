@@ -60,6 +60,8 @@ class JobClient:
         self._began = time.monotonic()
         self._ending = threading.Lock()
         self._on_end: Callable[[], object] | None = None
+        self.results_taken = False
+        """Whether its program has closed its results, and so ended it, by a limit for example."""
 
     def get_job_id(self) -> JobID:
         """Return the job's id."""
@@ -73,6 +75,11 @@ class JobClient:
         """Cancel the job; completes when it has stopped. A finished job is unchanged."""
         self._run.cancel()
         return _later(self._ended)
+
+    def close_results(self) -> None:
+        """Cancel the job since its program wants no more of its results, and wait for its end."""
+        self.results_taken = True
+        self.cancel().result()
 
     def cancel_for(self, interrupt: BaseException) -> None:
         """Cancel the job because of an interrupt, and wait for its end.

@@ -7,9 +7,11 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _PACKAGE_DIRECTORY = f"{Path(__file__).parents[1]}{os.sep}"
+
+Error = TypeVar("Error", bound=BaseException)
 
 
 def user_traceback(error: BaseException, called: Callable[..., Any] | None = None) -> str:
@@ -30,10 +32,19 @@ def user_traceback(error: BaseException, called: Callable[..., Any] | None = Non
     return "".join(summary.format()).rstrip()
 
 
+def without_our_frames(error: Error) -> Error:
+    """`error`, raised over a value of the user's: without traceback and causes if none of its frames is the user's.
+
+    Where in penstock a value was found to be wrong helps nobody to mend it.
+    """
+    if _is_all_ours(error):
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+    return error
+
+
 def is_about_a_call(error: BaseException) -> bool:
     """Whether it is a TypeError without a frame of the user's: parameters do not fit, or what was returned."""
-    frames = traceback.walk_tb(error.__traceback__)
-    return isinstance(error, TypeError) and all(_is_ours(frame.f_code.co_filename) for frame, _ in frames)
+    return isinstance(error, TypeError) and _is_all_ours(error)
 
 
 def _definition_of(called: Any) -> traceback.FrameSummary | None:
@@ -45,6 +56,10 @@ def _definition_of(called: Any) -> traceback.FrameSummary | None:
     if code is None or _is_ours(code.co_filename):
         return None
     return traceback.FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _is_all_ours(error: BaseException) -> bool:
+    return all(_is_ours(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _is_ours(filename: str) -> bool:

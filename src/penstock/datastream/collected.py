@@ -53,7 +53,7 @@ class CloseableIterator(Generic[T]):
         """Stop iterating; cancel the job if it is still running."""
         if not self._exhausted:
             self._exhausted = True
-            self._client.cancel().result()
+            self._client.close_results()
 
     def __enter__(self) -> CloseableIterator[T]:
         return self

@@ -26,7 +26,9 @@ from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.collected import CloseableIterator
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.results.result_sinks import CollectedResults
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
 
@@ -209,6 +211,37 @@ def test_what_a_job_has_put_out_is_not_what_it_has_committed() -> None:
     assert ends[JobStatus.CANCELED] == ends[JobStatus.FAILED]
     assert ends[JobStatus.FAILED] == "1,553 records in, 1,553 out, committed up to checkpoint 7"
     assert ends[JobStatus.FINISHED] == "1,553 records in, 1,553 out", "all is committed"
+
+
+def test_what_is_counted_since_a_restart_is_said_to_be() -> None:
+    """A job of 10,000 records would be said to have had 5,951."""
+    planned = graph()
+    job = Run(planned)
+    job.counts(5_951)
+    job.status = JobStatus.FINISHED
+    meter = ProgressMeter(planned, time.monotonic(), "a" * 32)
+    ends = []
+    for job.restarts in (1, 3):
+        ends.append(meter.measure(JobClient(JobID.generate(), job)).as_end().partition(": ")[2])
+    assert ends == [
+        "5,951 records in, 5,951 out since its restart",
+        "5,951 records in, 5,951 out since the last of 3 restarts",
+    ]
+
+
+def test_a_job_whose_results_are_enough_is_not_said_to_be_cancelled() -> None:
+    """Who asks for three values would be told of a job that somebody has cancelled."""
+    planned = graph()
+    job = Run(planned)
+    client = JobClient(JobID.generate(), job)
+    meter = ProgressMeter(planned, time.monotonic(), "a" * 32)
+    CloseableIterator(CollectedResults(), client).close()
+    enough = r"job a{8} 'numbers' ended after .* with the results that its program has taken: 0 records in, 0 out"
+    assert re.fullmatch(enough, meter.measure(client).as_end())
+    by_somebody = JobClient(JobID.generate(), job)
+    assert re.fullmatch(
+        r"job a{8} 'numbers' canceled after .*: 0 records in, 0 out", meter.measure(by_somebody).as_end()
+    )
 
 
 class Interrupted(Run):

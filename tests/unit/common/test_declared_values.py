@@ -84,7 +84,7 @@ def test_types_that_need_nothing_cost_nothing(type_info: TypeInformation | None)
 @pytest.mark.parametrize(
     ("type_info", "value", "message"),
     [
-        (Types.INT(), "1", "'1' of type str can't be a INT: a number can"),
+        (Types.INT(), "1", "'1' of type str can't be of type INT: a number can"),
         (PAIR, ("a", 1, 2), r"\('a', 1, 2\) has 3 values, and TupleTypeInfo\(String, Integer\) 2"),
         (PAIR, 7, r"7 can't be a TupleTypeInfo"),
     ],

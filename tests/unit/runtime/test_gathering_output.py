@@ -13,6 +13,7 @@ class Taken:
     def __init__(self) -> None:
         self.log: list = []
         self.goes_on = True
+        self.paused = False
 
     def emit(self, values, timestamps):
         self.log.append((values, timestamps))
@@ -33,7 +34,7 @@ def gathering(chunk_records: int = 3) -> tuple[GatheringOutput, Taken]:
     budget = Budget(lambda: 0)
     budget.chunk_records = chunk_records
     taken = Taken()
-    return GatheringOutput(taken, budget), taken
+    return GatheringOutput(taken, budget, lambda: taken.paused), taken
 
 
 def test_small_chunks_become_large_ones() -> None:
@@ -77,4 +78,21 @@ def test_it_passes_on_that_the_caller_is_to_stop() -> None:
     assert output.emit([4], None)
     assert not output.emit([5], [5])
     assert not output.emit_side(OutputTag("late"), [6], None)
+    while not output.is_empty:
+        assert not output.flush(), "one chunk at a time"
+    assert [values for *_, values, _ in taken.log] == [[1, 2, 3], [4], [5], [6]]
     assert not output.watermark(7)
+
+
+def test_nothing_is_given_to_an_operator_that_has_paused() -> None:
+    """It would forget the records that it holds: a batch job had lost some whose timestamps ended within a chunk."""
+    output, taken = gathering(2)
+    taken.goes_on, taken.paused = False, True
+    assert output.emit([1], None)
+    assert not output.emit([2, 3], [20, 30])
+    assert not output.emit_side(OutputTag("late"), [4], None)
+    assert not output.flush() and not output.is_empty
+    assert taken.log == []
+    taken.goes_on, taken.paused = True, False
+    assert output.flush() and output.is_empty
+    assert taken.log == [([1], None), ([2, 3], [20, 30]), ("late", [4], None)]

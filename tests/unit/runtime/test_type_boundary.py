@@ -72,6 +72,27 @@ def test_a_value_that_does_not_fit_is_named() -> None:
         leaving([]).head.process([("a", 1), ("b", "x")], None)
 
 
+def test_where_a_value_was_found_not_to_fit_is_not_told() -> None:
+    """Three tracebacks, of penstock alone, would stand between the value and what is wrong with it."""
+    with pytest.raises(UserFunctionError) as raised:
+        leaving([], Types.INT()).head.process([1, "x"], None)
+    *_, value, reason = str(raised.value).split("\n")
+    assert (value, reason) == ("  value 'x'", "  TypeError: 'x' of type str can't be of type INT: a number can")
+
+
+class Odd:
+    """A user's class that fails as it is converted."""
+
+    def __index__(self) -> int:
+        raise ValueError("odd")
+
+
+def test_a_users_own_frames_are_told_where_a_value_does_not_fit() -> None:
+    """What fails in the user's own class could not be found."""
+    with pytest.raises(UserFunctionError, match=r"in __index__[\s\S]*ValueError: odd"):
+        leaving([], Types.INT()).head.process([1, Odd()], None)
+
+
 def test_types_that_are_declared_are_applied_and_those_of_hints_are_not() -> None:
     """A program with type hints would pay for each record, and its values change."""
 

@@ -76,7 +76,10 @@ class SortedInputs:
 
     def flush(self) -> bool:
         """Send what was emitted, by another input or at the end of one, too. False: stop for now."""
-        return self._output.flush()
+        go_on = self._output.flush()
+        if not self._output.is_empty:
+            self._work.appendleft(self.flush)
+        return go_on
 
     def close(self) -> None:
         """Free the space on disk."""
@@ -125,7 +128,8 @@ class SortedInputs:
                 if not process(values, timestamps):
                     yield False
         yield end_key()
-        yield self._output.flush()
+        while not self._output.is_empty:
+            yield self._output.flush()
 
     def _chunks(self, piece: Piece) -> Iterable[tuple[Callable[[Values, Timestamps], bool], Values, Timestamps]]:
         """A piece by input, and by whether its records have timestamps."""

@@ -10,6 +10,7 @@ from penstock.api.metrics import MetricGroup
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import RAISED
+from penstock.common.user_traceback import without_our_frames
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Input, Timestamps, Values
@@ -181,7 +182,7 @@ class SourceOperator(EventTimeOrigin):
             stamped = times.timestamps(rest, len(records.values), known)
         except RAISED as error:
             value = records.values[failed_at(error, records.values, rest)]
-            raise self.context.user_error(error, method, value) from error
+            raise self.context.user_error(without_our_frames(error), method, value) from error
         return times.pieces(records.values, stamped)
 
     def advance(self) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.user_calls import RAISED
+from penstock.common.user_traceback import without_our_frames
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Timestamps, Values
@@ -38,9 +39,8 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
         try:
             times = self._time.timestamps(rest, len(values), timestamps)
         except RAISED as error:
-            raise self.context.user_error(
-                error, "timestamp assigner", values[failed_at(error, values, rest)]
-            ) from error
+            value = values[failed_at(error, values, rest)]
+            raise self.context.user_error(without_our_frames(error), "timestamp assigner", value) from error
         return self.emit_pieces(self._time.pieces(values, times))
 
     def advance(self) -> None:

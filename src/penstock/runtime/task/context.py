@@ -20,7 +20,7 @@ from penstock.api.state.descriptors import (
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import ProgramError, UserFunctionError, class_names
 from penstock.common.user_calls import PASSED_ON, RAISED
-from penstock.common.user_traceback import is_about_a_call, user_traceback
+from penstock.common.user_traceback import is_about_a_call, user_traceback, without_our_frames
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
@@ -164,7 +164,7 @@ class OperatorContext:
             try:
                 pickle.dumps(value, protocol=5)
             except RAISED as of_value:
-                return self.user_error(of_value, f"{what}: the value can't be pickled", value)
+                return self.user_error(without_our_frames(of_value), f"{what}: the value can't be pickled", value)
         return self.user_error(error, what)
 
     def deliver(self, sink_id: int, what: str, values: list[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.api.output_tag import OutputTag
 from penstock.common.basic_types import TypeInformation
 from penstock.common.declared_values import chunk_converter, value_converter
+from penstock.common.user_traceback import without_our_frames
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.task.context import OperatorContext
 
@@ -45,5 +46,5 @@ class TypeBoundary:
             try:
                 convert(value)
             except (TypeError, ValueError, ArithmeticError) as found:
-                return self._context.user_error(found, "what it emits as its declared type", value)
+                return self._context.user_error(without_our_frames(found), "what it emits as its declared type", value)
         return self._context.user_error(error, "what it emits as its declared type")
