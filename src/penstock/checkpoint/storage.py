@@ -42,6 +42,8 @@ LEASE = "lease"
 """The file by which a run shows that it lives: lease.py."""
 _DELETIONS_AT_ONCE = 16
 _CHECKPOINT = re.compile(r"chk-(\d+)$")
+_SHOWN_BELOW = 5
+"""Names of checkpoints in an error, at most."""
 
 
 class StateFiles(ColumnFiles):
@@ -329,7 +331,9 @@ def read_manifest(path: str) -> Manifest:
         with system.open_input_stream(inside) as stream:
             manifest = decode(stream.read(), inside)
     except FileNotFoundError as error:
-        raise DamagedCheckpointError(f"there is no checkpoint at {path}: {inside} is missing") from error
+        below = _names_below(system, inside.removesuffix(f"/{METADATA}"))
+        instead = f". Below it there are {', '.join(below)}: name one of them" if below else ""
+        raise DamagedCheckpointError(f"there is no checkpoint at {path}: {inside} is missing{instead}") from error
     except OSError as error:
         raise CheckpointError(f"the manifest {inside} can't be read: {error}") from error
     number = _CHECKPOINT.search(inside.removesuffix(f"/{METADATA}"))
@@ -339,3 +343,15 @@ def read_manifest(path: str) -> Manifest:
             f"the manifest {inside} is damaged: it is that of checkpoint {manifest.checkpoint_id}"
         )
     return manifest
+
+
+def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
+    """Names of the checkpoints and savepoints right below a directory, some of them if there are many."""
+    try:
+        entries = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
+        names = sorted(entry.base_name for entry in entries if entry.type is fs.FileType.Directory)[-_SHOWN_BELOW:]
+        manifests = system.get_file_info([f"{directory}/{name}/{METADATA}" for name in names])
+    except OSError:
+        # It is said for help.
+        return []
+    return [name for name, manifest in zip(names, manifests, strict=True) if manifest.type is fs.FileType.File]

@@ -14,6 +14,7 @@ from types import TracebackType
 import typer
 
 import penstock
+from penstock.common import pyflink_alias
 from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
 # With the separator at the end: beside the package is that of the examples, whose name has the same prefix.
@@ -41,7 +42,8 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
             # Python's own: it suggests names for misspelt ones, which `traceback` does from 3.12 on.
             trace = _from_script(error.__traceback__)
             sys.excepthook(type(error), error.with_traceback(trace), trace)
-            if isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "pyflink":
+            misses_pyflink = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "pyflink"
+            if misses_pyflink and not pyflink_alias.is_installed():
                 typer.echo(_PYFLINK, err=True)
             raise typer.Exit(1) from None
 

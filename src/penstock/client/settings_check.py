@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import random
+import re
 from typing import Any
 
 from penstock.common import option_checks, options
@@ -10,6 +12,9 @@ from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
+from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.restarts import restart_strategy
+from penstock.jobmaster.settings import JobSettings
 
 _log = logging.getLogger(__name__)
 
@@ -21,6 +26,9 @@ WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
     options.CHAIN_DIFFERENT_MAX_PARALLELISM: "the maximum parallelism does not decide about chains",
 }
 """Flink's settings without a meaning here, and what happens whatever they say."""
+
+_MASTER = "spark.master"
+_MASTERS = re.compile(r"(local|spark://|k8s://).*|yarn")
 
 
 def check_settings(configuration: Configuration) -> None:
@@ -37,3 +45,19 @@ def check_settings(configuration: Configuration) -> None:
     for option, instead in WITHOUT_EFFECT.items():
         if configuration.get(option) != option.default:
             _log.warning("%s has no effect: %s", option.key, instead)
+    master = configuration.to_dict().get(_MASTER)
+    if master is not None and not _MASTERS.fullmatch(master):
+        raise ConfigurationError(
+            f"{_MASTER} is spark://HOST:PORT, yarn or k8s://… for a cluster, or local[4] for this machine; "
+            f"got {master!r}"
+        )
+
+
+def check_streaming_settings(configuration: Configuration) -> None:
+    """Raises ConfigurationError for a state backend, restart strategy or other setting of the job master that is none.
+
+    It would be found as well when the job master is made, which is after Spark's start.
+    """
+    rocksdb_settings(configuration)
+    restart_strategy(configuration, random.random)
+    JobSettings.of(configuration)

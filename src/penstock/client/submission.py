@@ -18,7 +18,7 @@ from penstock.client.bundle import bundle
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
 from penstock.client.script_modules import script_modules
-from penstock.client.settings_check import check_settings
+from penstock.client.settings_check import check_settings, check_streaming_settings
 from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
 from penstock.client.visible_job import VisibleJob
@@ -52,6 +52,8 @@ def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
     graph, configuration = submission.graph, submission.configuration
     check_settings(configuration)
+    if not graph.batched:
+        check_streaming_settings(configuration)
     dependencies = Dependencies.of(configuration)
     if submission.spark is None:
         check_slots(graph, configuration)

@@ -260,4 +260,4 @@ class EnumType(ValueType[E]):
         try:
             return self._enum_class[text.strip().upper().replace("-", "_")]
         except KeyError:
-            raise ValueError(f"{text!r} is not {self.name}") from None
+            raise ValueError(f"{text!r} is none of these") from None

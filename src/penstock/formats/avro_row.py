@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.types import Row
 from penstock.formats.avro_schema import AvroSchema, Reader, fastavro, row_reader, to_avro
 
 
@@ -52,7 +53,10 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
 
 class AvroRowSerializationSchema(SerializationSchema):
-    """Writes each Row, or dict, in Avro's binary encoding, without a header."""
+    """Writes each Row, or dict, in Avro's binary encoding, without a header.
+
+    A row whose type names its fields is written by name, one without by position.
+    """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema_of(record_class, avro_schema_string)
@@ -60,8 +64,12 @@ class AvroRowSerializationSchema(SerializationSchema):
 
     def serialize(self, element: Any) -> bytes:
         """Return the message. Raises ValueError for a row that the schema does not describe."""
-        record = to_avro(element)
+        # Fields of a type without names are called f0, f1 and so on: Flink takes all rows' fields by position.
+        unnamed = isinstance(element, Row) and element._fields == tuple(f"f{i}" for i in range(len(element)))
+        record = to_avro(list(element) if unnamed else element)
         if isinstance(record, list):
+            if len(record) != len(self._names):
+                raise ValueError(f"{element!r:.200} has {len(record)} values, and {self._schema} {len(self._names)}")
             record = dict(zip(self._names, record, strict=True))
         stream = io.BytesIO()
         try:

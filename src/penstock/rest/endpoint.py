@@ -172,7 +172,10 @@ def _bound(ports: str) -> socket.socket:
             taken = error
             continue
         return listening
-    raise ConfigurationError(f"{options.REST_BIND_PORT.key}: no port of {ports} is free: {taken}")
+    raise ConfigurationError(
+        f"{options.REST_BIND_PORT.key}: no port of {ports} is free: {taken}. Name another one, or several, as "
+        "9000-9010; --rest-port off serves nothing"
+    )
 
 
 _of_process: RestEndpoint | None = None

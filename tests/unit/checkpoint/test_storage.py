@@ -117,6 +117,17 @@ def test_a_sweep_leaves_what_checkpoints_need(storage, tmp_path) -> None:
     assert names(tmp_path / "job") == ["shared/4-x"]
 
 
+def test_a_directory_of_checkpoints_is_no_checkpoint(storage, tmp_path) -> None:
+    """Who names the directory of savepoints, or of a job, would have to look for what is in it."""
+    for number in (1, 2):
+        storage.publish(manifest(number))
+    (tmp_path / "job" / "shared").mkdir(exist_ok=True)
+    with pytest.raises(CheckpointError, match=r"is missing\. Below it there are chk-1, chk-2: name one of them"):
+        read_manifest(str(tmp_path / "job"))
+    with pytest.raises(CheckpointError, match=r"is missing$"):
+        read_manifest(str(tmp_path))
+
+
 def test_what_is_not_there_is_told(tmp_path) -> None:
     """A mistyped path would end in an OSError of some library."""
     with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*nowhere"):

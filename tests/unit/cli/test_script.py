@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from penstock.cli.script import run_script
+from penstock.common.pyflink_alias import PyFlinkFinder
 
 
 def script(tmp_path: Path, text: str) -> Path:
@@ -105,6 +106,18 @@ def test_a_pyflink_program_without_the_option_is_told_of_it(
         run_script(path, [])
 
     assert "--pyflink, before the file" in capsys.readouterr().err
+
+
+def test_a_pyflink_program_with_the_option_is_not_told_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that needs the Table API would be run with the option again and again."""
+    monkeypatch.setattr(sys, "meta_path", [PyFlinkFinder(), *sys.meta_path])
+    with pytest.raises(typer.Exit):
+        run_script(script(tmp_path, "import pyflink.table\n"), [])
+
+    said = capsys.readouterr().err
+    assert "there is no Table API" in said and "--pyflink" not in said
 
 
 def test_another_missing_module_is_not_pyflinks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.settings_check import WITHOUT_EFFECT, check_settings
+from penstock.client.settings_check import WITHOUT_EFFECT, check_settings, check_streaming_settings
 from penstock.common import Configuration, options
 from penstock.common.errors import ConfigurationError
 
@@ -69,3 +69,25 @@ def test_misspelt_keys_and_wrong_values_are_refused(setting: tuple[str, str]) ->
     """A job would run with the default, unnoticed."""
     with pytest.raises(ConfigurationError, match=r"parallelism\.default"):
         check_settings(Configuration.from_dict(dict([setting])))
+
+
+@pytest.mark.parametrize("master", ["foo", "127.0.0.1:7077", "http://host:7077", "mesos://host"])
+def test_a_master_that_is_none_is_refused_before_spark_starts(master: str) -> None:
+    """Seconds later there would be a page of Java's and PySpark's tracebacks."""
+    with pytest.raises(ConfigurationError, match=rf"spark\.master is spark://HOST:PORT.*got '{master}'"):
+        check_settings(Configuration.from_dict({"spark.master": master}))
+
+
+@pytest.mark.parametrize(
+    "master", ["local", "local[*]", "local-cluster[1,2,1024]", "spark://a:1,b:2", "yarn", "k8s://a"]
+)
+def test_masters_of_spark_are_taken(master: str) -> None:
+    """A cluster could not be used."""
+    check_settings(Configuration.from_dict({"spark.master": master}))
+
+
+@pytest.mark.parametrize("key", ["state.backend.type", "restart-strategy.type"])
+def test_settings_of_the_job_master_are_refused_before_spark_starts(key: str) -> None:
+    """A misspelt backend would be told after Spark's start, ten seconds later."""
+    with pytest.raises(ConfigurationError, match=key):
+        check_streaming_settings(Configuration.from_dict({key: "rocks"}))

@@ -108,7 +108,7 @@ def test_wrong_values_name_their_key() -> None:
     """A wrong line in a file would be hard to find."""
     with pytest.raises(ConfigurationError, match=r"'parallelism.default' must be a whole number"):
         Configuration.from_dict({"parallelism.default": "two"}).get(options.PARALLELISM)
-    with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC"):
+    with pytest.raises(ConfigurationError, match="one of STREAMING, BATCH, AUTOMATIC: 'FAST' is none of these"):
         Configuration().set(options.RUNTIME_MODE, "FAST")
     with pytest.raises(ConfigurationError, match=r"heartbeat\.timeout"):
         option_checks.check_values(Configuration.from_dict({"heartbeat.timeout": "soon"}))

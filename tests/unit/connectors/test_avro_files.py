@@ -160,6 +160,10 @@ def test_messages_of_another_schema() -> None:
     text = '{"type": "record", "name": "a", "fields": [{"name": "n", "type": "long"}, {"name": "t", "type": "string"}]}'
     write, read = AvroRowSerializationSchema(None, text), AvroRowDeserializationSchema(None, text)
     assert write.serialize(Row(1, "a")) == b"\x02\x02a"
+    # What a map with the type ROW([LONG(), STRING()]) emits, as PyFlink's example of Avro in Kafka does.
+    assert write.serialize(Row(f0=1, f1="a")) == b"\x02\x02a"
+    with pytest.raises(ValueError, match=r"has 3 values, and .* 2"):
+        write.serialize(Row(1, "a", 2))
     for message in (b"", b"\x02", b"\x02\x02", b"\x02\x02ab", b"\x02\x03a"):
         with pytest.raises(ValueError, match="Avro of"):
             read.deserialize(message)

@@ -55,6 +55,19 @@ def lines_of(folder: Path) -> list[str]:
     return [re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ", "", line) for line in text.splitlines()]
 
 
+def test_what_penstock_notes_is_in_the_file_alone(tmp_path: Path) -> None:
+    """A restart of sixty subtasks would print sixty lines about bytes of state between the user's own."""
+    with task_log(tmp_path) as terminal:
+        logging.getLogger("penstock.spark.worker").info("restored 7 bytes")
+        logging.getLogger("penstock.spark.worker").warning("slow")
+        logging.getLogger("penstock_examples").info("a user's")
+    assert terminal.getvalue().splitlines() == [
+        "[level 1 slot 3] WARNING penstock.spark.worker: slow",
+        "[level 1 slot 3] INFO penstock_examples: a user's",
+    ]
+    assert "INFO    [level 1 slot 3] penstock.spark.worker - restored 7 bytes" in lines_of(tmp_path)
+
+
 def test_lines_are_marked_with_operator_and_subtask(tmp_path: Path) -> None:
     """With sixty subtasks, a line without its place says nothing."""
     with task_log(tmp_path) as terminal:

@@ -22,6 +22,7 @@ from penstock.logs.settings import LogSettings
 from penstock.runtime.operators.operator import Operator
 
 _FORMAT = "%(asctime)s %(levelname)-7s [%(task)s] %(name)s - %(message)s"
+_OURS = "penstock"
 _PRINTED_MOST = 1 << 16
 """Characters of a line that does not end: beyond them it is written as several lines."""
 
@@ -86,7 +87,8 @@ class _TaskHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._mark(record)
-            self._write(record, self._terminal_format.format(record))
+            is_users = record.name.partition(".")[0] != _OURS or record.levelno >= logging.WARNING
+            self._write(record, self._terminal_format.format(record) if is_users else None)
         except Exception:
             # As each handler of `logging`: a message whose parts don't fit is reported, and ends nothing.
             self.handleError(record)
@@ -100,9 +102,12 @@ class _TaskHandler(logging.Handler):
         task = record.__dict__["task"] = _operator_at_work() or self._slot
         return task
 
-    def _write(self, record: logging.LogRecord, text: str) -> None:
+    def _write(self, record: logging.LogRecord, text: str | None) -> None:
+        """`text`: for the terminal; None: what penstock notes for itself is in the file alone."""
         if self._file is not None:
             self._file.handle(record)
+        if text is None:
+            return
         # When Spark has gone there is no terminal.
         with contextlib.suppress(OSError, ValueError):
             self._terminal.write(f"{text}\n")
