@@ -228,6 +228,7 @@ def test_a_job_that_is_cancelled_while_it_changes_is_cancelled() -> None:
     """It would start again, though its user has ended it."""
     job = rescaled()
     job.handle(CancelRequested())
+    assert job.master.status is JobStatus.CANCELLING
     effects = all_close(job)
     assert not deployed(effects) and job.finish is not None and job.finish.status is JobStatus.CANCELED
     answer = reply(effects)
