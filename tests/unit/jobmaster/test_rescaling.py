@@ -276,7 +276,10 @@ def test_metrics_of_subtasks_that_are_gone_are_no_part_of_sums() -> None:
     wide, narrow = plan(parallelism=3), plan(parallelism=2)
     metrics = JobMetrics(wide)
     metrics.update([report(1, subtask, 1, 10) for subtask in range(3)])
+    metrics.deployed(wide)
+    assert metrics.rescales == 0, "an attempt as those before it"
     metrics.deployed(narrow)
+    assert metrics.rescales == 1
     shown = metrics.vertices()[1]
     assert shown.parallelism == 2 and len(shown.subtasks) == 2
 
