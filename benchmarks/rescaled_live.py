@@ -1,7 +1,7 @@
 """Rescaling of a running job: it takes a checkpoint, and goes on from it with other subtasks.
 
-`silent_s` is the time in which no task runs, as the job itself reports it; `flows_s` the time from the request until all
-new subtasks of the sink have received records, checkpoint included.
+`silent_s` is the time in which no task runs, as the job itself reports it; `flows_s` the time from the request until
+all new subtasks of the sink have received records, checkpoint included.
 """
 
 from __future__ import annotations

@@ -144,8 +144,9 @@ def kill_at_random(folder: Path, kinds: list[str], seed: int, events: int, repor
     return flights.kill_log
 
 
+@pytest.mark.soak
 def test_an_executor_is_killed(tmp_path: Path) -> None:
-    """What is in the files after a bad night would not be what a quiet one gives. Workers, drivers: tests/chaos."""
+    """What is in the files after a bad night would not be what a quiet one gives. CI: tests/chaos, a real cluster."""
     assert kill_at_random(tmp_path, [EXECUTOR], seed=1, events=12_000, reports_per_s=2_000)
 
 

@@ -30,6 +30,14 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
         browser.wait_for("Collection Source", "Reduce -> Print", "in 100/s", "33 %", "<b>a failure</b>", "completed")
         browser.wait_for("<img src=x onerror='alert(1)'>")
         browser.picture(tmp_path / "page.png")
+        assert browser.evaluate("document.querySelectorAll('.subtasks button:disabled').length") == 2, "none has fewer"
+        for answer in ("no", "yes"):
+            browser.click("+")
+            browser.wait_for("with 2 subtasks?")
+            assert served.job.rescales == [], "it asks first"
+            browser.evaluate(f"document.querySelector('#ask button[value={answer}]').click()")
+        browser.wait_for("It is being rescaled.")
+        assert served.job.rescales == [{1: 2}]
         for answer in ("no", "yes"):
             browser.click("Cancel")
             browser.wait_for("What is not committed is lost.")

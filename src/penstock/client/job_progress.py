@@ -40,6 +40,8 @@ class JobProgress:
     checkpoint_age_ms: int | None
     results_taken: bool = False
     """Whether its program has closed its results, by a limit for example: that ends a job as well."""
+    rescales: int = 0
+    """How often it has gone on with another parallelism."""
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
@@ -64,9 +66,8 @@ class JobProgress:
     def as_end(self) -> str:
         """The last line about the job."""
         counted = f"{self.records_in:,} records in, {self.records_out:,} out"
-        if self.restarts:
-            since = "its restart" if self.restarts == 1 else f"the last of {self.restarts} restarts"
-            counted += f" since {since}"
+        if self.restarts or self.rescales:
+            counted += f" since {self._last_start()}"
         parts = [counted]
         if self.checkpoint_id is not None and self.status in _WITHOUT_LAST_CHECKPOINT:
             parts.append(f"committed up to checkpoint {self.checkpoint_id}")
@@ -75,6 +76,12 @@ class JobProgress:
             status, with_what = "ended", " with the results that its program has taken"
         ended = f"job {self.job_id[:_ID_LENGTH]} '{self.name}' {status} after {as_duration(self.running_ms)}"
         return f"{ended}{with_what}: {', '.join(parts)}"
+
+    def _last_start(self) -> str:
+        restarts = "its restart" if self.restarts == 1 else f"the last of {self.restarts} restarts"
+        if not self.rescales:
+            return restarts
+        return "it was rescaled" if not self.restarts else f"it was rescaled, or {restarts}"
 
 
 class ProgressMeter:
@@ -111,6 +118,7 @@ class ProgressMeter:
             checkpoint.checkpoint_id if checkpoint else None,
             now_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
             client.results_taken,
+            client.get_num_rescales(),
         )
 
     def _rates(self, now_s: float, records_in: int, records_out: int) -> tuple[float, float]:

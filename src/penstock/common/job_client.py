@@ -145,6 +145,11 @@ class JobClient:
         """Return how often the job was started again after a failure: Flink's metric `numRestarts`."""
         return self._run.restarts
 
+    def get_num_rescales(self) -> int:
+        """Return how often the job has gone on with another parallelism."""
+        rescales: int = self._run.metrics.rescales
+        return rescales
+
     def when_ended(self, call: Callable[[], object]) -> None:
         """Call this once when the job has ended, before anybody who waits for the end is given the outcome."""
         self._on_end = call

@@ -176,7 +176,7 @@ class JobMaster:
     @property
     def status(self) -> JobStatus:
         """Where the job is."""
-        if self._failover.restart_at_ms is not None or self._rescaling.is_closing:
+        if self._failover.restart_at_ms is not None or (self._rescaling.is_closing and not self._is_cancelled):
             return JobStatus.RESTARTING
         status = self._end[0] if self._end is not None else self.regions.status
         # Not terminal before its results are closed: the last commit may still fail the job.

@@ -97,12 +97,15 @@ class JobMetrics:
 
     def __init__(self, graph: JobGraph) -> None:
         self._graph = graph
+        self.rescales = 0
+        """How often attempts have begun with another parallelism than those before them."""
         self._reports: dict[tuple[int, int], TaskReport] = {}
         self._lock = threading.Lock()
 
     def deployed(self, graph: JobGraph) -> None:
         """The plan of the attempts from now on, perhaps with fewer subtasks than there were."""
         with self._lock:
+            self.rescales += graph is not self._graph
             self._graph = graph
             for vertex, subtask in list(self._reports):
                 if subtask >= graph.vertices[vertex].parallelism:

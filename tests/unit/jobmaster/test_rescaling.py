@@ -228,6 +228,7 @@ def test_a_job_that_is_cancelled_while_it_changes_is_cancelled() -> None:
     """It would start again, though its user has ended it."""
     job = rescaled()
     job.handle(CancelRequested())
+    assert job.master.status is JobStatus.CANCELLING
     effects = all_close(job)
     assert not deployed(effects) and job.finish is not None and job.finish.status is JobStatus.CANCELED
     answer = reply(effects)
@@ -275,7 +276,10 @@ def test_metrics_of_subtasks_that_are_gone_are_no_part_of_sums() -> None:
     wide, narrow = plan(parallelism=3), plan(parallelism=2)
     metrics = JobMetrics(wide)
     metrics.update([report(1, subtask, 1, 10) for subtask in range(3)])
+    metrics.deployed(wide)
+    assert metrics.rescales == 0, "an attempt as those before it"
     metrics.deployed(narrow)
+    assert metrics.rescales == 1
     shown = metrics.vertices()[1]
     assert shown.parallelism == 2 and len(shown.subtasks) == 2
 

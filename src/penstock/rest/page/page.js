@@ -44,11 +44,24 @@ function meter(name, share, classes) {
   return element("div", "", `meter ${classes}`, element("span", name), element("i", "", "", bar), element("span", `${Math.round(100 * share)} %`));
 }
 
-function vertexBox(vertex, metrics, now) {
+// `job`: the one that may be given another parallelism; null: it may not now.
+function subtasks(vertex, job) {
+  const line = element("div", `${vertex.status.toLowerCase()}, parallelism ${vertex.parallelism}`, "subtasks");
+  if (job) for (const [sign, count, title] of [["−", vertex.parallelism - 1, "fewer"], ["+", vertex.parallelism + 1, "more"]]) {
+    const button = element("button", sign);
+    button.title = `${title} subtasks`;
+    button.disabled = count < 1 || count > vertex.maxParallelism;
+    button.addEventListener("click", () => rescale(job, vertex, count));
+    line.append(button);
+  }
+  return line;
+}
+
+function vertexBox(vertex, metrics, now, job) {
   const value = (name, kind) => { const found = metrics.find((metric) => metric.id === name); return found ? found[kind] : 0; };
   const watermark = metrics.length ? value("currentInputWatermark", "min") : NO_WATERMARK;
   const box = element("div", "", "vertex", element("b", vertex.name),
-    element("div", `${vertex.status.toLowerCase()}, parallelism ${vertex.parallelism}`),
+    subtasks(vertex, job),
     element("div", `in ${rate(value("numRecordsInPerSecond", "sum"))} · out ${rate(value("numRecordsOutPerSecond", "sum"))}`),
     meter("busy", value("busyTimeMsPerSecond", "max") / 1000, ""),
     meter("back pressure", value("backPressuredTimeMsPerSecond", "max") / 1000, "back"));
@@ -56,11 +69,11 @@ function vertexBox(vertex, metrics, now) {
   return box;
 }
 
-function graph(job, metrics) {
+function graph(job, metrics, rescaled) {
   const level = {};
   for (const node of job.plan.nodes) level[node.id] = Math.max(-1, ...(node.inputs || []).map((input) => level[input.id] ?? -1)) + 1;
   const columns = [];
-  job.vertices.forEach((vertex, index) => (columns[level[vertex.id]] ??= []).push(vertexBox(vertex, metrics[index], job.now)));
+  job.vertices.forEach((vertex, index) => (columns[level[vertex.id]] ??= []).push(vertexBox(vertex, metrics[index], job.now, rescaled)));
   return element("div", "", "graph", ...columns.flatMap((boxes, index) =>
     [...(index ? [element("span", "→")] : []), element("div", "", "level", ...boxes)]));
 }
@@ -94,7 +107,8 @@ async function shown(job) {
     button.addEventListener("click", () => act(kind, job));
     bar.append(button);
   }
-  const parts = [bar, element("p", notes[job.jid] || ""), graph(details, metrics), element("h2", "Checkpoints"), checkpoints(all)];
+  const rescaled = details["job-type"] === "STREAMING" && job.state === "RUNNING" ? job : null;
+  const parts = [bar, element("p", notes[job.jid] || ""), graph(details, metrics, rescaled), element("h2", "Checkpoints"), checkpoints(all)];
   return element("section", "", "", ...parts, ...failures(exceptions.exceptionHistory));
 }
 
@@ -104,11 +118,11 @@ const QUESTIONS = {
   cancel: {button: "Cancel", question: (name) => `Cancel ${name}? What is not committed is lost.`, directory: false},
 };
 
-function confirmed(kind, job) {
+function confirmed(question, yes, directory) {
   const dialog = document.getElementById("ask");
-  document.getElementById("question").textContent = QUESTIONS[kind].question(job.name);
-  document.getElementById("yes").textContent = QUESTIONS[kind].button;
-  document.getElementById("directory-line").hidden = !QUESTIONS[kind].directory;
+  document.getElementById("question").textContent = question;
+  document.getElementById("yes").textContent = yes;
+  document.getElementById("directory-line").hidden = !directory;
   dialog.showModal();
   // Not `close`, which comes late: that of one question would answer the next.
   return new Promise((resolve) => {
@@ -118,10 +132,11 @@ function confirmed(kind, job) {
 }
 
 async function act(kind, job) {
-  if (!await confirmed(kind, job)) return;
+  const {button, question, directory: asksWhere} = QUESTIONS[kind];
+  if (!await confirmed(question(job.name), button, asksWhere)) return;
   const path = `jobs/${job.jid}`, directory = document.getElementById("directory").value || undefined;
   try {
-    notes[job.jid] = `${QUESTIONS[kind].button} …`;
+    notes[job.jid] = `${button} …`;
     if (kind === "cancel") {
       await ask(`${path}?mode=cancel`, "PATCH");
       notes[job.jid] = "It is being cancelled.";
@@ -136,6 +151,17 @@ async function act(kind, job) {
     } while (outcome.status.id !== "COMPLETED");
     const failure = outcome.operation["failure-cause"];
     notes[job.jid] = failure ? failure["stack-trace"] : `Savepoint: ${outcome.operation.location}`;
+  } catch (error) {
+    notes[job.jid] = error.message;
+  }
+}
+
+async function rescale(job, vertex, count) {
+  const question = `Run ${vertex.name} with ${count} subtasks? ${job.name} takes a checkpoint, and is silent for a moment.`;
+  if (!await confirmed(question, "Rescale", false)) return;
+  try {
+    await ask(`jobs/${job.jid}/resource-requirements`, "PUT", {[vertex.id]: {parallelism: {lowerBound: 1, upperBound: count}}});
+    notes[job.jid] = "It is being rescaled. If it can't be, its log says why.";
   } catch (error) {
     notes[job.jid] = error.message;
   }
