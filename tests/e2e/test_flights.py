@@ -149,12 +149,14 @@ def expected() -> list[Any]:
 @pytest.mark.parametrize(
     ("batched", "parallelism"),
     [
-        pytest.param(False, 1, id="pipelined-1"),
         pytest.param(False, 3, id="pipelined-3"),
         pytest.param(True, 2, id="batched-2"),
         *(
             pytest.param(batched, parallelism, id=f"{mode}-{parallelism}", marks=pytest.mark.soak)
-            for mode, batched, parallelism in (("pipelined", False, 2), ("batched", True, 1), ("batched", True, 3))
+            for mode, batched, parallelism in (
+                *(("pipelined", False, parallelism) for parallelism in (1, 2)),
+                *(("batched", True, parallelism) for parallelism in (1, 3)),
+            )
         ),
     ],
 )
