@@ -37,7 +37,7 @@ from penstock.rpc.messages import (
     TaskReport,
     ToTask,
     decode_from_job_master,
-    encoder,
+    encode,
 )
 from penstock.rpc.server import ControlServer
 from penstock.runtime.task.events import Close, DataEnded, Finished
@@ -89,7 +89,7 @@ def play_slots(address: ControlAddress, slots: Slots, end: Event) -> None:
 
 
 def _say(socket: zmq.Socket[bytes], slot: tuple[int, int], report: SlotReport) -> None:
-    socket.send(encoder.encode(FromSlot(0, *slot, report)))
+    socket.send(encode(FromSlot(0, *slot, report)))
 
 
 def _is_close(data: bytes) -> bool:
@@ -122,7 +122,13 @@ def main() -> None:
     server = ControlServer("127.0.0.1")
     query: Any = SimpleNamespace(is_active=True, failure=lambda: None, stop=lambda: None)
     host = JobMasterHost(
-        master, server, {}, DirectoryStorage(tempfile.mkdtemp()), lambda effect: query, lambda base: base or ""
+        master,
+        server,
+        {},
+        DirectoryStorage(tempfile.mkdtemp()),
+        lambda effect: query,
+        lambda base: base or "",
+        lambda: 0,
     )
     spawn = multiprocessing.get_context("spawn")
     end = spawn.Event()

@@ -107,7 +107,7 @@ def of_penstock(arguments: argparse.Namespace, bootstrap: str) -> float:
     )
     counts.sink_to(sink).name("sink")
     client = env.execute_async("kafka")
-    began_s, first = 0.0, 0
+    began_s, first = 0.0, 0.0
     while True:
         read = client.get_metrics().get("sink", {}).get("numRecordsIn", 0)
         if not began_s and read > arguments.records * _WARM_PART:

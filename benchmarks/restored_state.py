@@ -25,6 +25,8 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
 from penstock.checkpoint.restore import assign
 from penstock.checkpoint.storage import DirectoryStorage
 from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, restore_operator
 from penstock.runtime.task.vertex import RocksDBSettings
@@ -85,7 +87,7 @@ def write(arguments: argparse.Namespace, directory: Path, subtask: int, answers:
     changed = range(int(keys * arguments.changed_percent / 100))
     for checkpoint, written in enumerate([range(keys)] + [changed] * bool(changed), 1):
         keeper.put(written, arguments.value_bytes, groups, key_groups)
-        snapshot = OperatorSnapshot(_OPERATOR, keeper, chain, checkpoint == 1, False)
+        snapshot = OperatorSnapshot(_OPERATOR, keeper, chain, CheckpointOptions(full=checkpoint == 1))
         state = finished(snapshot.write(f"{checkpoint}-{subtask}", storage, key_groups))
         snapshot.release()
         files = snapshot.written(state.keyed)
@@ -97,7 +99,7 @@ def restore(directory: Path, given: RestoredOperator, groups: range, answers: An
     """Restore the state of one subtask; answers with the seconds that it took, and those of CPU."""
     keeper, storage = Keeper(directory / "local"), DirectoryStorage(str(directory / "job"))
     began, began_cpu = time.monotonic(), time.process_time()
-    restore_operator(keeper, given, KeyedChain(), groups, storage)
+    restore_operator(keeper, given, KeyedChain(), groups, storage, [])
     took = time.monotonic() - began, time.process_time() - began_cpu
     missing = next((key for key in range(1_000) if KeyGroups(_GROUPS)[key] in groups and not has(keeper, key)), None)
     assert missing is None, f"{missing} is lost"
@@ -154,7 +156,7 @@ def main() -> None:
             vertex = CheckpointVertex(0, _OPERATOR, parallelism, _GROUPS, [(_OPERATOR, _OPERATOR)], False)
             assigned = assign(manifest, [vertex], own=True, allow_non_restored=False)
             calls = [
-                (directory, assigned[0, subtask][_OPERATOR], key_group_range(subtask, _GROUPS, parallelism))
+                (directory, assigned[SubtaskId(0, subtask)][_OPERATOR], key_group_range(subtask, _GROUPS, parallelism))
                 for subtask in range(parallelism)
             ]
             took = at_once(restore, calls)
