@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, encode
 from penstock.runtime.network.edge import EdgeInfo
-from penstock.runtime.network.in_flight import FIRST_BYTES, LAPSE_MS, LAPSES_MAX
+from penstock.runtime.network.in_flight import LAPSE_MS, LAPSES_MAX
 from penstock.runtime.network.partitioners import RebalancePartitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.sink import CollectOperator
@@ -17,6 +17,8 @@ from penstock.runtime.task.vertex import ChainLink, ChainNode, LevelSpec, Vertex
 WIDTHS = (1, 1, 1)
 IN, OUT = EdgeInfo(0, 0, 1, 1, 0, 1, WIDTHS), EdgeInfo(1, 1, 1, 1, 1, 2, WIDTHS)
 RECORDS = 500
+FIRST_BYTES = 1 << 15
+"""What the sender of these tests may have in flight at first: several of its steps' worth, as RECORDS are one step."""
 
 
 class Line:
@@ -33,6 +35,8 @@ class Line:
             1, "out", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], [(OUT, RebalancePartitioner())], []
         )
         self.sender = self._slot(1, sends, {0: IN}, in_flight_ms, attempt)
+        if self.sender.debloating is not None:
+            self.sender.debloating.in_flight.first_bytes = FIRST_BYTES
         self.receiver = self._slot(2, takes, {1: OUT}, in_flight_ms, attempt)
         self._sequence = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, encode
 from penstock.runtime.network.in_flight import FIRST_BYTES, LAPSE_FACTOR, LAPSE_MS, LAPSES_MAX, InFlight
 from penstock.runtime.network.intake import PARTS, Advice
 
@@ -109,6 +110,14 @@ def test_with_nothing_in_flight_something_may_be_sent() -> None:
     in_flight = advised({0: 50_000}, {0: Advice(50_000, 0)})
     assert not in_flight.holds(1)
     assert in_flight.room() == 1
+
+
+def test_the_first_limit_is_few_records_even_of_small_ones() -> None:
+    """A sink of 1,000 records/s behind three exchanges would begin half a minute behind: no checkpoint completes."""
+    records = [(key, 1) for key in range(1_000)]
+    bytes_each = len(encode(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [(records, None)])) / len(records)
+    exchanges, channels = 3, 4
+    assert FIRST_BYTES / bytes_each * channels * exchanges < 4_000
 
 
 def test_the_first_limit_is_there_before_any_advice() -> None:

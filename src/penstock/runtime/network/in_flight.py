@@ -21,7 +21,9 @@ from penstock.runtime.network.intake import PARTS, Advice
 LAPSE_MS = 1_000
 LAPSE_FACTOR = 4
 LAPSES_MAX = 6
-FIRST_BYTES = 1 << 15
+FIRST_BYTES = 1 << 11
+"""Until the first advice, which comes 10 ms after the first record: hundreds of small records, not thousands. There are
+as many channels as pairs of slots, in each exchange, and a slow sink has to take all of that before it is in time."""
 _BUFFER_BYTES_MIN = 128
 
 
