@@ -80,6 +80,22 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
     return newest
 
 
+def latest_of_job(base: str, job_id: str, job_name: str, repeats: list[str] | None = None) -> Latest | None:
+    """The newest checkpoint of this job, below a directory of checkpoints; None: it has none yet.
+
+    `repeats`: as of `latest_of`. Raises CheckpointError if it can't be read now, or if the job has ended;
+    DamagedCheckpointError.
+    """
+    system, root = file_system_of(base)
+    directory = f"{base.rstrip('/')}/{job_id}"
+    if system.get_file_info(f"{root}/{job_id}").type is not fs.FileType.Directory:
+        return None
+    seen = recorded(record_in(directory))
+    if seen is not None and seen.end is not None:
+        raise CheckpointError(str(_Ended(0, directory, seen.end)).strip())
+    return _newest_in(directory, seen, job_name, repeats or [])
+
+
 class _Ended(NamedTuple):
     """A job that has ended. They are compared by their times."""
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import demo, jobs
+from penstock.cli.cluster import cluster
 from penstock.cli.end_sessions import end_sessions
 from penstock.cli.explain import explain
 from penstock.cli.logs import logs
@@ -30,6 +31,7 @@ Start here:
   penstock list                             jobs; then top, logs, checkpoints, savepoint, scale, stop, cancel JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
   penstock query JOB STATE KEY              state of a running job, as of its last completed checkpoint
+  penstock cluster start                    one Spark application for many jobs; then penstock run -m HOST:PORT job.py
 
 \b
 Settings (-D KEY=VALUE, or in the job by env.configure), with their defaults:
@@ -89,6 +91,7 @@ app.command()(jobs.checkpoints)
 app.command()(query)
 app.command()(end_sessions)
 app.add_typer(state, name="state")
+app.add_typer(cluster, name="cluster")
 app.command(help=demo.ABOUT)(demo.demo)
 app.command()(version)
 

@@ -77,6 +77,19 @@ RestPort = Annotated[
         help="Of the REST endpoint, on this machine only: a port or a range; `off`: none. Default: 8081-8099,0.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        "-m",
+        metavar="HOST:PORT",
+        show_default=False,
+        help="Run it in this cluster (penstock cluster start): -D execution.target=remote, rest.address, rest.port.",
+    ),
+]
+Detached = Annotated[
+    bool, typer.Option("--detached", "-d", help="With -m: return when the job has begun, and do not show its end.")
+]
 FromState = Annotated[
     str | None,
     typer.Option(
@@ -110,7 +123,7 @@ AllowDuplicates = Annotated[
 
 _OURS = (
     "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
-    "-q", "--quiet", "--json", "--pyflink", "--keep-session", "--rest-port",
+    "-q", "--quiet", "--json", "--pyflink", "--keep-session", "--rest-port", "-m", "--cluster", "-d", "--detached",
 )  # fmt: skip
 
 
@@ -140,6 +153,8 @@ def settings_of(
     master: str | None = None,
     keep_session: bool = False,
     rest_port: str | None = None,
+    cluster: str | None = None,
+    detached: bool = False,
 ) -> dict[str, str]:
     """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
 
@@ -159,6 +174,13 @@ def settings_of(
         result["penstock.spark.keep-session"] = "true"
     if rest_port is not None:
         result["rest.bind-port"] = "" if rest_port == "off" else rest_port
+    if cluster is not None:
+        host, _, port = cluster.rpartition(":")
+        if not (host and port.isdigit()):
+            raise typer.BadParameter(f"{cluster!r} is not HOST:PORT", param_hint="-m")
+        result |= {"execution.target": "remote", "rest.address": host, "rest.port": port}
+    if detached:
+        result["execution.attached"] = "false"
     if from_state is not None:
         result["execution.state-recovery.path"] = from_state
     if allow_non_restored:

@@ -13,7 +13,9 @@ from penstock.cli.options import (
     AllowNonRestored,
     Arguments,
     AsJson,
+    Cluster,
     ConfFile,
+    Detached,
     FromState,
     Job,
     KeepSession,
@@ -49,6 +51,8 @@ def run(
     quiet: Quiet = False,
     as_json: AsJson = False,
     rest_port: RestPort = None,
+    cluster: Cluster = None,
+    detached: Detached = False,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
@@ -61,6 +65,7 @@ def run(
       penstock run -D execution.runtime-mode=BATCH -D spark.driver.memory=4g job.py
       penstock run --master spark://host:7077 job.py
       penstock run -s latest -p 8 job.py
+      penstock run -m localhost:8081 job.py
       penstock run --pyflink word_count.py
     """
     word = misplaced(job, arguments or [])
@@ -70,13 +75,26 @@ def run(
     from penstock.cli.watched_executor import WatchedExecutor
 
     defaults = settings_in(conf_file) | settings_of(
-        parallelism, settings, from_state, allow_non_restored, allow_duplicates, master, keep_session, rest_port
+        parallelism,
+        settings,
+        from_state,
+        allow_non_restored,
+        allow_duplicates,
+        master,
+        keep_session,
+        rest_port,
+        cluster,
+        detached,
     )
     try:
         with (
             Interrupts() as interrupts,
             WatchedExecutor(
-                job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come, rest_ports=_REST_PORTS
+                job.name,
+                quiet,
+                as_json,
+                is_interrupted=lambda: interrupts.has_come,
+                rest_ports=_REST_PORTS,
             ) as executor,
             program_context(defaults, pyflink, executor),
         ):

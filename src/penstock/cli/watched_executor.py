@@ -16,6 +16,7 @@ from penstock.client.executor_loader import load_executor
 from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.live_line import LiveLine
 from penstock.cluster.rest_address import RestAddress
+from penstock.common import options, rest_options
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
@@ -109,6 +110,12 @@ class WatchedExecutor(PipelineExecutor):
                 self._running.remove(job)
             raise
         job.client = client
+        configuration = submission.configuration
+        if configuration.get(options.TARGET) == "remote" and not configuration.get(rest_options.ATTACHED):
+            with self._lock:
+                self._running.remove(job)
+            self._say("detached", f"job {job} goes on in its cluster", {"job_id": job.meter.job_id})
+            return client
         client.when_ended(lambda: self._ended(job))
         return client
 

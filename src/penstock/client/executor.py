@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cluster.rest_address import RestAddress
@@ -17,6 +18,8 @@ from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.job_graph import JobGraph
+from penstock.rpc.keys import ControlAddress
+from penstock.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +39,16 @@ class Submission:
     """Called when the job's id is known, before Spark is started."""
     on_rest: Callable[[RestAddress], object] = lambda address: None
     """Called after it if the job has a REST endpoint."""
+    on_control: Callable[[ControlAddress], object] = lambda address: None
+    """Called when the job takes commands, at this address."""
     rest_ports: str | None = None
     """Where the job is served over REST if it has no `rest.bind-port`; None: it is not."""
+    files: tuple[JobFiles, Path | None] | None = None
+    """What travels with the job, as its client has packed it; None: what is named in the configuration."""
+    job_id: str = ""
+    """The id of the job if it is a new one; empty: any."""
+    resumes: str = ""
+    """The id of a job that goes on where its process has ended: from its newest checkpoint, if it has one."""
 
 
 class PipelineExecutor(ABC):

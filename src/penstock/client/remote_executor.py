@@ -1,18 +1,91 @@
-"""The place of an executor that submits jobs to a running penstock cluster."""
+"""Submits jobs to a running cluster of penstock's: `execution.target: remote`, `penstock run -m HOST:PORT`."""
 
 from __future__ import annotations
 
+import time
+
+import msgspec
+
 from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.live_line import LiveLine
+from penstock.client.packed_job import packed
+from penstock.client.remote_job import RemoteJob
+from penstock.client.rest_client import RestClient
+from penstock.client.settings_check import check_settings, check_streaming_settings
+from penstock.cluster.running_cluster import running_clusters
+from penstock.common import rest_options
+from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+
+_POLL_S = 0.1
 
 
 class RemoteExecutor(PipelineExecutor):
-    """Submits to a dispatcher: `execution.target: remote`. This version has no dispatcher, so every job is refused."""
+    """The job runs in the cluster, and outlives this program; there is no Spark here."""
 
     def execute(self, submission: Submission) -> JobClient:
+        """Send the job, and wait until the cluster has begun it.
+
+        Raises ProgramError and ConfigurationError for what can't run, JobError if the cluster refuses it.
+        """
+        graph, configuration = submission.graph, submission.configuration
+        if submission.spark is not None:
+            raise ConfigurationError(
+                f"the job '{graph.name}' was given a SparkSession, and execution.target is 'remote': jobs of a cluster "
+                "run in the cluster's own Spark application"
+            )
+        _check_of_cluster(configuration)
+        check_settings(configuration)
+        if not graph.batched:
+            check_streaming_settings(configuration)
+        job, bundle = packed(submission)
+        cluster = cluster_of(configuration)
+        if bundle is not None and not cluster.get(f"/bundles/{bundle.name}")["there"]:
+            with bundle.open("rb") as file:
+                cluster.send("PUT", f"/bundles/{bundle.name}", file)
+        answer = msgspec.json.decode(cluster.send("POST", "/submissions", msgspec.msgpack.encode(job)))
+        run = RemoteJob(cluster, answer["id"], graph, configuration.get(rest_options.ATTACHED))
+        job_id = JobID(self._begun(run, graph.name))
+        submission.on_start(job_id)
+        return JobClient(job_id, run)
+
+    @staticmethod
+    def _begun(run: RemoteJob, name: str) -> str:
+        """Wait until it has the slots that it needs. Returns its id; raises the error of a job that could not begin."""
+        with LiveLine() as line:
+            while not (state := run.state())["job_id"]:
+                if state["status"] is not None:
+                    raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
+                line.show(f"job '{name}' {state['waiting'] or 'starts'} …")
+                time.sleep(_POLL_S)
+        return str(state["job_id"])
+
+
+def _check_of_cluster(configuration: Configuration) -> None:
+    of_spark = sorted(key for key in configuration.to_dict() if key.startswith("spark."))
+    if of_spark:
         raise ConfigurationError(
-            f"the job '{submission.graph.name}' was not started: execution.target is 'remote', but this version has no "
-            "cluster of its own to submit jobs to. Use execution.target: local. To run the tasks on a Spark cluster, "
-            "set spark.master, for example spark://host:7077"
+            f"{', '.join(of_spark)}: settings of Spark are those of the cluster, whose Spark application runs the job "
+            f"(penstock cluster start -D {of_spark[0]}=…). Leave them out, or run the job on its own: without "
+            "execution.target: remote, penstock run without -m"
         )
+
+
+def cluster_of(configuration: Configuration) -> RestClient:
+    """The cluster that a configuration names, or the one of this user on this machine.
+
+    Raises ConfigurationError if there is none, or several.
+    """
+    host, port = configuration.get(rest_options.REST_ADDRESS), configuration.get(rest_options.REST_PORT)
+    if host is not None:
+        return RestClient.at(f"{host}:{port}")
+    found = running_clusters()
+    if len(found) != 1:
+        known = " · ".join(cluster.rest.url for cluster in found) or "none runs on this machine"
+        raise ConfigurationError(
+            f"which cluster? Name it: {rest_options.REST_ADDRESS.key} and {rest_options.REST_PORT.key}, or penstock "
+            f"run -m HOST:PORT ({known}). To start one: penstock cluster start"
+        )
+    return RestClient(found[0].rest.url, found[0].rest.token())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from penstock.checkpoint.ended_jobs import remove_ended
 from penstock.checkpoint.job_record import JobRecord
-from penstock.checkpoint.latest import Latest, latest_of
+from penstock.checkpoint.latest import Latest, latest_of, latest_of_job
 from penstock.checkpoint.lease import Lease, wait_until_free
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.restore import assign
@@ -49,13 +49,22 @@ class StartPoint:
     savepoint: str = ""
 
 
-def start_point(graph: JobGraph, configuration: Configuration) -> StartPoint:
-    """The checkpoint that a configuration names. Raises CheckpointError if it is missing or does not fit."""
+def start_point(graph: JobGraph, configuration: Configuration, resumes: str = "") -> StartPoint:
+    """The checkpoint that a configuration names. Raises CheckpointError if it is missing or does not fit.
+
+    `resumes`: the id of a job whose process has ended. It goes on from its newest checkpoint; before its first one it
+    begins as it has begun then.
+    """
     path = configuration.get(options.STATE_RECOVERY_PATH)
-    if path is None:
+    latest = _resumed(graph, configuration, resumes) if resumes else None
+    if latest is None and path == LATEST:
+        latest = _latest(graph, configuration)
+    if latest is not None:
+        path, manifest = latest.path, latest.manifest
+    elif path is not None:
+        manifest = read_manifest(path)
+    else:
         return StartPoint()
-    latest = _latest(graph, configuration) if path == LATEST else None
-    path, manifest = (latest.path, latest.manifest) if latest is not None else (path, read_manifest(path))
     if rocksdb_settings(configuration) is None and manifest.has_store_files():
         raise CheckpointError(
             f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
@@ -75,11 +84,36 @@ def _latest(graph: JobGraph, configuration: Configuration) -> Latest:
             f"`latest` looks for checkpoints below {key}, which is not set. Set it as in the run that took them: "
             f"penstock run -s latest -D {key}=DIR …"
         )
-    sinks = [node.name for vertex in graph.vertices for node in vertex.nodes if isinstance(node.operator, SinkOperator)]
-    latest = latest_of(base, graph.name, [] if allows_duplicates(configuration) else sinks)
+    latest = latest_of(base, graph.name, _repeats(graph, configuration))
+    _wait_until_free(latest)
+    return latest
+
+
+def _resumed(graph: JobGraph, configuration: Configuration, job_id: str) -> Latest | None:
+    base = configuration.get(options.CHECKPOINT_DIRECTORY)
+    if base is None:
+        if checkpoint_interval_ms(configuration) is None:
+            return None
+        raise CheckpointError(
+            f"the checkpoints of this job are gone with its process: set {options.CHECKPOINT_DIRECTORY.key}, and a job "
+            "goes on from them"
+        )
+    latest = latest_of_job(base, job_id, graph.name, _repeats(graph, configuration))
+    if latest is not None:
+        _wait_until_free(latest)
+    return latest
+
+
+def _repeats(graph: JobGraph, configuration: Configuration) -> list[str]:
+    """The sinks whose output must not come twice."""
+    if allows_duplicates(configuration):
+        return []
+    return [node.name for vertex in graph.vertices for node in vertex.nodes if isinstance(node.operator, SinkOperator)]
+
+
+def _wait_until_free(latest: Latest) -> None:
     system, root = file_system_of(latest.directory)
     wait_until_free(system, f"{root}/{LEASE}", latest.manifest.job_id)
-    return latest
 
 
 @dataclasses.dataclass(frozen=True)

@@ -45,6 +45,7 @@ from penstock.spark.driver.jvm_log import jvm_log_of
 from penstock.spark.driver.pipelined_run import PipelinedRun
 from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
 from penstock.spark.driver.slots import wait_for_slots
+from penstock.spark.job_tag import job_tag
 from penstock.spark.payload import pack
 
 
@@ -54,12 +55,13 @@ def submit(submission: Submission) -> JobClient:
     check_settings(configuration)
     if not graph.batched:
         check_streaming_settings(configuration)
-    dependencies = Dependencies.of(configuration)
+    dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
     if submission.spark is None:
         check_slots(graph, configuration)
-    start = StartPoint() if graph.batched else start_point(graph, configuration)
+    start = StartPoint() if graph.batched else start_point(graph, configuration, submission.resumes)
     # A run that takes a job over has its id: what the job has finished is finished once.
-    job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
+    new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
+    job_id = new_id if start.latest is None else JobID(start.latest.manifest.job_id)
     submission.on_start(job_id)
     endpoint = endpoint_of(configuration, submission.rest_ports)
     if endpoint is not None:
@@ -83,7 +85,7 @@ def submit(submission: Submission) -> JobClient:
         if graph.batched:
             run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log, visible.is_served)
             run.on_end = visible.serve(run, configuration, "", log)
-            job = BatchedJob(session.now(), graph.widths, f"penstock-{job_id}", graph.name)
+            job = BatchedJob(session.now(), graph.widths, job_tag(str(job_id)), graph.name)
             run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
         else:
             run = _pipelined_run(submission, job_id, settings, session, start, log, visible)
@@ -162,6 +164,7 @@ def _pipelined_run(
         job_ended = visible.serve(host, configuration, run.place.directory, log)
         host.after_storage = partial(_release, run, log, job_ended)
         visible.register(pipelined.address)
+        submission.on_control(pipelined.address)
         host.start()
     except BaseException:
         run.release()
@@ -186,7 +189,9 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
     try:
         # Not under the lock: jobs that end meanwhile release theirs.
         wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
-        if session_is_local(spark):
+        if submission.files is not None:
+            files, path = submission.files
+        elif session_is_local(spark):
             files, path = bundle(dependencies)
             here = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
             files = msgspec.structs.replace(files, path=here)

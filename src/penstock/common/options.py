@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.common import restart_options
+from penstock.common import rest_options, restart_options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -372,15 +372,6 @@ SLOT_REQUEST_TIMEOUT = (
 
 # Logs
 
-REST_BIND_PORT = (
-    _key("rest.bind-port")
-    .string_type()
-    .no_default_value()
-    .with_description(
-        "Port of the REST endpoint on 127.0.0.1: one, a list or a range, e.g. 8081-8099,0; 0 is any free one; "
-        "empty: there is none. Not set: penstock run tries 8081-8099,0, and python has none."
-    )
-)
 LOG_DIRECTORY = (
     _key("env.log.dir")
     .string_type()
@@ -442,5 +433,8 @@ SPARK_TRANSPORT = (
 )
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
-    option for option in (*globals().values(), *vars(restart_options).values()) if isinstance(option, ConfigOption)
+    option
+    for group in (globals(), vars(rest_options), vars(restart_options))
+    for option in group.values()
+    if isinstance(option, ConfigOption)
 )

@@ -19,3 +19,7 @@ class PrintLater(PrintResults):
         """See `ResultSink.take`."""
         self._parallel = self._parallelism() > 1
         super().take(subtask, values)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it is known: the program has been submitted."""
+        return PrintResults, (self._identifier, self._parallelism() > 1, self._text_of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Iterable
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -90,6 +91,8 @@ class JobFigures:
     vertices: list[VertexMetrics]
     checkpoint: CheckpointReport | None
     """The latest that has completed."""
+    rescales: int = 0
+    """How often it has gone on with another parallelism."""
 
 
 class JobMetrics:
@@ -137,18 +140,23 @@ class JobMetrics:
 
     def as_dict(self) -> dict[str, dict[str, int | float]]:
         """By operator name: OPERATOR_METRICS, and users' own."""
-        metrics: dict[str, dict[str, int | float]] = {}
-        for vertex in self.vertices():
-            for operator in vertex.operators:
-                name = operator.name
-                # Operators of the same name are numbered in the order of the program.
-                while name in metrics:
-                    name = _next_name(name)
-                metrics[name] = {
-                    **{name: getattr(operator, field) for name, (field, _) in OPERATOR_METRICS.items()},
-                    **operator.user,
-                }
-        return metrics
+        return by_operator(self.vertices())
+
+
+def by_operator(vertices: Iterable[VertexMetrics]) -> dict[str, dict[str, int | float]]:
+    """Counters by operator name: OPERATOR_METRICS, and users' own."""
+    metrics: dict[str, dict[str, int | float]] = {}
+    for vertex in vertices:
+        for operator in vertex.operators:
+            name = operator.name
+            # Operators of the same name are numbered in the order of the program.
+            while name in metrics:
+                name = _next_name(name)
+            metrics[name] = {
+                **{name: getattr(operator, field) for name, (field, _) in OPERATOR_METRICS.items()},
+                **operator.user,
+            }
+    return metrics
 
 
 def totals_of(graph: JobGraph, vertices: list[VertexMetrics]) -> JobTotals:

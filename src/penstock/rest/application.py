@@ -49,12 +49,18 @@ _ROUTES: Sequence[BaseRoute] = (
 
 def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseRoute] | None = None) -> Starlette:
     """Of these jobs. `pages`: routes for what no path of REST has; None: our own page."""
+    app = guarded([*_ROUTES, *(own_page.routes if pages is None else pages)], token, cookie, own=pages is None)
+    app.state.jobs = jobs
+    return app
+
+
+def guarded(routes: Sequence[BaseRoute], token: str, cookie: str, own: bool = True) -> Starlette:
+    """An application of these routes that asks for the token. `own`: all pages are ours, and load nothing else."""
     app = Starlette(
-        routes=[*_ROUTES, *(own_page.routes if pages is None else pages)],
-        middleware=[Middleware(Guard, token=token, cookie=cookie, policy=OWN_POLICY if pages is None else None)],
+        routes=routes,
+        middleware=[Middleware(Guard, token=token, cookie=cookie, policy=OWN_POLICY if own else None)],
         exception_handlers={HTTPException: _refused, Exception: _failed},  # type: ignore[dict-item]
     )
-    app.state.jobs = jobs
     app.router.redirect_slashes = False
     return app
 

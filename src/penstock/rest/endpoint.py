@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.common import options
+from penstock.common import rest_options
 from penstock.common.configuration import Configuration
 from penstock.rest.meter import SAMPLE_EVERY_S
 from penstock.rest.served_jobs import JobEntry, ServedJobs
@@ -91,7 +91,7 @@ def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndp
     `otherwise`: the ports of a job that sets none. Raises ConfigurationError if no port is free.
     """
     global _of_process
-    ports = configuration.get(options.REST_BIND_PORT)
+    ports = configuration.get(rest_options.REST_BIND_PORT)
     ports = otherwise if ports is None else ports
     if not ports:
         return None

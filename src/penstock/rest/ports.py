@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.common import options
+from penstock.common import rest_options
 from penstock.common.errors import ConfigurationError
 
 _PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
@@ -20,7 +20,7 @@ def ports_in(text: str) -> Iterator[int]:
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if not first <= last <= _HIGHEST:
             raise ConfigurationError(
-                f"{options.REST_BIND_PORT.key} is a port, a range or a list of both, e.g. 8081-8099,0; got {text!r}"
+                f"{rest_options.REST_BIND_PORT.key} is a port, a range or a list of both, as 8081-8099,0; got {text!r}"
             )
         ranges.append(range(first, last + 1))
     return (port for each in ranges for port in each)

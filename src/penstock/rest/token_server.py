@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cluster.rest_address import RestAddress, write_token
-from penstock.common import options
+from penstock.common import rest_options
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_threads import start_thread
 from penstock.rest.ports import ports_in
@@ -145,6 +145,6 @@ def _bound(ports: str) -> socket.socket:
             continue
         return listening
     raise ConfigurationError(
-        f"{options.REST_BIND_PORT.key}: no port of {ports} is free: {taken}. Name another one, or several, as "
+        f"{rest_options.REST_BIND_PORT.key}: no port of {ports} is free: {taken}. Name another one, or several, as "
         "9000-9010; --rest-port off serves nothing"
     )

@@ -38,6 +38,8 @@ class BatchedJob:
         for key, value in PER_BATCH_JOB.items():
             spark.conf.set(key, value)
         spark.sparkContext.setJobGroup(self._job_group, self._name, interruptOnCancel=True)
+        # A group can be cancelled by this process; a tag also by another one that shares the application.
+        spark.sparkContext.addJobTag(self._job_group)
         rows = spark.range(0, widths[0], 1, widths[0]).mapInArrow(batched_stage(payloads[0]), ROW_TYPE)
         order = expr(f"substring(buffer, 1, {SORT_PREFIX_BYTES})")
         for width, payload in zip(widths[1:], payloads[1:], strict=True):

@@ -77,7 +77,12 @@ def _figures(job: CommandedJob) -> JobFigures:
     completed = [report for report in job.checkpoint_reports() if report.is_completed]
     metrics = job.metrics
     return JobFigures(
-        job.status.name, job.restarts, metrics.totals(), metrics.vertices(), completed[-1] if completed else None
+        job.status.name,
+        job.restarts,
+        metrics.totals(),
+        metrics.vertices(),
+        completed[-1] if completed else None,
+        metrics.rescales,
     )
 
 

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+
+class SharedSlots(Protocol):
+    """Those of a Spark application that several processes use."""
+
+    def want(self, slots: int) -> None:
+        """Hold so many from now on, in this process. Raises NotEnoughSlotsError if others have them."""
+
+    def free(self, held: int) -> int:
+        """How many nobody holds; `held`: those of this process."""
 
 
 class Holding(NamedTuple):
@@ -25,11 +35,16 @@ class HeldSlots:
         self.lock = threading.RLock()
         """Held from the moment in which a session is chosen for a job until its slots are counted."""
         self._jobs: dict[str, Holding] = {}
+        self.others: SharedSlots | None = None
+        """None: this process has the application to itself."""
 
     def hold(self, job_id: str, name: str, slots: int) -> None:
-        """A job is about to start."""
+        """A job is about to start, or to go on with other slots. Raises NotEnoughSlotsError if others have them."""
         with self.lock:
+            before = self._jobs.get(job_id)
             self._jobs[job_id] = Holding(name, slots)
+            if self.others is not None and (before is None or before.slots != slots):
+                self.others.want(self.total)
 
     def release(self, job_id: str) -> None:
         """A job has ended, or could not be started. May be called again."""

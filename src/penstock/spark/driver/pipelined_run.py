@@ -24,6 +24,7 @@ from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.session import JobSession, control_host
 from penstock.spark.driver.slots import check_registered, free_slots
+from penstock.spark.job_tag import job_tag
 from penstock.spark.payload import pack
 
 _HEARTBEAT_MOST_MS = 500
@@ -93,6 +94,8 @@ class PipelinedRun:
         # Another plan than that of the attempts before may need more slots, or fewer.
         HELD.hold(self._job_id, effect.graph.name, effect.graph.slots)
         check_registered(spark, self._job_id, effect.graph.slots)
+        # The query has it from this thread.
+        spark.sparkContext.addJobTag(job_tag(self._job_id))
         return deploy(spark, effect.graph.widths[of_region], payloads)
 
     @property

@@ -51,7 +51,9 @@ def fits(session: SparkSession, slots: int) -> bool:
 
 
 def free_slots(session: SparkSession) -> int:
-    """How many slots there are now beside those that jobs of this process hold."""
+    """How many slots there are now beside those that jobs hold."""
+    if HELD.others is not None:
+        return HELD.others.free(HELD.total)
     return max(0, _count(session, concurrent_tasks) - HELD.total)
 
 

@@ -1,0 +1,213 @@
+"""`penstock cluster`: one Spark application for many jobs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.options import ConfFile, Settings, settings_in, settings_of
+from penstock.common.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.rest_client import RestClient
+    from penstock.cluster.running_cluster import RunningCluster
+
+_START_S = 120.0
+_STOP_S = 30.0
+_LOOK_S = 0.1
+_PORTS = "8081-8099,0"
+
+cluster = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Start, show and stop a cluster: one Spark application for many jobs.",
+)
+
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--dir",
+        metavar="DIR",
+        show_default=False,
+        help="Where the cluster keeps its jobs. Default: below the cache directory.",
+    ),
+]
+
+
+@cluster.command()
+def start(
+    slots: Annotated[
+        int, typer.Option("--slots", min=1, help="Of Spark on this machine, or that a Spark cluster is asked for.")
+    ] = 64,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            show_default=False,
+            help="spark://HOST:PORT, yarn, k8s://...; not set: this machine.",
+        ),
+    ] = None,
+    directory: Directory = None,
+    rest_port: Annotated[
+        str, typer.Option("--rest-port", metavar="PORT", help="Of REST and of the page, on this machine only.")
+    ] = _PORTS,
+    settings: Settings = None,
+    conf_file: ConfFile = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay, and write the log to standard error: in containers.")
+    ] = False,
+) -> None:
+    """Start a cluster, and return when it takes jobs. It goes on with those that an earlier one with its DIR has left.
+
+    
+      penstock cluster start --slots 16
+      penstock run -m localhost:8081 job.py
+    """
+    import msgspec
+
+    from penstock.dispatcher.main import ClusterSettings
+    from penstock.spark.driver.java import cache_directory
+
+    given = settings_in(conf_file) | settings_of(None, settings, master=master)
+    for key in given:
+        if not key.startswith("spark."):
+            raise typer.BadParameter(
+                f"{key} is a setting of jobs: give it to penstock run. A cluster takes those of Spark", param_hint="-D"
+            )
+    if "spark.master" not in given:
+        # As many as are asked for, and no more: that is what jobs are told of.
+        given["spark.master"] = f"local[{slots}]"
+    path = (directory or cache_directory(os.environ) / "cluster").absolute()
+    text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given)).decode()
+    command = [sys.executable, "-m", "penstock.dispatcher.main", text]
+    if foreground:
+        os.execv(sys.executable, command)
+    log = path / "cluster.log"
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    begin = log.stat().st_size if log.exists() else 0
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    running = _wait_for_start(process, log, begin)
+    typer.echo(f"the cluster takes jobs: penstock run -m {running.rest.url.removeprefix('http://')} JOB")
+    typer.echo(f"page and REST: {running.rest.url}, token in {running.rest.token_file}", err=True)
+    typer.echo(f"log: {log}", err=True)
+
+
+def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> RunningCluster:
+    from penstock.client.live_line import LiveLine
+    from penstock.cluster.running_cluster import running_clusters
+
+    until_s = time.monotonic() + _START_S
+    try:
+        with LiveLine() as line:
+            while time.monotonic() < until_s:
+                for found in running_clusters():
+                    if found.pid == process.pid:
+                        return found
+                if process.poll() is not None:
+                    with log.open("rb") as file:
+                        file.seek(begin)
+                        typer.echo(file.read().decode(errors="replace").strip(), err=True)
+                    raise typer.Exit(1)
+                line.show("Spark starts …")
+                time.sleep(_LOOK_S)
+    except KeyboardInterrupt:
+        process.terminate()
+        raise
+    process.terminate()
+    typer.echo(f"the cluster has not started in {_START_S:.0f} s. See {log}", err=True)
+    raise typer.Exit(1)
+
+
+@cluster.command()
+def status() -> None:
+    """Show the clusters of this user on this machine, their slots, and their jobs."""
+    from penstock.client.rest_client import RestClient
+
+    found = _clusters()
+    if not found:
+        typer.echo("no cluster is running on this machine: penstock cluster start", err=True)
+        raise typer.Exit(1)
+    for one in found:
+        try:
+            client = RestClient(one.rest.url, one.rest.token())
+            slots, jobs = client.get("/overview"), client.get("/submissions")
+        except (PenstockError, OSError) as error:
+            typer.echo(f"{one.rest.url}  process {one.pid}  does not answer: {error}", err=True)
+            continue
+        free, total = slots["slots-available"], slots["slots-total"]
+        typer.echo(f"{one.rest.url}  process {one.pid}  {free} of {total} slots are free  jobs in {one.directory}")
+        for job in jobs:
+            typer.echo(f"  {_job_line(job)}")
+
+
+def _job_line(job: dict[str, Any]) -> str:
+    at = datetime.fromtimestamp(job["submitted_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
+    shown = (job["status"] or job["phase"]).lower()
+    more = job["waiting"] or (job["error"].splitlines() or [""])[0]
+    line = f"{job['job_id'] or job['id']}  {at}  {shown:<9} {job['slots']:>4} slots  {job['name']}"
+    return f"{line}: {more}" if more else line
+
+
+@cluster.command()
+def stop(
+    cancel_jobs: Annotated[
+        bool, typer.Option("--cancel-jobs", help="Cancel the jobs first. Without it the next start goes on with them.")
+    ] = False,
+) -> None:
+    """Stop the cluster of this user on this machine.
+
+    Jobs that run go on with the next start, from their newest checkpoint.
+    """
+    from penstock.client.rest_client import RestClient
+
+    found = _clusters()
+    if not found:
+        typer.echo("no cluster is running on this machine", err=True)
+        raise typer.Exit(1)
+    for one in found:
+        _stop(one, RestClient(one.rest.url, one.rest.token()), cancel_jobs)
+
+
+def _stop(cluster: RunningCluster, client: RestClient, cancel_jobs: bool) -> None:
+    left = _open_jobs(client)
+    if cancel_jobs:
+        for job in left:
+            client.ask("PATCH", f"/submissions/{job['id']}")
+        _wait(lambda: not _open_jobs(client), "the jobs have not ended")
+        left = []
+    os.kill(cluster.pid, signal.SIGTERM)
+    _wait(lambda: cluster not in _clusters(), f"process {cluster.pid} has not ended")
+    more = f"; {len(left)} job{'s'[: len(left) != 1]} will go on with the next start" if left else ""
+    typer.echo(f"stopped: {cluster.rest.url}{more}")
+
+
+def _open_jobs(client: RestClient) -> list[dict[str, Any]]:
+    return [job for job in client.get("/submissions") if job["phase"] != "ENDED"]
+
+
+def _wait(happened: Callable[[], bool], otherwise: str) -> None:
+    until_s = time.monotonic() + _STOP_S
+    while not happened():
+        if time.monotonic() > until_s:
+            typer.echo(f"{otherwise} in {_STOP_S:.0f} s", err=True)
+            raise typer.Exit(1)
+        time.sleep(_LOOK_S)
+
+
+def _clusters() -> list[RunningCluster]:
+    from penstock.cluster.running_cluster import running_clusters
+
+    return running_clusters()

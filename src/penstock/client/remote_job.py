@@ -1,0 +1,186 @@
+"""A job that runs in a cluster, as its client sees it: asked over REST."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+import msgspec
+
+from penstock.checkpoint.report import CheckpointReport
+from penstock.client.rest_client import RestClient, UnreachableError
+from penstock.common.errors import JobCancelledError, JobError
+from penstock.common.file_systems import absolute
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.metrics import JobFigures, JobMetrics, JobTotals, VertexMetrics, by_operator
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.failures import revive
+from penstock.rpc.messages import Command
+
+_POLL_S = 0.2
+_LOST_S = 30.0
+"""How long a cluster may not answer until a client takes it for gone."""
+
+
+class RemoteJob:
+    """`status`, `metrics` and the calls of a JobClient. `id`: of the submission.
+
+    `attached`: whether a program that waits for the job waits for its end, and shows what it prints.
+    """
+
+    def __init__(self, cluster: RestClient, id: str, graph: JobGraph, attached: bool = True) -> None:
+        self._cluster = cluster
+        self._path = f"/submissions/{id}"
+        self._attached = attached
+        self._unknown = JobMetrics(graph)
+        self._shown = 0
+        self._showing = threading.Lock()
+        self._figures: JobFigures | None = None
+        self._asked_s = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """How it is with it, by its dispatcher. Raises UnreachableError."""
+        state: dict[str, Any] = self._cluster.get(self._path)
+        return state
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job is."""
+        state = self.state()
+        if state["status"] is not None:
+            return JobStatus[state["status"]]
+        return JobStatus.RUNNING if state["phase"] == "RUNNING" else JobStatus.CREATED
+
+    @property
+    def metrics(self) -> RemoteJob:
+        """Its counters."""
+        return self
+
+    def vertices(self) -> list[VertexMetrics]:
+        """The metrics of each vertex, in the order of the graph; nothing is counted before it runs, or in batch mode."""
+        return (self._newest() or self._unknown_figures()).vertices
+
+    def totals(self) -> JobTotals:
+        """Records in and out, and event time."""
+        return (self._newest() or self._unknown_figures()).totals
+
+    def as_dict(self) -> dict[str, dict[str, int | float]]:
+        """Counters by operator name."""
+        return by_operator(self.vertices())
+
+    @property
+    def rescales(self) -> int:
+        """How often it has gone on with another parallelism."""
+        return (self._newest() or self._unknown_figures()).rescales
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return (self._newest() or self._unknown_figures()).restarts
+
+    @property
+    def checkpoints(self) -> list[Any]:
+        """Its newest checkpoints."""
+        with contextlib.suppress(JobError):
+            return msgspec.json.decode(self._ask(Command("checkpoints")), type=list[CheckpointReport])
+        return []
+
+    def cancel(self) -> None:
+        """Request cancellation."""
+        with contextlib.suppress(JobError):
+            self._cluster.ask("PATCH", self._path)
+
+    def savepoint(self, directory: str | None) -> Future[str]:
+        """Take a savepoint; the future completes with its path."""
+        return self._later(Command("savepoint", _absolute(directory)))
+
+    def stop(self, directory: str | None, drain: bool) -> Future[str]:
+        """Stop the job with a savepoint; the future completes with its path."""
+        return self._later(Command("stop", _absolute(directory), drain))
+
+    def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
+        """Run on with other numbers of subtasks; the future completes with what was done."""
+        return self._later(Command("scale", parallelism=parallelism, operators=dict(operators)))
+
+    def wait(self) -> BaseException | None:
+        """Wait for the end of the job, and show what it prints. Returns the error that ended it, if any.
+
+        One that is not attached is not waited for, unless it has not begun yet.
+        """
+        if not self._attached and self.state()["job_id"]:
+            return None
+        silent_since_s: float | None = None
+        while True:
+            try:
+                state = self.state()
+                self._show_output()
+                silent_since_s = None
+            except UnreachableError as error:
+                silent_since_s = silent_since_s or time.monotonic()
+                if time.monotonic() - silent_since_s > _LOST_S:
+                    return JobError(
+                        f"the cluster does not answer any more, and whether the job goes on is not known: {error}"
+                    )
+                state = None
+            if state is not None and state["phase"] in ("ENDING", "ENDED"):
+                self._show_output()
+                return _error_of(state)
+            time.sleep(_POLL_S)
+
+    def _show_output(self) -> None:
+        with self._showing:
+            while output := self._cluster.send("GET", f"{self._path}/output?from={self._shown}"):
+                self._shown += len(output)
+                sys.stdout.write(output.decode(errors="replace"))
+                sys.stdout.flush()
+
+    def _newest(self) -> JobFigures | None:
+        """Not asked more often than it changes: several of its parts are read one after the other."""
+        now_s = time.monotonic()
+        if now_s - self._asked_s > _POLL_S:
+            self._asked_s = now_s
+            with contextlib.suppress(JobError):
+                self._figures = msgspec.json.decode(self._ask(Command("figures")), type=JobFigures)
+        return self._figures
+
+    def _unknown_figures(self) -> JobFigures:
+        return JobFigures(JobStatus.CREATED.name, 0, self._unknown.totals(), self._unknown.vertices(), None)
+
+    def _ask(self, command: Command, cluster: RestClient | None = None) -> str:
+        asked = cluster or self._cluster
+        text: str = asked.ask("POST", f"{self._path}/commands", msgspec.to_builtins(command))["text"]
+        return text
+
+    def _later(self, command: Command) -> Future[str]:
+        return _in_a_thread(lambda: self._ask(command, self._cluster.patient()))
+
+
+def _error_of(state: Mapping[str, Any]) -> BaseException | None:
+    if state["status"] == JobStatus.FINISHED.name:
+        return None
+    if state["status"] == JobStatus.CANCELED.name:
+        return JobCancelledError(state["error"] or f"the job '{state['name']}' was cancelled")
+    return revive(state["kind"], state["error"])
+
+
+def _absolute(directory: str | None) -> str | None:
+    # The job may have another working directory.
+    return None if directory is None else absolute(directory)
+
+
+def _in_a_thread(call: Callable[[], str]) -> Future[str]:
+    future: Future[str] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="penstock-remote", daemon=True).start()
+    return future

@@ -1,0 +1,54 @@
+"""The clusters of this user that run on this machine, as commands find them: files in the user's cache directory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from penstock.cluster.rest_address import RestAddress
+from penstock.spark.driver.java import cache_directory
+
+
+class RunningCluster(msgspec.Struct, frozen=True):
+    """One cluster. `directory`: of its jobs."""
+
+    pid: int
+    directory: str
+    rest: RestAddress
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return cache_directory(environ) / "clusters"
+
+
+def announce(cluster: RunningCluster, environ: Mapping[str, str] = os.environ) -> None:
+    """Let commands find it."""
+    folder = _folder(environ)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part = folder / f".{cluster.pid}"
+    part.write_bytes(msgspec.json.encode(cluster))
+    part.rename(folder / f"{cluster.pid}.json")
+
+
+def withdraw(pid: int, environ: Mapping[str, str] = os.environ) -> None:
+    """It ends."""
+    (_folder(environ) / f"{pid}.json").unlink(missing_ok=True)
+
+
+def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningCluster]:
+    """All that run. Files of those that were killed are removed."""
+    found = []
+    for path in sorted(_folder(environ).glob("*.json")):
+        with contextlib.suppress(OSError, msgspec.MsgspecError):
+            cluster = msgspec.json.decode(path.read_bytes(), type=RunningCluster)
+            try:
+                os.kill(cluster.pid, 0)
+            except ProcessLookupError:
+                path.unlink(missing_ok=True)
+            else:
+                found.append(cluster)
+    return found

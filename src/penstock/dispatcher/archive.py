@@ -1,0 +1,78 @@
+"""What is kept of a job that has ended: what its REST endpoint answered then, as Flink's history server has it.
+
+Source: Flink docs, "History Server"; FsJobArchivist.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.client.rest_client import RestClient
+from penstock.cluster.rest_address import RestAddress
+from penstock.common.errors import PenstockError
+
+_OF_JOB = (
+    "", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/jobmanager/config", "/plan",
+    "/status",
+)  # fmt: skip
+_OF_VERTEX = ("", "/subtasktimes", "/taskmanagers", "/watermarks")
+_log = logging.getLogger(__name__)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """To one path."""
+
+    path: str
+    json: str
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """Of one job, in Flink's format."""
+
+    archive: list[Answer]
+
+    def find(self, path: str) -> bytes | None:
+        """What was answered; None: that is not kept."""
+        return next((answer.json.encode() for answer in self.archive if answer.path == path), None)
+
+
+def archive(address: RestAddress, job_id: str, file: Path) -> None:
+    """Keep what is to be known of a job, which has ended. Raises nothing: the job itself needs nothing here."""
+    try:
+        answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
+        unfinished = file.with_name(f".{file.name}")
+        unfinished.write_bytes(msgspec.json.encode(Archive(answers)))
+        unfinished.rename(file)
+    except (OSError, PenstockError) as error:
+        _log.warning("the cluster will show little of this job, which has ended: %s", error)
+
+
+def read_archive(file: Path) -> Archive | None:
+    """None: there is none, or it can't be read."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Archive)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
+    client = RestClient(address.url, address.token())
+    job = f"/jobs/{job_id}"
+    overview = client.get("/jobs/overview")
+    yield "/jobs/overview", {"jobs": [one for one in overview["jobs"] if one["jid"] == job_id]}
+    details = {}
+    for part in _OF_JOB:
+        details[part] = client.get(job + part)
+        yield job + part, details[part]
+    for vertex in details[""]["vertices"]:
+        for part in _OF_VERTEX:
+            path = f"{job}/vertices/{vertex['id']}{part}"
+            yield path, client.get(path)
+    for checkpoint in details["/checkpoints"].get("history", []):
+        path = f"{job}/checkpoints/details/{checkpoint['id']}"
+        yield path, client.get(path)

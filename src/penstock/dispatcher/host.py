@@ -1,0 +1,205 @@
+"""Hosts a dispatcher: the thread that gives it its events and carries out what it wants, and the processes of jobs."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.client.packed_job import PackedJob
+from penstock.common.errors import JobError
+from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher, Phase
+from penstock.dispatcher.events import (
+    CancelJob,
+    Drop,
+    Effect,
+    Event,
+    LeftoversGone,
+    ProcessEnded,
+    Record,
+    SlotsAnswer,
+    SlotsCounted,
+    StartProcess,
+    StopLeftovers,
+    Submitted,
+)
+from penstock.dispatcher.job_store import JobStore
+from penstock.dispatcher.process import SupervisedProcess
+from penstock.spark.driver.slots import slots_at_most
+from penstock.spark.internals.jvm import concurrent_tasks
+from penstock.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
+from penstock.spark.job_tag import job_tag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_COUNT_S = 1.0
+_LOOK_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+class DispatcherHost:
+    """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher."""
+
+    def __init__(self, session: SparkSession, store: JobStore) -> None:
+        self._session = session
+        self._jvm = address_of(session)
+        self.store = store
+        self._dispatcher = Dispatcher(self._count(), store.jobs())
+        self._processes: dict[str, SupervisedProcess] = {}
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._published: dict[str, DispatchedJob] = {}
+        self._changed = threading.Condition()
+        self.slots = self._dispatcher.slots
+        """How many there are in all."""
+        self.free = 0
+        """How many nobody holds."""
+        self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begin, with the jobs that an earlier dispatcher has left."""
+        self._publish()
+        self._thread.start()
+        threading.Thread(target=self._keep_counting, name="penstock-slots", daemon=True).start()
+
+    def close(self) -> None:
+        """End the processes of all jobs as if they were killed: the next dispatcher goes on with them."""
+        self._ended.set()
+        self._events.put(None)
+        with self._changed:
+            self._changed.notify_all()
+        # From here on nothing is recorded: that they have ended is not their end.
+        self._thread.join()
+        for process in list(self._processes.values()):
+            process.kill()
+        self.store.close()
+
+    # Any thread.
+
+    @property
+    def jobs(self) -> list[DispatchedJob]:
+        """All jobs as they were a moment ago, in the order of their submission."""
+        return list(self._published.values())
+
+    def find(self, id: str) -> DispatchedJob | None:
+        """A job by the id of its submission, or its own."""
+        found = self._published.get(id)
+        return found or next((job for job in self.jobs if job.job_id == id), None)
+
+    def submit(self, id: str, packed: bytes) -> None:
+        """Take a job. Raises JobError if it can never run here, or the store can't be written."""
+        description = msgspec.msgpack.decode(packed, type=PackedJob).description
+        most = slots_at_most(self._session)
+        if most is not None and description.slots > most:
+            raise JobError(
+                f"the job '{description.name}' needs {description.slots} slots at once, and this cluster has {most}. "
+                "Run it with a lower parallelism (-p), or start a cluster with more: penstock cluster start --slots"
+            )
+        try:
+            self.store.add(id, packed)
+        except OSError as error:
+            raise JobError(f"the cluster can't keep the job: {error}") from error
+        self.post(Submitted(_now_ms(), id, description.name, description.slots))
+        # Its client may ask for it as soon as it has its id.
+        with self._changed:
+            self._changed.wait_for(lambda: id in self._published or self._ended.is_set())
+
+    def post(self, event: Event) -> None:
+        """Hand an event to the dispatcher."""
+        self._events.put(event)
+
+    # The dispatcher's thread.
+
+    def _run(self) -> None:
+        self._carry_out(self._dispatcher.start(_now_ms()))
+        self._publish()
+        while (event := self._events.get()) is not None:
+            self._carry_out(self._dispatcher.handle(event))
+            self._publish()
+
+    def _publish(self) -> None:
+        with self._changed:
+            self._published = {id: copy.copy(job) for id, job in self._dispatcher.jobs.items()}
+            self.slots, self.free = self._dispatcher.slots, max(0, self._dispatcher.free)
+            self._changed.notify_all()
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Record):
+                self._record(effect.id)
+            elif isinstance(effect, StartProcess):
+                self._start(effect)
+            elif isinstance(effect, (SlotsAnswer, CancelJob)):
+                process = self._processes.get(effect.id)
+                if process is not None:
+                    process.tell(effect)
+            elif isinstance(effect, StopLeftovers):
+                threading.Thread(target=self._stop_leftovers, args=(effect,), daemon=True).start()
+            elif isinstance(effect, Drop):
+                self.store.drop(effect.id)
+
+    def _record(self, id: str) -> None:
+        job = self._dispatcher.jobs[id]
+        try:
+            self.store.record(job)
+        except OSError as error:
+            # The job itself can go on. If this process ends, too, the next one finds it as it was before.
+            _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
+        if job.phase is Phase.ENDING or job.status is not None:
+            _log.info("job %s '%s': %s %s", id, job.name, job.status and job.status.name, job.error)
+
+    def _start(self, effect: StartProcess) -> None:
+        id, folder = effect.id, self.store.folder(effect.id)
+        _log.info("job %s '%s' is started", id, self._dispatcher.jobs[id].name)
+
+        def ended(how: str) -> None:
+            self._processes.pop(id, None)
+            self.post(ProcessEnded(_now_ms(), id, how))
+
+        try:
+            description = msgspec.msgpack.decode((folder / "job").read_bytes(), type=PackedJob).description
+            if description.bundle:
+                _link(self.store.bundle(description.bundle), folder / description.bundle)
+            self._processes[id] = SupervisedProcess(
+                id, folder, description.working_directory, self._jvm, effect.resumes, self.post, ended
+            )
+        except (OSError, msgspec.MsgspecError) as error:
+            ended(f"the process of the job could not be started: {error}")
+
+    # Threads of their own.
+
+    def _stop_leftovers(self, effect: StopLeftovers) -> None:
+        tag = job_tag(effect.job_id)
+        while effect.job_id and not self._ended.is_set():
+            cancel_tagged(self._session, tag)
+            if not is_tagged(self._session, tag):
+                break
+            time.sleep(_LOOK_S)
+        self.post(LeftoversGone(_now_ms(), effect.id))
+
+    def _keep_counting(self) -> None:
+        """On a cluster executors come and go."""
+        before = self.slots
+        while not self._ended.wait(_COUNT_S):
+            if (count := self._count()) != before:
+                before = count
+                self.post(SlotsCounted(_now_ms(), count))
+
+    def _count(self) -> int:
+        return concurrent_tasks(self._session)
+
+
+def _link(target: Path, link: Path) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,158 @@
+"""/jobs of a cluster, by Flink's paths.
+
+Each job's process answers for itself, and what it has answered at its end is kept. What concerns all jobs is put
+together here.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import penstock
+from penstock.client.rest_client import RestClient, UnreachableError
+from penstock.common.job_status import JobStatus
+from penstock.dispatcher.archive import read_archive
+from penstock.dispatcher.dispatcher import DispatchedJob, Phase
+from penstock.dispatcher.events import CancelRequested
+from penstock.dispatcher.submission_paths import host_of
+from penstock.jobmaster.execution_state import ExecutionState
+from penstock.rest.answers import bytes_of, get, json_answer, now_ms
+from penstock.rest.described_route import JSON
+
+_ASK_S = 10.0
+
+
+def job_ids(request: Request) -> dict[str, Any]:
+    """GET /jobs: the id and the status of each."""
+    return {"jobs": [{"id": _id(job), "status": _status(job)} for job in host_of(request).jobs]}
+
+
+async def overview(request: Request) -> Response:
+    """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
+    host = host_of(request)
+    return json_answer({"jobs": [await run_in_threadpool(_overview, request, job) for job in host.jobs]})
+
+
+def _overview(request: Request, job: DispatchedJob) -> dict[str, Any]:
+    status, answer = _answer(request, job, "GET", "/jobs/overview", b"")
+    found = msgspec.json.decode(answer)["jobs"] if status == 200 else []
+    return next((one for one in found if one["jid"] == _id(job)), None) or _own_overview(job)
+
+
+def _own_overview(job: DispatchedJob) -> dict[str, Any]:
+    """Of a job whose process can't be asked: it waits, starts, or was killed."""
+    at_ms = now_ms()
+    return {
+        "jid": _id(job),
+        "name": job.name,
+        "state": _status(job),
+        "jobType": "STREAMING",
+        "schedulerType": "Default",
+        "start-time": job.submitted_ms,
+        "end-time": -1 if job.ended_ms is None else job.ended_ms,
+        "duration": (at_ms if job.ended_ms is None else job.ended_ms) - job.submitted_ms,
+        "last-modification": job.ended_ms or job.started_ms or job.submitted_ms,
+        "tasks": {"total": 0, **{state.name.lower(): 0 for state in ExecutionState}, "reconciling": 0},
+        "pending-operators": 0,
+    }
+
+
+async def of_job(request: Request) -> Response:
+    """Any path below /jobs/:jobid: what the job's process answers, or has answered at its end."""
+    jobid = request.path_params["jobid"]
+    job = host_of(request).find(jobid)
+    if job is None:
+        raise HTTPException(404, f"Job {jobid} not found")
+    path, body = request.scope["path"], await bytes_of(request)
+    if job.id != _id(job):
+        path = path.replace(jobid, _id(job), 1)
+    if request.method == "PATCH" and job.status is None and job.rest is None:
+        # It waits, or is about to start.
+        host_of(request).post(CancelRequested(now_ms(), job.id))
+        return json_answer({}, 202)
+    query = request.scope["query_string"].decode("ascii", "replace")
+    status, answer = await run_in_threadpool(
+        _answer, request, job, request.method, f"{path}?{query}" if query else path, body
+    )
+    return Response(answer, status, media_type=JSON)
+
+
+def _answer(request: Request, job: DispatchedJob, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    """The status, and what is answered."""
+    if job.rest is not None:
+        try:
+            return RestClient(job.rest.url, job.rest.token(), _ASK_S).answer(method, path, body or None)
+        except (OSError, UnreachableError):
+            # It has just ended.
+            pass
+    host = host_of(request)
+    kept = read_archive(host.store.folder(job.id) / "archive") if method == "GET" else None
+    answer = kept.find(path.partition("?")[0]) if kept is not None else None
+    if answer is not None:
+        return 200, answer
+    doing = job.phase.name.lower() if job.status is None else f"ended: {job.status.name}"
+    why = f" {job.error}" if job.error else ""
+    text = f"Job {_id(job)} is {doing}, and this is not known of it.{why}"
+    return 404, msgspec.json.encode({"errors": [text]})
+
+
+def _id(job: DispatchedJob) -> str:
+    return job.job_id or job.id
+
+
+def _status(job: DispatchedJob) -> str:
+    if job.status is not None:
+        return job.status.name
+    return {Phase.RUNNING: JobStatus.RUNNING.name}.get(job.phase, "INITIALIZING")
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    """GET /overview: how many slots and jobs there are."""
+    host = host_of(request)
+    counts = Counter(job.status for job in host.jobs)
+    return {
+        "taskmanagers": host.slots,
+        "slots-total": host.slots,
+        "slots-available": host.free,
+        "taskmanagers-blocked": 0,
+        "slots-free-and-blocked": 0,
+        "jobs-running": counts[None],
+        "jobs-finished": counts[JobStatus.FINISHED],
+        "jobs-cancelled": counts[JobStatus.CANCELED],
+        "jobs-failed": counts[JobStatus.FAILED],
+        "flink-version": f"penstock {penstock.__version__}",
+        "flink-commit": "",
+    }
+
+
+def config(request: Request) -> dict[str, Any]:
+    """GET /config: the version, the time zone, and what may be done."""
+    now = datetime.datetime.now().astimezone()
+    offset = now.utcoffset() or datetime.timedelta()
+    return {
+        "refresh-interval": 3000,
+        "timezone-name": now.tzname() or "UTC",
+        "timezone-offset": round(offset.total_seconds() * 1000),
+        "flink-version": f"penstock {penstock.__version__}",
+        "flink-revision": "",
+        "features": {"web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": False},
+    }
+
+
+routes = [
+    get("/overview", cluster),
+    get("/config", config),
+    get("/jobs", job_ids),
+    Route("/jobs/overview", overview, methods=["GET"]),
+    Route("/jobs/{jobid}", of_job, methods=["GET", "PATCH"]),
+    Route("/jobs/{jobid}/{rest:path}", of_job, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+]

@@ -1,0 +1,177 @@
+"""The process of one job: it loads the job, runs it in the cluster's Spark application, and says how it goes.
+
+It is the only one that loads the job's code. It ends with its job, and at once when its dispatcher is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from penstock.client.packed_job import PackedJob, unpacked
+from penstock.client.submission import submit
+from penstock.cluster.rest_address import RestAddress
+from penstock.common.errors import JobCancelledError, NotEnoughSlotsError, PenstockError
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.common.job_status import JobStatus
+from penstock.dispatcher.archive import archive
+from penstock.dispatcher.events import Began, CancelJob, JobEnded, Listens, SlotsAnswer, SlotsWanted
+from penstock.dispatcher.job_store import FIGURES
+from penstock.dispatcher.link import FromJob, Link, ToJob, job_end
+from penstock.jobmaster.metrics import JobFigures, totals_of
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.failures import describe
+from penstock.spark.driver.held_slots import HELD
+from penstock.spark.driver.kept_jvm import JvmProcess, environment_of_workers
+from penstock.spark.internals.jvm import adopt
+from penstock.spark.internals.shared_context import attach
+
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, id of the job that is resumed: `dispatcher/process.py`."""
+    id, folder, descriptor, jvm, resumes = sys.argv[1:]
+    link = job_end(socket.socket(fileno=int(descriptor)))
+    JobProcess(id, Path(folder), link, int(jvm)).run(resumes)
+
+
+class JobProcess:
+    """This process."""
+
+    def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int) -> None:
+        self._id = id
+        self._folder = folder
+        self._link = link
+        self._jvm = jvm
+        self._answers: queue.SimpleQueue[SlotsAnswer] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._job_id = ""
+        self._rest: RestAddress | None = None
+        self._client: JobClient | None = None
+        self._cancelled = False
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, name="penstock-dispatcher", daemon=True).start()
+
+    def run(self, resumes: str) -> None:
+        """Run the job to its end, and say how it was. Does not return: threads of users' code may still run."""
+        try:
+            ended = self._run(resumes)
+        except BaseException as error:
+            ended = self._failed(error)
+        self._link.send(ended)
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def _run(self, resumes: str) -> JobEnded:
+        job = msgspec.msgpack.decode((self._folder / "job").read_bytes(), type=PackedJob)
+        submission = unpacked(job, self._folder)
+        session = attach(environment_of_workers(os.environ))
+        adopt(JvmProcess(self._jvm))
+        HELD.others = self
+        client = submit(
+            dataclasses.replace(
+                submission,
+                spark=session,
+                on_start=self._begins,
+                on_rest=self._serves,
+                on_control=lambda address: self._link.send(Listens(_now_ms(), self._id, address)),
+                rest_ports="0",
+                # One that goes on and finds no checkpoint is another job: the first one may have a record already.
+                job_id="" if resumes else self._id,
+                resumes=resumes,
+            )
+        )
+        with self._lock:
+            self._client, cancelled = client, self._cancelled
+        if cancelled:
+            client.cancel()
+        try:
+            client.get_job_execution_result().result()
+        finally:
+            _keep_figures(client, submission.graph, self._folder / FIGURES)
+            if self._rest is not None:
+                archive(self._rest, self._job_id, self._folder / "archive")
+        return JobEnded(_now_ms(), self._id, JobStatus.FINISHED)
+
+    def _begins(self, job_id: JobID) -> None:
+        self._job_id = str(job_id)
+        self._link.send(Began(_now_ms(), self._id, self._job_id, None))
+
+    def _serves(self, address: RestAddress) -> None:
+        self._rest = address
+        self._link.send(Began(_now_ms(), self._id, self._job_id, address))
+
+    def _failed(self, error: BaseException) -> JobEnded:
+        status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
+        kind, text, _ = describe(error)
+        if not isinstance(error, (PenstockError, KeyboardInterrupt)):
+            _log.error("the job has ended by an error of penstock's own, or of what it stands on", exc_info=error)
+        return JobEnded(_now_ms(), self._id, status, kind, text)
+
+    def _listen(self) -> None:
+        for message in self._link.received():
+            if isinstance(message, SlotsAnswer):
+                self._answers.put(message)
+            elif isinstance(message, CancelJob):
+                with self._lock:
+                    self._cancelled, client = True, self._client
+                if client is not None:
+                    _log.warning("the job is cancelled by its cluster")
+                    client.cancel()
+        # The dispatcher is gone, and Spark with it. Whoever takes its place starts this job again.
+        os._exit(1)
+
+    # As SharedSlots, for HELD.
+
+    def want(self, slots: int) -> None:
+        """Hold so many slots of the application from now on. Raises NotEnoughSlotsError if others have them."""
+        answer = self._ask(slots)
+        if not answer.granted:
+            raise NotEnoughSlotsError(
+                f"this job needs {slots} slots at once, and {answer.free} are free in its cluster beside those that it "
+                "has. Wait until other jobs have ended, or start a cluster with more: penstock cluster start --slots"
+            )
+
+    def free(self, held: int) -> int:
+        """How many slots of the application nobody holds; `held`: those of this process."""
+        return self._ask(held).free
+
+    def _ask(self, slots: int) -> SlotsAnswer:
+        with self._asking:
+            self._link.send(SlotsWanted(_now_ms(), self._id, slots))
+            return self._answers.get()
+
+
+def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
+    """For clients that ask when it is over."""
+    vertices = client.get_vertex_metrics()
+    completed = [report for report in client.get_checkpoints() if report.is_completed]
+    figures = JobFigures(
+        client.get_job_status().result().name,
+        client.get_num_restarts(),
+        totals_of(graph, vertices),
+        vertices,
+        completed[-1] if completed else None,
+        client.get_num_rescales(),
+    )
+    try:
+        file.write_bytes(msgspec.json.encode(figures))
+    except OSError as error:
+        _log.warning("what the job has counted can't be kept: %s", error)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,78 @@
+"""Starts the process of a job, and hears from it until it is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.dispatcher.link import FromJob, ToJob, dispatcher_end
+from penstock.spark.internals.shared_context import JvmAddress
+
+# Not -m: classes of the job's own script are put into __main__, which is to have nothing else.
+_MAIN = "from penstock.dispatcher.job_process import main; main()"
+_FORCED_S = 5.0
+
+
+class SupervisedProcess:
+    """Of one job. `received` is called with what it says, `ended` once with how it has ended, on a thread of its own.
+
+    `folder`: of the submission. `working_directory`: where the process runs if it exists, else in the folder. Raises
+    OSError if it can't be started.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        folder: Path,
+        working_directory: str,
+        jvm: JvmAddress,
+        resumes: str,
+        received: Callable[[FromJob], object],
+        ended: Callable[[str], object],
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        self._link = dispatcher_end(ours)
+        directory = working_directory if Path(working_directory).is_dir() else str(folder)
+        with theirs, (folder / "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-c", _MAIN, id, str(folder), str(theirs.fileno()), str(jvm.pid), resumes],
+                cwd=directory, env={**os.environ, **jvm.environment}, pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
+            )  # fmt: skip
+        threading.Thread(
+            target=self._supervise, args=(received, ended), name=f"penstock-job-{id[:8]}", daemon=True
+        ).start()
+
+    def tell(self, message: ToJob) -> None:
+        """Does nothing if the process is gone."""
+        self._link.send(message)
+
+    def kill(self) -> None:
+        """End it, and wait for that."""
+        self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_FORCED_S)
+
+    def _supervise(self, received: Callable[[FromJob], object], ended: Callable[[str], object]) -> None:
+        try:
+            for message in self._link.received():
+                received(message)
+        finally:
+            # It may have closed the link only, by a function of the user's.
+            self._link.close()
+            code = self._process.wait()
+            ended(f"the process of the job, {self._process.pid}, {_how(code)}, before the job had ended")
+
+
+def _how(code: int) -> str:
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-code).name}"
+    return f"has exited with status {code}"
