@@ -89,7 +89,7 @@ def start(
         given["spark.master"] = f"local[{slots}]"
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
     text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given)).decode()
-    command = [sys.executable, "-m", "penstock.dispatcher.main", text]
+    command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
     if foreground:
         os.execv(sys.executable, command)
     log = path / "cluster.log"
@@ -132,11 +132,11 @@ def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> 
 
 
 @cluster.command()
-def status() -> None:
-    """Show the clusters of this user on this machine, their slots, and their jobs."""
+def status(directory: Directory = None) -> None:
+    """Show the clusters of this user on this machine, or the one of DIR: their slots, and their jobs."""
     from penstock.client.rest_client import RestClient
 
-    found = _clusters()
+    found = _clusters(directory)
     if not found:
         typer.echo("no cluster is running on this machine: penstock cluster start", err=True)
         raise typer.Exit(1)
@@ -166,14 +166,15 @@ def stop(
     cancel_jobs: Annotated[
         bool, typer.Option("--cancel-jobs", help="Cancel the jobs first. Without it the next start goes on with them.")
     ] = False,
+    directory: Directory = None,
 ) -> None:
-    """Stop the cluster of this user on this machine.
+    """Stop the clusters of this user on this machine, or the one of DIR.
 
     Jobs that run go on with the next start, from their newest checkpoint.
     """
     from penstock.client.rest_client import RestClient
 
-    found = _clusters()
+    found = _clusters(directory)
     if not found:
         typer.echo("no cluster is running on this machine", err=True)
         raise typer.Exit(1)
@@ -207,7 +208,8 @@ def _wait(happened: Callable[[], bool], otherwise: str) -> None:
         time.sleep(_LOOK_S)
 
 
-def _clusters() -> list[RunningCluster]:
+def _clusters(directory: Path | None = None) -> list[RunningCluster]:
     from penstock.cluster.running_cluster import running_clusters
 
-    return running_clusters()
+    found = running_clusters()
+    return found if directory is None else [one for one in found if one.directory == str(directory.absolute())]

@@ -62,7 +62,7 @@ class RemoteJob:
         return self
 
     def vertices(self) -> list[VertexMetrics]:
-        """The metrics of each vertex, in the order of the graph; nothing is counted before it runs, or in batch mode."""
+        """The metrics of each vertex, in the order of the graph. Zeros before it runs, and in batch mode."""
         return (self._newest() or self._unknown_figures()).vertices
 
     def totals(self) -> JobTotals:

@@ -90,7 +90,6 @@ class DispatchedJob:
     kind: str = ""
     error: str = ""
     """Of its failure."""
-    cancel_requested: bool = False
 
     @property
     def holds(self) -> int:
@@ -142,8 +141,7 @@ class Dispatcher:
             return [Record(job.id)]
         if isinstance(event, Listens) and runs:
             job.control = event.control
-            # Only now it can be asked.
-            return [CancelJob(job.id)] if job.cancel_requested else []
+            return []
         if isinstance(event, SlotsWanted) and runs:
             return self._wanted(job, event)
         if isinstance(event, JobEnded) and runs:
@@ -170,8 +168,8 @@ class Dispatcher:
         if job.phase is Phase.QUEUED:
             self._end(job, JobStatus.CANCELED, at_ms)
             return [Record(job.id), *self._freed(job, at_ms)]
-        first, job.cancel_requested = not job.cancel_requested, True
-        return [CancelJob(job.id)] if first and job.control is not None else []
+        # Its process takes it at any time, also before the job has begun.
+        return [CancelJob(job.id)] if job.phase in (Phase.STARTING, Phase.RUNNING) else []
 
     def _gone(self, job: DispatchedJob, event: ProcessEnded) -> list[Effect]:
         if job.phase is Phase.ENDING:

@@ -89,9 +89,12 @@ class DispatcherHost:
         return list(self._published.values())
 
     def find(self, id: str) -> DispatchedJob | None:
-        """A job by the id of its submission, or its own."""
-        found = self._published.get(id)
-        return found or next((job for job in self.jobs if job.job_id == id), None)
+        """A job by its id, or that of its submission: of those that have taken each other over, the newest one."""
+        return self.newest().get(id) or self._published.get(id)
+
+    def newest(self) -> dict[str, DispatchedJob]:
+        """The jobs by their ids; by those of their submissions, as long as they have none."""
+        return {job.job_id or job.id: job for job in self.jobs}
 
     def submit(self, id: str, packed: bytes) -> None:
         """Take a job. Raises JobError if it can never run here, or the store can't be written."""

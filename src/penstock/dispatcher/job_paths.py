@@ -33,13 +33,14 @@ _ASK_S = 10.0
 
 def job_ids(request: Request) -> dict[str, Any]:
     """GET /jobs: the id and the status of each."""
-    return {"jobs": [{"id": _id(job), "status": _status(job)} for job in host_of(request).jobs]}
+    return {"jobs": [{"id": _id(job), "status": _status(job)} for job in host_of(request).newest().values()]}
 
 
 async def overview(request: Request) -> Response:
     """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
     host = host_of(request)
-    return json_answer({"jobs": [await run_in_threadpool(_overview, request, job) for job in host.jobs]})
+    jobs = [await run_in_threadpool(_overview, request, job) for job in host.newest().values()]
+    return json_answer({"jobs": jobs})
 
 
 def _overview(request: Request, job: DispatchedJob) -> dict[str, Any]:

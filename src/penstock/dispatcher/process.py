@@ -42,7 +42,7 @@ class SupervisedProcess:
         directory = working_directory if Path(working_directory).is_dir() else str(folder)
         with theirs, (folder / "output").open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-c", _MAIN, id, str(folder), str(theirs.fileno()), str(jvm.pid), resumes],
+                [sys.executable, "-P", "-u", "-c", _MAIN, id, str(folder), str(theirs.fileno()), str(jvm.pid), resumes],
                 cwd=directory, env={**os.environ, **jvm.environment}, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
@@ -68,7 +68,10 @@ class SupervisedProcess:
             # It may have closed the link only, by a function of the user's.
             self._link.close()
             code = self._process.wait()
-            ended(f"the process of the job, {self._process.pid}, {_how(code)}, before the job had ended")
+            ended(
+                f"the process of the job, {self._process.pid}, {_how(code)}, before the job had ended. With "
+                "checkpoints, run the job again with -s latest: it goes on from the newest one"
+            )
 
 
 def _how(code: int) -> str:

@@ -1,0 +1,188 @@
+"""A cluster of penstock's: many jobs in one Spark application, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client.rest_client import RestClient
+from penstock.cluster.running_cluster import running_clusters
+
+pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
+
+SLOTS = 6
+COUNTS = """
+import beside
+from penstock.datastream import StreamExecutionEnvironment
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection(["a b", "b c"]).flat_map(str.split).map(lambda word: (word, beside.ONE)).key_by(
+    lambda pair: pair[0]
+).reduce(lambda one, other: (one[0], one[1] + other[1])).map(lambda pair: 1 // int(beside.DIVISOR)).print()
+env.execute("counts")
+"""
+NUMBERS = """
+import sys, time
+from penstock.common import Encoder, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.enable_checkpointing(300)
+numbers = env.from_source(NumberSequenceSource(1, int(sys.argv[2])), WatermarkStrategy.no_watermarks(), "numbers")
+
+def slowly(number):
+    time.sleep(0.001)
+    return str(number)
+
+numbers.map(slowly).sink_to(FileSink.for_row_format(sys.argv[1], Encoder.simple_string_encoder()).build())
+env.execute("numbers")
+"""
+
+
+class Cluster:
+    """One that a test has started, by the commands that a user has."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it takes jobs."""
+        self.command("cluster", "start", "--dir", self.directory, "--slots", SLOTS, "--rest-port", "0")
+        (self.running,) = [one for one in running_clusters() if one.directory == str(self.directory)]
+
+    @property
+    def client(self) -> RestClient:
+        """Of its REST."""
+        return RestClient(self.running.rest.url, self.running.rest.token())
+
+    def command(self, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command of penstock's."""
+        done = subprocess.run(
+            [sys.executable, "-m", "penstock.cli.main", *map(str, words)],
+            cwd=self.directory, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, done.stderr
+        return done
+
+    def run(self, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a program in it."""
+        return self.command("run", "-m", self.running.rest.url.removeprefix("http://"), *words, check=check)
+
+    def submit(self, *words: object) -> str:
+        """Run a program in it, and don't wait. Returns the job's id."""
+        begun = re.search(r"job ([0-9a-f]{32}) ", self.run("-d", *words).stderr)
+        assert begun is not None
+        return begun[1]
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """What the cluster knows of a job."""
+        job: dict[str, Any] = self.client.get(f"/submissions/{job_id}")
+        return job
+
+
+def until(happened: Callable[[], object], within_s: float = 60) -> None:
+    """Wait for it."""
+    end_s = time.monotonic() + within_s
+    while not happened():
+        assert time.monotonic() < end_s, "it has not happened"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    (directory / "counts.py").write_text(COUNTS)
+    (directory / "count_up.py").write_text(NUMBERS)
+    (directory / "beside.py").write_text("ONE, DIVISOR = 1, 1")
+    cluster = Cluster(directory)
+    try:
+        yield cluster
+    finally:
+        cluster.command("cluster", "stop", "--dir", directory)
+        assert cluster.running not in running_clusters()
+
+
+def test_a_program_runs_in_a_cluster_as_it_does_at_home(cluster: Cluster) -> None:
+    """What it prints, its settings and the modules beside it would stay behind; or its error tell nothing."""
+    done = cluster.run("counts.py")
+    assert done.stdout == "1\n" * 4
+    assert "2 records in, 4 out" in done.stderr
+    (cluster.directory / "beside.py").write_text("ONE, DIVISOR = 1, 0")
+    failed = cluster.run("counts.py", check=False)
+    (cluster.directory / "beside.py").write_text("ONE, DIVISOR = 1, 1")
+    assert failed.returncode == 1
+    assert "penstock.UserFunctionError: operator 'Map'" in failed.stderr
+    assert "ZeroDivisionError" in failed.stderr
+    assert "Traceback (most recent call last)" not in failed.stderr.partition("penstock.UserFunctionError")[0]
+    large = cluster.run("-p", 20, "counts.py", check=False)
+    assert f"needs 41 slots at once, and this cluster has {SLOTS}" in large.stderr
+
+
+def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, tmp_path: Path) -> None:
+    """Jobs would take each other's slots; and one that is killed would take the others with it, or keep its slots."""
+    neighbour = cluster.submit("-p", 2, "-D", "rest.bind-port=0", "count_up.py", tmp_path / "of neighbour", 1_000_000)
+    killed = cluster.submit("-p", 4, "count_up.py", tmp_path / "of killed", 1_000_000)
+    until(lambda: cluster.client.get(f"/jobs/{killed}")["state"] == "RUNNING")
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.running.rest.url[7:], "-d", "counts.py"],
+        cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until(lambda: any(job["phase"] == "QUEUED" for job in cluster.client.get("/submissions")))
+    (queued,) = [job for job in cluster.client.get("/submissions") if job["phase"] == "QUEUED"]
+    assert queued["waiting"] == f"waits for 2 slots: 0 of {SLOTS} are free"
+    assert "waits for 2 slots" in cluster.command("cluster", "status", "--dir", cluster.directory).stdout
+    os.kill(process_of(cluster, killed), signal.SIGKILL)
+    until(lambda: cluster.job(killed)["phase"] == "ENDED")
+    assert "was ended by SIGKILL" in cluster.job(killed)["error"]
+    until(lambda: cluster.job(queued["id"])["status"] == "FINISHED")
+    assert waiting.wait(60) == 0
+    assert cluster.client.get(f"/jobs/{neighbour}")["state"] == "RUNNING"
+    # Of those that have ended something is known, too.
+    states = {job["jid"]: job["state"] for job in cluster.client.get("/jobs/overview")["jobs"]}
+    assert (states[neighbour], states[killed], states[queued["id"]]) == ("RUNNING", "FAILED", "FINISHED")
+    assert {vertex["status"] for vertex in cluster.client.get(f"/jobs/{queued['id']}")["vertices"]} == {"FINISHED"}
+    saved = cluster.command("savepoint", neighbour, tmp_path / "saved").stdout.strip()
+    assert (Path(saved) / "_metadata").exists()
+    cluster.client.ask("PATCH", f"/jobs/{neighbour}?mode=cancel")
+    until(lambda: cluster.job(neighbour)["phase"] == "ENDED")
+    assert cluster.job(neighbour)["status"] == "CANCELED"
+    until(lambda: cluster.client.get("/overview")["slots-available"] == SLOTS)
+
+
+def test_jobs_go_on_when_a_killed_cluster_is_started_again(cluster: Cluster, tmp_path: Path) -> None:
+    """All jobs would be gone with one process, or do again what they have done."""
+    count = 3_000
+    job = cluster.submit(
+        "-D", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}", "count_up.py", tmp_path / "out", count
+    )
+    until(lambda: list((tmp_path / "checkpoints" / job).glob("chk-*/_metadata")))
+    os.kill(cluster.running.pid, signal.SIGKILL)
+    until(lambda: cluster.running not in running_clusters())
+    cluster.start()
+    until(lambda: cluster.job(job)["phase"] == "ENDED")
+    assert cluster.job(job)["status"] == "FINISHED", cluster.job(job)
+    shown = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
+    numbers = sorted(int(line) for path in shown for line in path.read_text().splitlines())
+    assert numbers == list(range(1, count + 1))
+
+
+def process_of(cluster: Cluster, job_id: str) -> int:
+    """The process of a job, by the arguments with which it was started."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        words = path.read_bytes().split(b"\0") if path.exists() else []
+        if job_id.encode() in words and str(cluster.directory / "jobs" / job_id).encode() in words:
+            return int(path.parent.name)
+    raise AssertionError(f"no process of job {job_id}: {json.dumps(cluster.client.get('/submissions'))}")
