@@ -71,9 +71,6 @@ def run(
     word = misplaced(job, arguments or [])
     if word:
         typer.echo(word, err=True)
-    # Imported here, not at the top: `penstock --help` is to answer at once.
-    from penstock.cli.watched_executor import WatchedExecutor
-
     defaults = settings_in(conf_file) | settings_of(
         parallelism,
         settings,
@@ -86,26 +83,30 @@ def run(
         cluster,
         detached,
     )
+    if not _run(job, arguments or [], defaults, pyflink, quiet, as_json):
+        _say_that_nothing_ran(job)
+
+
+def _run(job: Path, arguments: list[str], defaults: dict[str, str], pyflink: bool, quiet: bool, as_json: bool) -> int:
+    """Returns how many jobs it has executed. Raises typer.Exit after Ctrl-C."""
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.cli.watched_executor import WatchedExecutor
+
     try:
         with (
             Interrupts() as interrupts,
             WatchedExecutor(
-                job.name,
-                quiet,
-                as_json,
-                is_interrupted=lambda: interrupts.has_come,
-                rest_ports=_REST_PORTS,
+                job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come, rest_ports=_REST_PORTS
             ) as executor,
             program_context(defaults, pyflink, executor),
         ):
-            run_script(job, arguments or [])
+            run_script(job, arguments)
     except KeyboardInterrupt as interrupt:
         give_up_jvm()
         for note in getattr(interrupt, "__notes__", ()):
             typer.echo(note, err=True)
         raise typer.Exit(EXIT_CODE) from None
-    if not executor.jobs:
-        _say_that_nothing_ran(job)
+    return executor.jobs
 
 
 def _say_that_nothing_ran(job: Path) -> None:

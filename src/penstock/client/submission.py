@@ -89,6 +89,7 @@ def submit(submission: Submission) -> JobClient:
             run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
         else:
             run = _pipelined_run(submission, job_id, settings, session, start, log, visible)
+            submission.on_control(run.address)
     except BaseException as error:
         HELD.release(str(job_id))
         log.events.error("the job could not be started: %s", error)
@@ -164,7 +165,6 @@ def _pipelined_run(
         job_ended = visible.serve(host, configuration, run.place.directory, log)
         host.after_storage = partial(_release, run, log, job_ended)
         visible.register(pipelined.address)
-        submission.on_control(pipelined.address)
         host.start()
     except BaseException:
         run.release()

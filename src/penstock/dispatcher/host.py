@@ -49,7 +49,7 @@ class DispatcherHost:
 
     def __init__(self, session: SparkSession, store: JobStore) -> None:
         self._session = session
-        self._jvm = address_of(session)
+        self._java = address_of(session)
         self.store = store
         self._dispatcher = Dispatcher(self._count(), store.jobs())
         self._processes: dict[str, SupervisedProcess] = {}
@@ -171,7 +171,7 @@ class DispatcherHost:
             if description.bundle:
                 _link(self.store.bundle(description.bundle), folder / description.bundle)
             self._processes[id] = SupervisedProcess(
-                id, folder, description.working_directory, self._jvm, effect.resumes, self.post, ended
+                id, folder, description.working_directory, self._java, effect.resumes, self.post, ended
             )
         except (OSError, msgspec.MsgspecError) as error:
             ended(f"the process of the job could not be started: {error}")

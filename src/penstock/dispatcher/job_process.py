@@ -53,7 +53,7 @@ class JobProcess:
         self._id = id
         self._folder = folder
         self._link = link
-        self._jvm = jvm
+        self._java = jvm
         self._answers: queue.SimpleQueue[SlotsAnswer] = queue.SimpleQueue()
         self._asking = threading.Lock()
         self._job_id = ""
@@ -79,7 +79,7 @@ class JobProcess:
         job = msgspec.msgpack.decode((self._folder / "job").read_bytes(), type=PackedJob)
         submission = unpacked(job, self._folder)
         session = attach(environment_of_workers(os.environ))
-        adopt(JvmProcess(self._jvm))
+        adopt(JvmProcess(self._java))
         HELD.others = self
         client = submit(
             dataclasses.replace(

@@ -48,10 +48,16 @@ def test_an_unknown_target_is_refused() -> None:
         program(execution_target="yarn-session").execute()
 
 
-def test_a_remote_job_says_what_to_do_instead() -> None:
+def test_a_cluster_that_is_not_there_is_told() -> None:
     """The user would wait for a cluster that does not exist."""
-    with pytest.raises(ConfigurationError, match=r"'report' was not started: .*execution.target: local"):
-        program(execution_target="remote").execute("report")
+    with pytest.raises(ConfigurationError, match=r"the cluster at 127.0.0.1:9 is not known.*penstock cluster status"):
+        program(execution_target="remote", rest_address="127.0.0.1", rest_port="9").execute("report")
+
+
+def test_a_job_for_a_cluster_brings_no_spark_of_its_own() -> None:
+    """Settings of Spark would have no effect, and nobody would be told."""
+    with pytest.raises(ConfigurationError, match=r"spark\.master: settings of Spark are those of the cluster"):
+        program(execution_target="remote", spark_master="local[2]").execute("report")
 
 
 def test_a_plan_is_kept_and_nothing_runs() -> None:

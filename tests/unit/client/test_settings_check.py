@@ -53,12 +53,12 @@ def test_unaligned_and_at_least_once_exclude_each_other() -> None:
 def test_what_has_no_effect_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """A setting taken over from Flink would seem to work."""
     configuration = Configuration.from_dict(
-        {"execution.checkpointing.snapshot-compression": "true", "web.port": "8081", "rest.port": "1"}
+        {"execution.checkpointing.snapshot-compression": "true", "web.port": "8081", "web.history": "1"}
     )
     with caplog.at_level(logging.WARNING):
         check_settings(configuration)
     assert "snapshots are not compressed" in caplog.text
-    assert "no such settings, they have no effect: 'rest.port', 'web.port'" in caplog.text
+    assert "no such settings, they have no effect: 'web.history', 'web.port'" in caplog.text
     caplog.clear()
     check_settings(Configuration())
     assert caplog.text == ""
