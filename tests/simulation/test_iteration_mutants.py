@@ -108,7 +108,7 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] =
     one_round_is_enough: (0, {}),
     buffers_not_counted: (9, {}),
     newest_first: (0, {}),
-    earlier_attempts_let_in: (69, {**OFTEN, "late_rate": 0.5}),
+    earlier_attempts_let_in: (143, {**OFTEN, "late_rate": 0.5}),
     log_stays_where_it_was: (286, {**OFTEN, "driver_crash_at_steps": (150, 400), "rescale_rate": 1.0}),
 }
 """The seed to start with, to save time, and the circumstances that let a fault show soon."""

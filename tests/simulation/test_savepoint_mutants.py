@@ -64,7 +64,7 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] =
         "alignment_limits": AlignmentLimits(), "driver_crash_rate": 0.0, "upload_ms_max": 0, "abort_rate": 0.0,
         "trigger_lost": 0.0, "upload_failure_rate": 0.0,
     }),
-    savepoints_not_aligned: (136, {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)}),
+    savepoints_not_aligned: (178, {**OFTEN, "exactly_once": False, "savepoint_at_steps": (90, 150, 240, 330)}),
 }  # fmt: skip
 """The seed that is known to find it, where the search begins, and circumstances that make it show soon."""
 
