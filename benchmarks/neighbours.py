@@ -79,6 +79,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as name:
         cluster = start_cluster(Path(name))
         try:
+            assert cluster.rest is not None
             host, _, port = cluster.rest.url.removeprefix("http://").rpartition(":")
             remote = {"execution.target": "remote", "rest.address": host, "rest.port": port}
             arguments.conf += [f"{key}={value}" for key, value in remote.items()]

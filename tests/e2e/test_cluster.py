@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from penstock.client.rest_client import RestClient
-from penstock.cluster.running_cluster import running_clusters
+from penstock.cluster.rest_address import RestAddress
+from penstock.cluster.running_cluster import RunningCluster, running_clusters
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
@@ -61,12 +62,23 @@ class Cluster:
     def start(self) -> None:
         """Start it, and wait until it takes jobs."""
         self.command("cluster", "start", "--dir", self.directory, "--slots", SLOTS, "--rest-port", "0")
-        (self.running,) = [one for one in running_clusters() if one.directory == str(self.directory)]
+
+    @property
+    def running(self) -> RunningCluster:
+        """The process that leads."""
+        return next(one for one in running_clusters() if one.directory == str(self.directory) and one.rest is not None)
+
+    @property
+    def rest(self) -> RestAddress:
+        """Where it serves."""
+        rest = self.running.rest
+        assert rest is not None
+        return rest
 
     @property
     def client(self) -> RestClient:
         """Of its REST."""
-        return RestClient(self.running.rest.url, self.running.rest.token())
+        return RestClient(self.rest.url, self.rest.token())
 
     def command(self, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command of penstock's."""
@@ -79,7 +91,7 @@ class Cluster:
 
     def run(self, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a program in it."""
-        return self.command("run", "-m", self.running.rest.url.removeprefix("http://"), *words, check=check)
+        return self.command("run", "-m", self.rest.url.removeprefix("http://"), *words, check=check)
 
     def submit(self, *words: object) -> str:
         """Run a program in it, and don't wait. Returns the job's id."""
@@ -112,7 +124,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.command("cluster", "stop", "--dir", directory)
-        assert cluster.running not in running_clusters()
+        assert not [one for one in running_clusters() if one.directory == str(directory)]
 
 
 def test_a_program_runs_in_a_cluster_as_it_does_at_home(cluster: Cluster) -> None:
@@ -137,7 +149,7 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     killed = cluster.submit("-p", 4, "count_up.py", tmp_path / "of killed", 1_000_000)
     until(lambda: cluster.client.get(f"/jobs/{killed}")["state"] == "RUNNING")
     waiting = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.running.rest.url[7:], "-d", "counts.py"],
+        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.rest.url[7:], "-d", "counts.py"],
         cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     until(lambda: any(job["phase"] == "QUEUED" for job in cluster.client.get("/submissions")))
@@ -162,18 +174,23 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     until(lambda: cluster.client.get("/overview")["slots-available"] == SLOTS)
 
 
-def test_jobs_go_on_when_a_killed_cluster_is_started_again(cluster: Cluster, tmp_path: Path) -> None:
-    """All jobs would be gone with one process, or do again what they have done."""
-    count = 3_000
-    job = cluster.submit(
-        "-D", f"execution.checkpointing.dir={tmp_path / 'checkpoints'}", "count_up.py", tmp_path / "out", count
-    )
-    until(lambda: list((tmp_path / "checkpoints" / job).glob("chk-*/_metadata")))
-    os.kill(cluster.running.pid, signal.SIGKILL)
-    until(lambda: cluster.running not in running_clusters())
-    cluster.start()
-    until(lambda: cluster.job(job)["phase"] == "ENDED")
-    assert cluster.job(job)["status"] == "FINISHED", cluster.job(job)
+def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    """All jobs would be gone with one process, or do again what they have done; and programs lose their jobs."""
+    port, count = cluster.rest.url.rpartition(":")[2], 3_000
+    standby = ("cluster", "start", "--standby", "--dir", cluster.directory, "--slots", SLOTS, "--rest-port", port)
+    assert "stands by" in cluster.command(*standby).stderr
+    checkpoints = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
+    program = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.rest.url[7:], "-D", checkpoints,
+         "count_up.py", str(tmp_path / "out"), str(count)],
+        cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until(lambda: list((tmp_path / "checkpoints").glob("*/chk-*/_metadata")))
+    before = cluster.running
+    os.kill(before.pid, signal.SIGKILL)
+    _, said = program.communicate(timeout=120)
+    assert program.returncode == 0, said
+    assert cluster.running.pid != before.pid
     shown = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
     numbers = sorted(int(line) for path in shown for line in path.read_text().splitlines())
     assert numbers == list(range(1, count + 1))

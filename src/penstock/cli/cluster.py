@@ -63,6 +63,9 @@ def start(
     ] = _PORTS,
     settings: Settings = None,
     conf_file: ConfFile = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait until the cluster with this DIR has ended, and take its place.")
+    ] = False,
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay, and write the log to standard error: in containers.")
     ] = False,
@@ -88,7 +91,7 @@ def start(
         # As many as are asked for, and no more: that is what jobs are told of.
         given["spark.master"] = f"local[{slots}]"
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
-    text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given)).decode()
+    text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given, standby)).decode()
     command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
     if foreground:
         os.execv(sys.executable, command)
@@ -100,6 +103,9 @@ def start(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     running = _wait_for_start(process, log, begin)
+    if running.rest is None:
+        typer.echo(f"stands by, as process {running.pid}. Log: {log}", err=True)
+        return
     typer.echo(f"the cluster takes jobs: penstock run -m {running.rest.url.removeprefix('http://')} JOB")
     typer.echo(f"page and REST: {running.rest.url}, token in {running.rest.token_file}", err=True)
     typer.echo(f"log: {log}", err=True)
@@ -141,6 +147,9 @@ def status(directory: Directory = None) -> None:
         typer.echo("no cluster is running on this machine: penstock cluster start", err=True)
         raise typer.Exit(1)
     for one in found:
+        if one.rest is None:
+            typer.echo(f"process {one.pid}  stands by for the cluster with the jobs in {one.directory}")
+            continue
         try:
             client = RestClient(one.rest.url, one.rest.token())
             slots, jobs = client.get("/overview"), client.get("/submissions")
@@ -178,13 +187,15 @@ def stop(
     if not found:
         typer.echo("no cluster is running on this machine", err=True)
         raise typer.Exit(1)
-    for one in found:
-        _stop(one, RestClient(one.rest.url, one.rest.token()), cancel_jobs)
+    # First those that would take the place of the others.
+    for one in sorted(found, key=lambda one: one.rest is not None):
+        client = None if one.rest is None else RestClient(one.rest.url, one.rest.token())
+        _stop(one, client, cancel_jobs)
 
 
-def _stop(cluster: RunningCluster, client: RestClient, cancel_jobs: bool) -> None:
-    left = _open_jobs(client)
-    if cancel_jobs:
+def _stop(cluster: RunningCluster, client: RestClient | None, cancel_jobs: bool) -> None:
+    left = [] if client is None else _open_jobs(client)
+    if client is not None and cancel_jobs:
         for job in left:
             client.ask("PATCH", f"/submissions/{job['id']}")
         _wait(lambda: not _open_jobs(client), "the jobs have not ended")
@@ -192,7 +203,7 @@ def _stop(cluster: RunningCluster, client: RestClient, cancel_jobs: bool) -> Non
     os.kill(cluster.pid, signal.SIGTERM)
     _wait(lambda: cluster not in _clusters(), f"process {cluster.pid} has not ended")
     more = f"; {len(left)} job{'s'[: len(left) != 1]} will go on with the next start" if left else ""
-    typer.echo(f"stopped: {cluster.rest.url}{more}")
+    typer.echo(f"stopped: {'process ' + str(cluster.pid) if cluster.rest is None else cluster.rest.url}{more}")
 
 
 def _open_jobs(client: RestClient) -> list[dict[str, Any]]:

@@ -81,11 +81,11 @@ def cluster_of(configuration: Configuration) -> RestClient:
     host, port = configuration.get(rest_options.REST_ADDRESS), configuration.get(rest_options.REST_PORT)
     if host is not None:
         return RestClient.at(f"{host}:{port}")
-    found = running_clusters()
+    found = [cluster.rest for cluster in running_clusters() if cluster.rest is not None]
     if len(found) != 1:
-        known = " · ".join(cluster.rest.url for cluster in found) or "none runs on this machine"
+        known = " · ".join(rest.url for rest in found) or "none runs on this machine"
         raise ConfigurationError(
             f"which cluster? Name it: {rest_options.REST_ADDRESS.key} and {rest_options.REST_PORT.key}, or penstock "
             f"run -m HOST:PORT ({known}). To start one: penstock cluster start"
         )
-    return RestClient(found[0].rest.url, found[0].rest.token())
+    return RestClient(found[0].url, found[0].token())

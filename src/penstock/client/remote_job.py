@@ -129,6 +129,8 @@ class RemoteJob:
                 state = None
             if state is not None and state["phase"] in ("ENDING", "ENDED"):
                 self._show_output()
+                # What is asked next is what it had counted at its end.
+                self._asked_s = 0.0
                 return _error_of(state)
             time.sleep(_POLL_S)
 

@@ -14,11 +14,11 @@ from penstock.spark.driver.java import cache_directory
 
 
 class RunningCluster(msgspec.Struct, frozen=True):
-    """One cluster. `directory`: of its jobs."""
+    """One process of a cluster. `directory`: of its jobs. `rest`: None if it stands by for another one."""
 
     pid: int
     directory: str
-    rest: RestAddress
+    rest: RestAddress | None
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -40,7 +40,7 @@ def withdraw(pid: int, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningCluster]:
-    """All that run. Files of those that were killed are removed."""
+    """All that run or stand by. Files of those that were killed are removed."""
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
         with contextlib.suppress(OSError, msgspec.MsgspecError):

@@ -1,6 +1,7 @@
 """What a dispatcher keeps on disk: submitted jobs, how it is with each, what was seen of those that have ended.
 
-    DIRECTORY/lock              held by the dispatcher that lives
+    DIRECTORY/lock              held by the dispatcher that leads
+    DIRECTORY/token             that its REST asks for: the same of the next one, so that clients go on with it
     DIRECTORY/bundles/NAME      what travels beside programs, by its content
     DIRECTORY/jobs/ID/job       as the client has sent it
                      /state     how it is with it now
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
 from pathlib import Path
 
@@ -46,6 +48,13 @@ class JobStore:
     def close(self) -> None:
         """Another dispatcher may have the directory."""
         self._lock.close()
+
+    def token(self) -> str:
+        """Made by the first dispatcher. Raises OSError if it can't be kept."""
+        file = self.directory / "token"
+        if not file.exists():
+            _write(file, secrets.token_hex(32).encode())
+        return file.read_text(encoding="ascii")
 
     def folder(self, id: str) -> Path:
         """Of one submission."""
@@ -79,8 +88,12 @@ class JobStore:
 
 def _write(path: Path, content: bytes) -> None:
     unfinished = path.with_name(f".{path.name}")
-    with unfinished.open("wb") as file:
+    with open(unfinished, "wb", opener=_for_the_user_alone) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(path)
+
+
+def _for_the_user_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

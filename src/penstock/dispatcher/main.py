@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.types import ASGIApp
 
 from penstock.cluster.running_cluster import RunningCluster, announce, withdraw
-from penstock.common.errors import PenstockError
+from penstock.common.errors import ConfigurationError, PenstockError
 from penstock.dispatcher import job_paths, submission_paths
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import JobStore
@@ -23,9 +25,13 @@ from penstock.rest.token_server import TokenServer
 from penstock.spark.driver.session import start_session
 from penstock.spark.internals.jvm import jvm_has_ended
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _REQUEST_S = 600.0
 """Bundles of large programs come from elsewhere."""
 _LOOK_S = 1.0
+_LOCK_S = 0.2
 _FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 _log = logging.getLogger(__name__)
 
@@ -39,6 +45,8 @@ class ClusterSettings(msgspec.Struct, frozen=True):
     ports: str
     spark: dict[str, str]
     """Settings of Spark."""
+    standby: bool = False
+    """Whether it waits until the cluster of that directory has ended, and takes its place."""
 
 
 def main() -> None:
@@ -58,31 +66,48 @@ def run(settings: ClusterSettings) -> None:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    store = JobStore(Path(settings.directory))
-    server = TokenServer(settings.ports, os.environ, _REQUEST_S)
     try:
-        session = start_session(settings.slots, settings.spark)
+        if settings.standby:
+            # First: it is to have Spark when it is needed.
+            session = start_session(settings.slots, settings.spark)
+            store = _stand_by(settings, ended)
+        else:
+            store = JobStore(Path(settings.directory))
+            session = start_session(settings.slots, settings.spark)
+        if store is not None:
+            _lead(session, store, settings, ended)
+    finally:
+        withdraw(os.getpid())
+    # Neither Spark's nor py4j's threads are waited for; the JVM ends with this process.
+    logging.shutdown()
+    os._exit(0 if ended.is_set() else 1)
+
+
+def _stand_by(settings: ClusterSettings, ended: threading.Event) -> JobStore | None:
+    """Wait until nobody leads. None: this process is to end."""
+    announce(RunningCluster(os.getpid(), settings.directory, None))
+    _log.info("stands by for the cluster with the jobs in %s", settings.directory)
+    while not ended.wait(_LOCK_S):
+        with contextlib.suppress(ConfigurationError):
+            return JobStore(Path(settings.directory))
+    return None
+
+
+def _lead(session: SparkSession, store: JobStore, settings: ClusterSettings, ended: threading.Event) -> None:
+    server = TokenServer(settings.ports, os.environ, _REQUEST_S, store.token())
+    try:
         host = DispatcherHost(session, store)
         host.start()
         server.start(lambda: _application(host, server), lambda: None, _LOOK_S)
         announce(RunningCluster(os.getpid(), settings.directory, server.address))
-        _log.info(
-            "the cluster serves at %s, with %d slots; its jobs are in %s",
-            server.address.url,
-            host.slots,
-            store.directory,
-        )
+        _log.info("serves at %s, with %d slots; jobs are in %s", server.address.url, host.slots, store.directory)
         while not ended.wait(_LOOK_S):
             if jvm_has_ended():
                 _log.error("Spark's JVM has ended: killed, or out of memory. The next start goes on with the jobs")
                 break
         host.close()
     finally:
-        withdraw(os.getpid())
         server.close()
-    # Neither Spark's nor py4j's threads are waited for; the JVM ends with this process.
-    logging.shutdown()
-    os._exit(0 if ended.is_set() else 1)
 
 
 def _application(host: DispatcherHost, server: TokenServer) -> ASGIApp:

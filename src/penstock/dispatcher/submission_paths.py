@@ -138,10 +138,11 @@ async def command(request: Request) -> Response:
     """POST /submissions/:id/commands: ask a running job, as the commands of penstock do."""
     job, wanted = dispatched(request), await body_of(request, Command)
     control, host = job.control, host_of(request)
-    if control is None:
+    if job.status is not None and wanted.verb == "figures":
         kept = host.store.folder(job.id) / FIGURES
-        if wanted.verb == "figures" and kept.exists():
+        if kept.exists():
             return json_answer(CommandAnswer(await run_in_threadpool(kept.read_text, encoding="utf-8")))
+    if control is None:
         raise HTTPException(409, f"the job '{job.name}' does not take commands now: {job.phase.name.lower()}")
     timeout_s = None if wanted.verb in ("savepoint", "stop", "scale") else _COMMAND_S
 

@@ -36,11 +36,12 @@ _CONNECTIONS_MOST = 100
 class TokenServer:
     """Binds one of the ports, writes the token's file, and serves from `start` until it is closed.
 
-    Raises ConfigurationError if no port is free. `request_s`: the time in which a request has to arrive.
+    Raises ConfigurationError if no port is free. `request_s`: the time in which a request has to arrive. `token`: the
+    one that it asks for; None: a new one.
     """
 
-    def __init__(self, ports: str, environ: Mapping[str, str], request_s: float) -> None:
-        self.token = secrets.token_hex(32)
+    def __init__(self, ports: str, environ: Mapping[str, str], request_s: float, token: str | None = None) -> None:
+        self.token = token or secrets.token_hex(32)
         self._socket = _bound(ports)
         port = self._socket.getsockname()[1]
         self._token_file: Path = write_token(cache_directory(environ) / "rest", port, self.token)
