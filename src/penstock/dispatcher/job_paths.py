@@ -23,7 +23,8 @@ from penstock.common.job_status import JobStatus
 from penstock.dispatcher.archive import read_archive
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
-from penstock.dispatcher.submission_paths import host_of
+from penstock.dispatcher.host import DispatcherHost
+from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer, now_ms
 from penstock.rest.described_route import JSON
@@ -46,11 +47,11 @@ async def overview(request: Request) -> Response:
 def _overview(request: Request, job: DispatchedJob) -> dict[str, Any]:
     status, answer = _answer(request, job, "GET", "/jobs/overview", b"")
     found = msgspec.json.decode(answer)["jobs"] if status == 200 else []
-    return next((one for one in found if one["jid"] == _id(job)), None) or _own_overview(job)
+    return next((one for one in found if one["jid"] == _id(job)), None) or _own_overview(host_of(request), job)
 
 
-def _own_overview(job: DispatchedJob) -> dict[str, Any]:
-    """Of a job whose process can't be asked: it waits, starts, or was killed."""
+def _own_overview(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
+    """Of a job whose process can't be asked: it waits, starts, or was killed. Flink has no field `waiting`."""
     at_ms = now_ms()
     return {
         "jid": _id(job),
@@ -64,6 +65,7 @@ def _own_overview(job: DispatchedJob) -> dict[str, Any]:
         "last-modification": job.ended_ms or job.started_ms or job.submitted_ms,
         "tasks": {"total": 0, **{state.name.lower(): 0 for state in ExecutionState}, "reconciling": 0},
         "pending-operators": 0,
+        "waiting": why_it_waits(host, job),
     }
 
 
@@ -100,9 +102,10 @@ def _answer(request: Request, job: DispatchedJob, method: str, path: str, body: 
     answer = kept.find(path.partition("?")[0]) if kept is not None else None
     if answer is not None:
         return 200, answer
-    doing = job.phase.name.lower() if job.status is None else f"ended: {job.status.name}"
-    why = f" {job.error}" if job.error else ""
-    text = f"Job {_id(job)} is {doing}, and this is not known of it.{why}"
+    if job.status is None:
+        text = f"Job {_id(job)} can't be asked: it is {job.phase.name.lower()}"
+    else:
+        text = f"Of job {_id(job)}, which has ended ({job.status.name}), this is not known. {job.error}".strip()
     return 404, msgspec.json.encode({"errors": [text]})
 
 

@@ -89,11 +89,12 @@ def shown(host: DispatcherHost, job: DispatchedJob) -> Submission:
         None if job.status is None else job.status.name,
         job.kind,
         job.error,
-        _waiting(host, job),
+        why_it_waits(host, job),
     )
 
 
-def _waiting(host: DispatcherHost, job: DispatchedJob) -> str:
+def why_it_waits(host: DispatcherHost, job: DispatchedJob) -> str:
+    """For what a job waits; empty: it does not."""
     if job.phase is not Phase.QUEUED:
         return ""
     before = [other for other in host.jobs if other.phase is Phase.QUEUED and other.submitted_ms < job.submitted_ms]

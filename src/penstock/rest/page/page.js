@@ -1,4 +1,4 @@
-// Shows the jobs of this process, asked for every second. Whatever comes from a job is text, never markup.
+// Shows the jobs of this process or cluster, asked for every second. Whatever comes from a job is text, never markup.
 "use strict";
 
 const EVERY_MS = 1000;
@@ -6,6 +6,8 @@ const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsP
   "currentInputWatermark"];
 const NO_WATERMARK = 2 ** 62;
 const notes = {};
+// Of jobs that have ended, by id and end: they are asked once, when they are opened.
+const ended = {};
 
 async function ask(path, method = "GET", body) {
   const answer = await fetch(path, {method, body: body && JSON.stringify(body)});
@@ -98,18 +100,38 @@ function failures(history) {
 }
 
 async function shown(job) {
-  const path = `jobs/${job.jid}`;
+  const path = `jobs/${job.jid}`, runs = job["end-time"] < 0;
   const [details, all, exceptions] = await Promise.all([ask(path), ask(`${path}/checkpoints`), ask(`${path}/exceptions`)]);
-  const metrics = await Promise.all(details.vertices.map((vertex) => ask(`${path}/vertices/${vertex.id}/subtasks/metrics?get=${METRICS}`)));
-  const bar = element("div", "", "bar", element("h1", job.name), element("span", `${job.state.toLowerCase()} for ${duration(job.duration)}`));
-  if (job["end-time"] < 0) for (const kind of Object.keys(QUESTIONS)) {
+  const metrics = await Promise.all(details.vertices.map((vertex) => runs ? ask(`${path}/vertices/${vertex.id}/subtasks/metrics?get=${METRICS}`) : []));
+  const rescaled = details["job-type"] === "STREAMING" && job.state === "RUNNING" ? job : null;
+  return [graph(details, metrics, rescaled), element("h2", "Checkpoints"), checkpoints(all), ...failures(exceptions.exceptionHistory)];
+}
+
+function bar(job, kinds) {
+  const made = element("div", "", "bar", element("h1", job.name), element("span", `${job.state.toLowerCase()} for ${duration(job.duration)}`));
+  for (const kind of kinds) {
     const button = element("button", QUESTIONS[kind].button);
     button.addEventListener("click", () => act(kind, job));
-    bar.append(button);
+    made.append(button);
   }
-  const rescaled = details["job-type"] === "STREAMING" && job.state === "RUNNING" ? job : null;
-  const parts = [bar, element("p", notes[job.jid] || ""), graph(details, metrics, rescaled), element("h2", "Checkpoints"), checkpoints(all)];
-  return element("section", "", "", ...parts, ...failures(exceptions.exceptionHistory));
+  return made;
+}
+
+// One that can't be asked now, as it is about to end, says why in place of itself: the others are shown all the same.
+async function running(job) {
+  const waits = job.state === "INITIALIZING" && !job.tasks.total;
+  const parts = waits ? [element("p", job.waiting || "Its process starts.")] : await shown(job).catch((error) => [element("p", error.message)]);
+  return element("section", "", "", bar(job, waits ? ["cancel"] : Object.keys(QUESTIONS)), element("p", notes[job.jid] || ""), ...parts);
+}
+
+function over(job, isOnly) {
+  return ended[`${job.jid} ${job["end-time"]}`] ??= (() => {
+    const at = new Date(job["end-time"]).toLocaleString();
+    const box = element("details", "", "", element("summary", `${job.name} ${job.state.toLowerCase()} at ${at}, after ${duration(job.duration)}`));
+    box.addEventListener("toggle", async () => box.append(...await shown(job).catch((error) => [element("pre", error.message)])), {once: true});
+    box.open = isOnly;
+    return box;
+  })();
 }
 
 const QUESTIONS = {
@@ -171,8 +193,9 @@ async function refresh() {
   const lost = document.getElementById("lost");
   try {
     const {jobs} = await ask("jobs/overview");
-    const sections = await Promise.all(jobs.map(shown));
-    if (sections.length) document.getElementById("jobs").replaceChildren(...sections);
+    const live = await Promise.all(jobs.filter((job) => job["end-time"] < 0).map(running));
+    const past = jobs.filter((job) => job["end-time"] >= 0).reverse().map((job) => over(job, jobs.length === 1));
+    if (jobs.length) document.getElementById("jobs").replaceChildren(...live, ...past);
     lost.hidden = true;
   } catch {
     lost.hidden = false;
