@@ -20,6 +20,7 @@ from penstock.common.configuration_file import default_configuration
 from penstock.common.declared_rows import row_converter
 from penstock.common.declared_text import text_in_print
 from penstock.common.declared_values import value_converter
+from penstock.common.driver_only import DriverOnly
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -51,7 +52,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(DriverOnly):
     """Creates streams and runs the program.
 
     Settings come from `$PENSTOCK_CONF_DIR/config.yaml`, then from the command line (`penstock run -D key=value`), then
