@@ -20,7 +20,7 @@ from penstock.client.executor import Submission
 from penstock.client.script_modules import script_modules
 from penstock.client.settings_check import check_settings, check_streaming_settings
 from penstock.client.slots_check import check_slots
-from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
+from penstock.client.start_point import RunIdentity, StartPoint, check_place, new_savepoint, start_point, take_job
 from penstock.client.visible_job import VisibleJob
 from penstock.common import options
 from penstock.common.configuration import Configuration
@@ -57,7 +57,10 @@ def submit(submission: Submission) -> JobClient:
     dependencies = Dependencies.of(configuration)
     if submission.spark is None:
         check_slots(graph, configuration)
-    start = StartPoint() if graph.batched else start_point(graph, configuration)
+    start = StartPoint()
+    if not graph.batched:
+        start = start_point(graph, configuration)
+        check_place(start, configuration, submission.spark is not None)
     # A run that takes a job over has its id: what the job has finished is finished once.
     job_id = JobID.generate() if start.latest is None else JobID(start.latest.manifest.job_id)
     submission.on_start(job_id)
