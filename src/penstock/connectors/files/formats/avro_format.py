@@ -11,7 +11,7 @@ from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, row_reader, to_avro
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, row_reader
 
 _CODECS = ("null", "deflate", "bzip2", "xz")
 
@@ -100,7 +100,7 @@ class AvroWriter(BulkWriter):
 
     def add_element(self, element: Any) -> None:
         try:
-            self._writer.write(to_avro(element))
+            self._writer.write(self._schema.as_written(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise TypeError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from error
 
