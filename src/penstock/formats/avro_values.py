@@ -84,20 +84,20 @@ def _of_map(of_entry: Make) -> Make:
 
 
 def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None:
-    makers = [(_kind(branch, known), make) for branch in branches if (make := _maker(branch, known)) is not None]
+    makers = [(_kind(branch, known), of_branch) for branch in branches if (of_branch := _maker(branch, known))]
     if not makers:
         return None
+    has_arrays = any(kind == "array" for kind, _ in makers)
 
     def make(value: Any) -> Any:
+        kinds: tuple[str, ...] = ("record",)
         if isinstance(value, dict):
             kinds = ("record", "map")
-        elif isinstance(value, Row) or hasattr(value, "_fields"):
-            kinds = ("record",)
-        elif isinstance(value, (list, tuple)):
-            kinds = ("array",) if any(kind == "array" for kind, _ in makers) else ("record",)
-        else:
+        elif not isinstance(value, (Row, list, tuple)):
             return value
-        fitting = [make_branch for kind, make_branch in makers if kind in kinds]
+        elif has_arrays and not isinstance(value, Row) and not hasattr(value, "_fields"):
+            kinds = ("array",)
+        fitting = [of_branch for kind, of_branch in makers if kind in kinds]
         # Of several, fastavro finds the branch by the names of the fields.
         return fitting[0](value) if len(fitting) == 1 else _by_names(value)
 
