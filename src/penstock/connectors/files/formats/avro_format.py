@@ -80,6 +80,8 @@ class AvroWriterFactory(BulkWriterFactory):
             raise TypeError(f"expected an AvroSchema, such as AvroSchema.parse_string(text), got {schema!r}")
         if codec not in _CODECS:
             raise ValueError(f"codec must be one of {', '.join(_CODECS)}, got {codec!r}")
+        # Here, and not in a worker, it is told if the package is missing.
+        schema.parsed()
         self.schema = schema
         self.codec = codec
 
@@ -92,9 +94,9 @@ class AvroWriter(BulkWriter):
     """Buffers one block, 16 kB, in memory."""
 
     def __init__(self, stream: IO[bytes], settings: AvroWriterFactory) -> None:
+        fastavro()
         from fastavro.write import Writer
 
-        fastavro()
         self._schema = settings.schema
         self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec)
 
