@@ -407,7 +407,7 @@ class StreamExecutionEnvironment(DriverOnly):
 
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
-            raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+            raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
         interval_ms = self.get_config().get_auto_watermark_interval()
         return StreamGraph(
             self._sinks,
