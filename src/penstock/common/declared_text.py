@@ -1,6 +1,7 @@
 """The text of a value of a declared type, as `print` and files of text show it: Java's, as in PyFlink.
 
-Without a declared type, or with one that is known from a type hint only, it is Python's `str(value)`. Source: PyFlink,
+Without a declared type, or with one that is known from a type hint only, it is Python's `str(value)`. Rows of a type
+that a source was given, by the schema of its messages for example, are of a declared type. Source: PyFlink,
 DataStream._align_output_type; in Java Tuple.toString, Row.toString, java.util.AbstractMap.toString, Double.toString.
 """
 
@@ -24,6 +25,7 @@ from penstock.common.composite_types import (
     TupleTypeInfo,
 )
 from penstock.common.time import Instant
+from penstock.common.types import Row
 
 TextOf = Callable[[Any], str]
 _LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
@@ -35,18 +37,30 @@ def text_in_files(type_info: TypeInformation | None) -> TextOf:
     """Return what gives the text of a value in a file: `(a,1)`, `+I[a, 1]`, `{a=1}`, `null`."""
     if isinstance(type_info, ExternalTypeInfo):
         return text_in_files(type_info._type_info)
-    if type_info is None or not type_info.applies or isinstance(type_info, PickledBytesTypeInfo):
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         return str
-    return _or_null(_text_of(type_info))
+    if type_info.applies:
+        return _or_null(_text_of(type_info))
+    return _if_row(_text_of(type_info)) if _is_of_rows(type_info) else str
 
 
 def text_in_print(type_info: TypeInformation | None) -> TextOf:
     """As `text_in_files`, but for rows: PyFlink prints these itself, with Python's text of their fields: `+I[a,1]`."""
     if isinstance(type_info, ExternalTypeInfo):
         return text_in_print(type_info._type_info)
-    if isinstance(type_info, RowTypeInfo) and type_info.applies and type_info.record_class is None:
-        return lambda row: str(row) if row is None else f"{row.get_row_kind()}[{','.join(map(str, row))}]"
+    if type_info is not None and _is_of_rows(type_info):
+        return _if_row(lambda row: f"{row.get_row_kind()}[{','.join(map(str, row))}]")
     return text_in_files(type_info)
+
+
+def _is_of_rows(type_info: TypeInformation) -> bool:
+    """No type hint says so: what it describes are the instances of a class."""
+    return isinstance(type_info, RowTypeInfo) and type_info.record_class is None
+
+
+def _if_row(text_of: TextOf) -> TextOf:
+    """None, and what somebody's source gives in the place of its rows, as Python shows it."""
+    return lambda value: text_of(value) if isinstance(value, Row) else str(value)
 
 
 def _text_of(type_info: TypeInformation) -> TextOf:

@@ -6,7 +6,6 @@ Watermarks" and "Builtin Watermark Generators".
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from penstock.common import pyflink_names
+from penstock.common.arity import takes
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -189,15 +189,11 @@ class WatermarkStrategy:
             return self
         if not callable(timestamp_assigner):
             raise TypeError(f"expected a TimestampAssigner or a function, got {timestamp_assigner!r}")
-        try:
-            inspect.signature(timestamp_assigner).bind(None, MIN_TIMESTAMP)
-        except TypeError:
+        if not takes(timestamp_assigner, 2):
             raise TypeError(
                 f"a timestamp assigner takes two arguments, the value and its current timestamp; "
                 f"{timestamp_assigner!r} can't be called with these"
-            ) from None
-        except ValueError:
-            pass  # Implemented in C, without a signature to inspect.
+            )
         self.timestamp_assigner = timestamp_assigner
         return self
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
+from penstock.api.functions.basic import KeySelector, Partitioner
+from penstock.api.functions.process import KeyedProcessFunction
+from penstock.common.arity import takes
 from penstock.common.type_hints import from_function
 from penstock.common.typeinfo import (
+    BasicTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
@@ -17,14 +22,18 @@ from penstock.runtime.operators.function import UserFunction
 
 
 def as_function(func: Any, method: str, interface: type) -> UserFunction:
-    """Wrap a callable or an object with `method`. Raises TypeError for anything else, including a class."""
+    """Wrap a callable or an object with `method`.
+
+    Raises TypeError for anything else, including a class, and for a function with other parameters.
+    """
     if isinstance(func, type) and issubclass(func, interface):
         raise TypeError(f"expected an instance, got the class {func.__name__}: create one with {func.__name__}()")
-    if not isinstance(func, type) and callable(getattr(func, method, None)):
-        return UserFunction(func, method)
-    if callable(func):
-        return UserFunction(func, method)
-    raise TypeError(f"expected a callable or a {interface.__name__}, got {func!r}")
+    if not callable(func) and (isinstance(func, type) or not callable(getattr(func, method, None))):
+        raise TypeError(f"expected a callable or a {interface.__name__}, got {func!r}")
+    function = UserFunction(func, method)
+    check_parameters(function.call, getattr(interface, method), function.method)
+    check_methods(func, interface)
+    return function
 
 
 def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tuple[UserFunction, UserFunction]:
@@ -38,7 +47,42 @@ def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tu
     if isinstance(func, type) or missing:
         lacks = f", which lacks {' and '.join(missing)}" if missing else ""
         raise TypeError(f"expected a {interface.__name__}, got {func!r}{lacks}")
-    return UserFunction.of_object(func, methods[0]), UserFunction.of_object(func, methods[1])
+    functions = UserFunction.of_object(func, methods[0]), UserFunction.of_object(func, methods[1])
+    for function, method in zip(functions, methods, strict=True):
+        check_parameters(function.call, getattr(interface, method), function.method)
+    check_methods(func, interface)
+    return functions
+
+
+def check_needs_no_key(func: Any) -> None:
+    """Raise TypeError for a KeyedProcessFunction: the stream that it is given to has no key."""
+    if isinstance(func, KeyedProcessFunction):
+        raise TypeError(
+            f"{type(func).__name__} is a KeyedProcessFunction, and this stream has no key: call key_by before process. "
+            "What needs neither state nor timers of a key is a ProcessFunction"
+        )
+
+
+def check_methods(func: Any, interface: type) -> None:
+    """Raise TypeError if a method of a user's Function class has other parameters than that of its `interface`.
+
+    Some are called late: `on_timer` when the first timer fires, `merge` when two windows become one.
+    """
+    if isinstance(func, interface):
+        for method, declared in inspect.getmembers(interface, inspect.isfunction):
+            if not method.startswith("_"):
+                check_parameters(getattr(func, method), declared, f"{type(func).__name__}.{method}")
+
+
+def check_parameters(call: Any, declared: Callable[..., Any], name: str) -> None:
+    """Raise TypeError if `call`, named so in the error, does not take the arguments of a method of an interface."""
+    _, *parameters = inspect.signature(declared).parameters
+    if takes(call, len(parameters)):
+        return
+    given = "1 argument" if len(parameters) == 1 else f"{len(parameters)} arguments"
+    own = inspect.signature(call, follow_wrapped=False)
+    yielded = ". Results are yielded: there is no Collector" if list(own.parameters)[-1:] == ["out"] else ""
+    raise TypeError(f"{name} is called with {given} ({', '.join(parameters)}), and takes {own}{yielded}")
 
 
 def common_output_type(
@@ -90,6 +134,29 @@ def projected_type(declared: TypeInformation, positions: Sequence[int]) -> TypeI
     return None
 
 
+def field_of(position: Any, declared: TypeInformation | None) -> int | str:
+    """Return the position or name of a field. Raises TypeError for anything else, ValueError if `declared` lacks it.
+
+    A type that is known and not declared refuses nothing: values stay what they are.
+    """
+    if isinstance(position, bool) or not isinstance(position, (int, str)):
+        raise TypeError(f"a field must be given by position or name, got {position!r}")
+    if isinstance(position, int) and position < 0:
+        raise ValueError(f"positions of fields start at 0, got {position}")
+    if declared is None or not declared.applies:
+        return position
+    names: Sequence[str] = declared.get_field_names() if isinstance(declared, RowTypeInfo) else ()
+    if isinstance(declared, (TupleTypeInfo, RowTypeInfo)):
+        count = len(declared.get_field_types())
+    elif isinstance(declared, BasicTypeInfo):
+        count = 1
+    else:
+        return position
+    if position not in names if isinstance(position, str) else position >= count:
+        raise ValueError(f"there is no field {position!r} in {declared}")
+    return position
+
+
 def key_selector_of(
     selector: Any, key_type: TypeInformation | None
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
@@ -101,6 +168,7 @@ def key_selector_of(
     select = getattr(selector, "get_key", selector)
     if not callable(select):
         raise TypeError(f"a key selector must be a callable, e.g. lambda value: value[0], got {selector!r}")
+    check_parameters(select, KeySelector.get_key, "the key selector")
     key_type = key_type or from_function(select)
     return select, key_type
 
@@ -110,4 +178,5 @@ def partitioner_of(partitioner: Any) -> Callable[[Any, int], int]:
     partition = getattr(partitioner, "partition", partitioner)
     if isinstance(partitioner, type) or not callable(partition):
         raise TypeError(f"a partitioner must be a callable (key, num_partitions) -> int, got {partitioner!r}")
+    check_parameters(partition, Partitioner.partition, "the partitioner")
     return partition  # type: ignore[no-any-return]

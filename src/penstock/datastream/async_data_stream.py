@@ -10,7 +10,7 @@ from penstock.api.functions.retry_strategies import NO_RETRY_STRATEGY, AsyncRetr
 from penstock.common import pyflink_names
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import output_type_of
+from penstock.datastream.arguments import check_methods, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.runtime.operators.async_wait import AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
@@ -89,6 +89,7 @@ def _waited(
         raise TypeError(f"expected an instance of an AsyncFunction, got {function!r}")
     if not inspect.iscoroutinefunction(function.async_invoke):
         raise TypeError(f"{type(function).__name__}.async_invoke must be declared with `async def`")
+    check_methods(function, AsyncFunction)
     if not isinstance(retries, AsyncRetryStrategy):
         raise TypeError(f"expected a strategy such as AsyncRetryStrategy.fixed_delay(3, 100), got {retries!r}")
     timeout_ms = to_milliseconds(timeout)

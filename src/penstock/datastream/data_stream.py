@@ -18,6 +18,7 @@ from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import (
     as_function,
+    check_needs_no_key,
     key_selector_of,
     output_type_of,
     partitioner_of,
@@ -144,7 +145,11 @@ class DataStream(OperatorSettings, Generic[T]):
         return self._operator("Filter", FilterOperator("Filter", function), self._transformation.output_type)
 
     def process(self, func: ProcessFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]:
-        """Apply a ProcessFunction: any number of results, side outputs with `yield tag, value`."""
+        """Apply a ProcessFunction: any number of results, side outputs with `yield tag, value`.
+
+        Raises TypeError for a KeyedProcessFunction: this stream has no key.
+        """
+        check_needs_no_key(func)
         function = as_function(func, "process_element", ProcessFunction)
         declared = output_type_of(func, "process_element", output_type, elements=True)
         return self._operator("Process", ProcessOperator("Process", function), declared)

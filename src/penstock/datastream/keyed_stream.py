@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.datastream.arguments import as_function, output_type_of
+from penstock.datastream.arguments import as_function, field_of, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import (
     FilterFunction,
@@ -23,7 +23,7 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.process import InKeyContext, KeyedProcessOperator
 from penstock.runtime.operators.reduce import ReduceOperator
-from penstock.runtime.operators.rolling import BestReduce, SumReduce
+from penstock.runtime.operators.rolling import BestReduce, FieldReduce, SumReduce
 
 if TYPE_CHECKING:
     from penstock.datastream.interval_join import IntervalJoin
@@ -96,8 +96,12 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         return self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
-        """Running sum of a field, by position or name; of the values themselves if they have no fields."""
-        return self._reduce("Sum", UserFunction(SumReduce(_field(position_to_sum)), "reduce"))
+        """Running sum of a field, by position or name; of the values themselves if they have no fields.
+
+        Raises TypeError or ValueError if the stream's declared type has no such field. Without a declared type the job
+        fails with its first record.
+        """
+        return self._rolling("Sum", SumReduce(self._field(position_to_sum)))
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
         """Running minimum of a field; the other fields are those of the key's first value."""
@@ -206,7 +210,15 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         )
 
     def _best(self, name: str, field: int | str, better: Callable[[Any, Any], bool], whole: bool) -> DataStream[T]:
-        return self._reduce(name, UserFunction(BestReduce(_field(field), better, whole), "reduce"))
+        return self._rolling(name, BestReduce(self._field(field), better, whole))
+
+    def _rolling(self, name: str, reduce: FieldReduce) -> DataStream[T]:
+        function = UserFunction(reduce, "reduce")
+        function.method = name.lower().replace(" ", "_")
+        return self._reduce(name, function)
+
+    def _field(self, position: int | str) -> int | str:
+        return field_of(position, self._transformation.output_type)
 
     def _keyed_operator(
         self, name: str, operator: KeyedOperator, output_type: TypeInformation | None
@@ -216,11 +228,3 @@ class KeyedStream(DataStream[T], Generic[T, K]):
             self.environment.next_id(), name, [self._transformation], operator, output_type
         )
         return DataStream(self.environment, transformation)
-
-
-def _field(position: int | str) -> int | str:
-    if isinstance(position, bool) or not isinstance(position, (int, str)):
-        raise TypeError(f"a field must be given by position or name, got {position!r}")
-    if isinstance(position, int) and position < 0:
-        raise ValueError(f"positions of fields start at 0, got {position}")
-    return position

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from penstock.common.driver_only import DriverOnly
 from penstock.common.execution_config import check_max_parallelism, check_parallelism
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.plan.transformations import Chaining, Transformation
 
 
-class OperatorSettings:
+class OperatorSettings(DriverOnly):
     """Settings of the operator that produces a stream or ends in a sink.
 
     All but `set_description` raise ValueError on a stream without an operator: a keyed or otherwise partitioned stream,

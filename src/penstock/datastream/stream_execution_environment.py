@@ -20,6 +20,7 @@ from penstock.common.configuration_file import default_configuration
 from penstock.common.declared_rows import row_converter
 from penstock.common.declared_text import text_in_print
 from penstock.common.declared_values import value_converter
+from penstock.common.driver_only import DriverOnly
 from penstock.common.errors import PenstockError, ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -51,7 +52,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(DriverOnly):
     """Creates streams and runs the program.
 
     Settings come from `$PENSTOCK_CONF_DIR/config.yaml`, then from the command line (`penstock run -D key=value`), then
@@ -406,7 +407,7 @@ class StreamExecutionEnvironment:
 
     def _stream_graph(self) -> StreamGraph:
         if not self._sinks:
-            raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+            raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
         interval_ms = self.get_config().get_auto_watermark_interval()
         return StreamGraph(
             self._sinks,

@@ -14,7 +14,7 @@ from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
-from penstock.datastream.arguments import as_function, output_type_of
+from penstock.datastream.arguments import as_function, check_parameters, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -223,6 +223,9 @@ class _Windows(Generic[T]):
         missing = [method for method in methods if not callable(getattr(function, method, None))]
         if missing:
             raise TypeError(f"expected an AggregateFunction, got {function!r}, which lacks {', '.join(missing)}")
+        for method in methods:
+            name = f"{type(function).__name__}.{method}"
+            check_parameters(getattr(function, method), getattr(AggregateFunction, method), name)
 
     def _result(
         self, contents: Contents, evaluation: Evaluation, function: str, output_type: TypeInformation | None

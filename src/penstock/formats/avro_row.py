@@ -6,8 +6,7 @@ import io
 from typing import Any
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.types import Row
-from penstock.formats.avro_schema import AvroSchema, Reader, fastavro, row_reader, to_avro
+from penstock.formats.avro_schema import AvroSchema, Reader, fastavro, row_reader
 
 
 def _schema_of(record_class: str | None, avro_schema_string: str | None) -> AvroSchema:
@@ -55,25 +54,17 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 class AvroRowSerializationSchema(SerializationSchema):
     """Writes each Row, or dict, in Avro's binary encoding, without a header.
 
-    A row whose type names its fields is written by name, one without by position.
+    A row whose type names its fields is written by name, one without by position, nested ones too.
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema_of(record_class, avro_schema_string)
-        self._names = [field["name"] for field in self._schema.definition["fields"]]
 
     def serialize(self, element: Any) -> bytes:
         """Return the message. Raises ValueError for a row that the schema does not describe."""
-        # Fields of a type without names are called f0, f1 and so on: Flink takes all rows' fields by position.
-        unnamed = isinstance(element, Row) and element._fields == tuple(f"f{i}" for i in range(len(element)))
-        record = to_avro(list(element) if unnamed else element)
-        if isinstance(record, list):
-            if len(record) != len(self._names):
-                raise ValueError(f"{element!r:.200} has {len(record)} values, and {self._schema} {len(self._names)}")
-            record = dict(zip(self._names, record, strict=True))
         stream = io.BytesIO()
         try:
-            fastavro().schemaless_writer(stream, self._schema.parsed(), record)
+            fastavro().schemaless_writer(stream, self._schema.parsed(), self._schema.as_written(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ValueError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from None
         return stream.getvalue()

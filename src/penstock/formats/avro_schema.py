@@ -13,6 +13,7 @@ from penstock.common.basic_types import TypeInformation
 from penstock.common.errors import ProgramError
 from penstock.common.extras import AVRO
 from penstock.common.types import Row
+from penstock.formats.avro_values import Make, maker_of
 
 
 @cache
@@ -22,7 +23,7 @@ def fastavro() -> Any:
         import fastavro as package
         import fastavro.schema
     except ImportError:
-        raise ProgramError(f"Avro needs a package that is not installed: pip install '{AVRO}'") from None
+        raise ProgramError(f"Avro needs fastavro, which is not installed: pip install '{AVRO}'") from None
     return package
 
 
@@ -32,6 +33,7 @@ class AvroSchema:
     def __init__(self, definition: Any) -> None:
         self.definition = definition
         self._parsed: Any = None
+        self._make: Make | None = None
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
@@ -58,6 +60,12 @@ class AvroSchema:
                 raise ValueError(f"this is no Avro schema: {error!r}: {self!s:.200}") from None
         return self._parsed
 
+    def as_written(self, value: Any) -> Any:
+        """`value` as fastavro writes it by this schema. Raises ValueError for a record of another length."""
+        if self._make is None:
+            self._make = maker_of(self.parsed())
+        return self._make(value)
+
     def __str__(self) -> str:
         return json.dumps(self.definition)
 
@@ -68,7 +76,7 @@ class AvroSchema:
         return hash(str(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"definition": self.definition, "_parsed": None}
+        return {"definition": self.definition, "_parsed": None, "_make": None}
 
 
 class GenericRecordAvroTypeInfo(TypeInformation):
@@ -81,20 +89,6 @@ class GenericRecordAvroTypeInfo(TypeInformation):
 
     def _parts(self) -> tuple[Any, ...]:
         return (self.schema,)
-
-
-_AS_THEY_ARE = {type(None), bool, int, float, str, bytes}
-
-
-def to_avro(value: Any) -> Any:
-    """A value as fastavro takes it: Rows become dicts, on all levels; without names, tuples of their fields."""
-    if isinstance(value, Row):
-        value = list(value) if value._fields is None else value.as_dict()
-    if isinstance(value, dict):
-        return {key: item if type(item) in _AS_THEY_ARE else to_avro(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return [to_avro(item) for item in value]
-    return value._asdict() if hasattr(value, "_asdict") else value
 
 
 Reader = Callable[[Any], Any]

@@ -16,8 +16,10 @@ import sys
 from collections.abc import Iterable
 from typing import Any, ForwardRef
 
+from penstock.common.driver_only import DriverOnly
 from penstock.common.errors import ProgramError
 from penstock.plan import program_pickler
+from penstock.plan.captured import to_blame
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 
@@ -34,10 +36,11 @@ def dump_level(level: LevelSpec) -> bytes:
     for vertex in level.vertices:
         nodes = [dataclasses.replace(node, operator=_dump_operator(node.operator)) for node in vertex.nodes]
         vertices.append(dataclasses.replace(vertex, nodes=nodes))
+    sent = dataclasses.replace(level, vertices=vertices)
     try:
-        return program_pickler.dumps(dataclasses.replace(level, vertices=vertices))
+        return program_pickler.dumps(sent)
     except Exception as error:
-        raise _explained(error, "a key selector, partitioner or split can't be pickled") from error
+        raise _explained(error, sent, "a key selector, partitioner or split can't be pickled") from error
 
 
 def load_level(data: bytes) -> LevelSpec:
@@ -69,14 +72,25 @@ def _dump_operator(operator: Operator) -> Any:
     try:
         return _PickledOperator(operator.name, program_pickler.dumps(operator))
     except Exception as error:
-        raise _explained(error, f"operator '{operator.name}': its function can't be pickled") from error
+        raise _explained(error, operator, f"operator '{operator.name}': its function can't be pickled") from error
 
 
-def _explained(error: Exception, what: str) -> ProgramError:
-    return ProgramError(
-        f"{what} and so can't be sent to workers: {type(error).__name__}: {error}. Usual cause: it refers to something "
-        "open or bound to this process (a connection, lock, file, generator). Open it in the function's open() instead"
-    )
+def _explained(error: Exception, value: Any, what: str) -> ProgramError:
+    captured = to_blame(value, lambda part: not _why_not(part))
+    if isinstance(captured.value, DriverOnly):
+        advice = (
+            "Let the function refer to values only, read from it before. Values of another stream come to a function "
+            "by connect(), and to all of its subtasks by broadcast()"
+        )
+    else:
+        advice = (
+            "Usual cause: it refers to something open or bound to this process (a connection, lock, file, generator). "
+            "Open it in the function's open() instead"
+        )
+    reason = f"{type(error).__name__}: {error}"
+    if captured.name:
+        reason = f"it refers to `{captured.name}` ({type(captured.value).__name__}). {reason}"
+    return ProgramError(f"{what} and so can't be sent to workers: {reason}. {advice}")
 
 
 def dump_main_classes() -> bytes:

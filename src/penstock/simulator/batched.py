@@ -21,7 +21,7 @@ from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Result
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.checkers import ChannelChecks, TaskChecks
-from penstock.simulator.circumstances import Circumstances, fit_sizes
+from penstock.simulator.circumstances import FIRST_RECORDS, Circumstances, fit_sizes
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.key_order import PARAMETER
@@ -138,6 +138,7 @@ class BatchedSimulation:
             open_spill=MemorySpill,
             open_event_loop=calls.open,
             buffers=self.circumstances.buffers,
+            first_records=FIRST_RECORDS,
         )
         slot = Slot(spec, index, environment)
         fit_sizes(slot, self.circumstances)

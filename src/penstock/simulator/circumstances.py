@@ -12,6 +12,8 @@ from penstock.runtime.task.slot import Slot
 from penstock.simulator.clock import Clock
 
 NEVER_MS = 1_000_000_000
+FIRST_RECORDS = 64
+"""Whole chunks from the first call on: programs here have few records, and would be done before they got any."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ from penstock.runtime.task.events import (
 )
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
-from penstock.simulator.circumstances import Circumstances, fit_sizes
+from penstock.simulator.circumstances import FIRST_RECORDS, Circumstances, fit_sizes
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
 from penstock.simulator.storage import MemoryRun
@@ -134,6 +134,7 @@ class SlotHost:
             open_event_loop=self._event_loops.open,
             notify=lambda vertex: self._answers.append((vertex, DataAvailable())),
             buffers=self._circumstances.buffers,
+            first_records=FIRST_RECORDS,
         )
         slot = Slot(level, self.id.index, environment)
         fit_sizes(slot, self._circumstances)

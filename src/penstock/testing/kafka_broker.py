@@ -51,7 +51,7 @@ advertised.listeners=PLAINTEXT://{host}:{port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={directory}
-auto.create.topics.enable=false
+auto.create.topics.enable={creates_topics}
 group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
@@ -94,14 +94,16 @@ class Secured(NamedTuple):
 class KafkaBroker(LoopbackServer):
     """A broker from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
 
-    `secured`: it has another listener, at `secured_bootstrap`, which asks for that.
+    `secured`: it has another listener, at `secured_bootstrap`, which asks for that. `creates_topics`: it creates topics
+    that are written to and not there.
     """
 
     name = "the Kafka broker"
     ready = re.compile("Kafka Server started")
 
-    def __init__(self, secured: Secured | None = None) -> None:
+    def __init__(self, secured: Secured | None = None, creates_topics: bool = False) -> None:
         super().__init__()
+        self._creates_topics = creates_topics
         self.bootstrap = ""
         self.secured_bootstrap = ""
         self.secured = secured
@@ -129,6 +131,7 @@ class KafkaBroker(LoopbackServer):
             "port": port,
             "controller_port": controller_port,
             "directory": self.directory / "data",
+            "creates_topics": str(self._creates_topics).lower(),
         }
         if self.secured is None:
             return _PROPERTIES.format(**fields)
@@ -170,8 +173,8 @@ def broker_jars() -> Path:
 
 @contextlib.contextmanager
 def kafka() -> Iterator[str]:
-    """A broker, as a user is told of it."""
-    with KafkaBroker() as broker:
+    """A broker, as a user is told of it: one for trying things out."""
+    with KafkaBroker(creates_topics=True) as broker:
         yield f"bootstrap.servers={broker.bootstrap}"
 
 

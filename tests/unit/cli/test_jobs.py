@@ -114,6 +114,20 @@ def test_list_has_rate_parallelism_and_lag(job: Job) -> None:
     assert " records/s  " in result.stdout and " s behind  numbers\n" in result.stdout
 
 
+def test_a_job_that_does_not_answer_is_listed_with_its_process(job: Job) -> None:
+    """The list would be as silent as the job, or leave out the one that somebody has to look after."""
+    silent = ControlServer("127.0.0.1")
+    silent.start(lambda identity, message: None, lambda: None)
+    JobRegistry().add(RunningJob("b" * 32, "silent", os.getpid(), _now_ms(), silent.address))
+    try:
+        lines = CliRunner().invoke(app, ["list"]).stdout.splitlines()
+    finally:
+        silent.stop()
+
+    assert " records/s  " in lines[0] and lines[0].endswith("  numbers")
+    assert lines[1].endswith(f"  does not answer (process {os.getpid()})  silent")
+
+
 def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """The one at the job's terminal would see it end, and look for a fault."""
     assert CliRunner().invoke(app, ["cancel", "numbers"]).exit_code == 0

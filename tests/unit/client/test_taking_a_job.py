@@ -8,11 +8,11 @@ import pytest
 from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import JobRecord
-from penstock.checkpoint.latest import latest_of
+from penstock.checkpoint.latest import Latest, latest_of
 from penstock.checkpoint.storage import record_in
-from penstock.client.start_point import StartPoint, take_job
+from penstock.client.start_point import StartPoint, check_place, take_job
 from penstock.common.configuration import Configuration
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, ConfigurationError
 
 
 def configured(directory: Path) -> Configuration:
@@ -27,6 +27,32 @@ def test_a_directory_that_can_not_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"Does execution\.checkpointing\.dir name a directory") as raised:
         take_job(StartPoint(), "a" * 32, "job", configured(tmp_path / "file"), True, lambda: None)
     assert f"{tmp_path}/file/{'a' * 32}" in str(raised.value)
+
+
+def test_a_directory_that_can_not_be_made_is_told_before_spark_starts(tmp_path: Path) -> None:
+    """The user would wait for Spark, ten seconds or a minute on a cluster, to read it."""
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=f"can't be written below {tmp_path}/file/checkpoints: .*Does execution"):
+        check_place(StartPoint(), configured(tmp_path / "file" / "checkpoints"), has_session=False)
+    check_place(StartPoint(), configured(tmp_path / "new" / "checkpoints"), has_session=False)
+    assert not list((tmp_path / "new" / "checkpoints").iterdir()), "trying leaves nothing"
+
+
+def test_a_job_that_is_gone_on_with_is_tried_itself(tmp_path: Path) -> None:
+    """Its directory may be another user's, in one where both may write."""
+    latest = Latest("", str(tmp_path / "file"), manifest_of(1), None)
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=f"can't be written below {tmp_path}/file:"):
+        check_place(StartPoint(latest.manifest, latest), configured(tmp_path), has_session=False)
+
+
+@pytest.mark.parametrize(("master", "has_session"), [("local[2]", False), ("spark://host:7077", True)])
+def test_a_cluster_needs_a_directory_that_all_see(master: str, has_session: bool) -> None:
+    """It would be told when executors have come; on one machine nobody has to name a directory."""
+    settings = {"execution.checkpointing.interval": "1 s", "spark.master": "spark://host:7077"}
+    with pytest.raises(ConfigurationError, match=r"all executors see: set execution\.checkpointing\.dir"):
+        check_place(StartPoint(), Configuration.from_dict(settings), has_session=False)
+    check_place(StartPoint(), Configuration.from_dict(settings | {"spark.master": master}), has_session)
 
 
 def test_a_job_that_can_be_read_and_not_be_written_is_named(tmp_path: Path) -> None:

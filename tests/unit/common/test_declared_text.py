@@ -66,6 +66,15 @@ def test_types_of_hints_leave_the_text_as_it_is() -> None:
     assert text_in_print(known)(("a",)) == text_in_files(known)(("a",)) == "('a',)"
 
 
+def test_rows_of_a_source_are_shown_as_rows_of_their_type() -> None:
+    """A PyFlink program that reads Kafka by a JSON or CSV schema would print `Row(a='x', b=True)`."""
+    of_source, row = described(ROW), Row(a="x", b=True)
+    assert text_in_print(of_source)(row) == "+I[x,True]"
+    assert text_in_files(of_source)(row) == "+I[x, true]"
+    for text_of in (text_in_print(of_source), text_in_files(of_source)):
+        assert text_of({"a": "x"}) == "{'a': 'x'}", "what a source of somebody's gives in the place of a row"
+
+
 def test_an_encoder_of_text_writes_that_of_the_type() -> None:
     """Files of a typed stream would have Python's text, and an encoder not arrive in a worker."""
     plain = Encoder.simple_string_encoder()

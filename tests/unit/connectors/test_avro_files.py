@@ -155,6 +155,51 @@ def test_rows_as_messages() -> None:
     assert read.deserialize(None) is None
 
 
+NESTED = json.dumps(
+    {
+        "type": "record",
+        "name": "Trip",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {
+                "name": "leg",
+                "type": {"type": "record", "name": "Leg", "fields": [{"name": "to", "type": "string"}]},
+            },
+            {"name": "others", "type": {"type": "array", "items": "Leg"}},
+            {"name": "by", "type": ["null", {"type": "map", "values": "Leg"}]},
+            {"name": "back", "type": ["null", "Leg", "long"]},
+            {"name": "next", "type": ["null", "Trip"]},
+        ],
+    }
+)
+TRIP = Row(1, Row("JFK"), [Row("LAX"), ("BOS",)], {"train": Row(f0="DCA")}, Row("EWR"), None)
+NAMED_TRIP = {
+    "id": 1,
+    "leg": {"to": "JFK"},
+    "others": [{"to": "LAX"}, {"to": "BOS"}],
+    "by": {"train": {"to": "DCA"}},
+    "back": {"to": "EWR"},
+    "next": None,
+}
+
+
+def test_nested_rows_without_names_are_written_by_position(tmp_path) -> None:
+    """A PyFlink program, whose rows have no names on any level, would fail with its first record."""
+    write = AvroRowSerializationSchema(avro_schema_string=NESTED)
+    read = AvroRowDeserializationSchema(avro_schema_string=NESTED)
+    outer = Row(2, Row("SFO"), [], None, 5, TRIP)
+    assert write.serialize(TRIP) == write.serialize(NAMED_TRIP)
+    assert read.deserialize(write.serialize(outer)).next.as_dict(recursive=True) == NAMED_TRIP
+    stream = io.BytesIO()
+    file = AvroBulkWriters.for_generic_record(AvroSchema.parse_string(NESTED)).create(stream)
+    file.add_element(outer)
+    file.finish()
+    (tmp_path / "trips").write_bytes(stream.getvalue())
+    assert [record["next"] for record in read_all(source(tmp_path), 1)] == [NAMED_TRIP]
+    with pytest.raises(ValueError, match=r"has 2 values, and the record has 1: to"):
+        write.serialize(Row(1, Row("JFK", "LAX"), [], None, None, None))
+
+
 def test_messages_of_another_schema() -> None:
     """Bytes that happen to fit would be taken for a record."""
     text = '{"type": "record", "name": "a", "fields": [{"name": "n", "type": "long"}, {"name": "t", "type": "string"}]}'

@@ -1,6 +1,7 @@
 """FileSink: names, buckets, rolling, commits."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,10 @@ def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProgramError, match="is a file"):
         builder(tmp_path / "file").build().validate()
+    with pytest.raises(ProgramError, match=f"{tmp_path}/file/below can't be created: {tmp_path}/file is a file"):
+        builder(tmp_path / "file" / "below").build().validate()
+    builder(tmp_path / "new" / "below").build().validate()
+    assert not (tmp_path / "new").exists(), "a program that is only planned creates nothing"
     with pytest.raises(TypeError, match="expected an Encoder"):
         FileSink.for_row_format(tmp_path, 5)
     with pytest.raises(TypeError, match="get_bucket_id"):
@@ -199,6 +204,14 @@ def test_mistakes_are_refused_when_the_sink_is_made(tmp_path):
         RollingPolicy.default_rolling_policy(part_size=0)
     with pytest.raises(ValueError, match="hidden"):
         OutputFileConfig("_part")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    """The job would fail with its first record, after Spark's start, in a traceback of a library."""
+    tmp_path.chmod(0o500)
+    with pytest.raises(ProgramError, match=f"this user may not create files in {tmp_path}"):
+        builder(tmp_path / "new").build().validate()
 
 
 def test_a_string_encoder_and_a_plain_function(tmp_path):

@@ -78,7 +78,9 @@ def test_settings_of_rocksdb(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job would fail on the executors, with an ImportError that does not say what to install."""
     monkeypatch.setattr(backends, "find_spec", lambda name: None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'rocksdict>=0\.3\.29,<0\.4', here and on the executors"):
+    with pytest.raises(
+        ConfigurationError, match=r"pip install 'penstock-streams\[rocksdb\]', here and on the executors"
+    ):
         rocksdb_settings(Configuration.from_dict({"state.backend.type": "rocksdb"}))
     with pytest.raises(ConfigurationError, match=r"state\.backend\.type must be hashmap or rocksdb, got 'forst'"):
         rocksdb_settings(Configuration.from_dict({"state.backend.type": "forst"}))

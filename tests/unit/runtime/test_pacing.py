@@ -23,6 +23,11 @@ def test_a_slow_function_gets_as_many_as_it_can_do_in_time() -> None:
     assert pacing.records_max == 1
 
 
+def test_the_first_record_goes_alone() -> None:
+    """A newcomer with a `time.sleep(1)` in a function would see nothing for a minute, and think that nothing runs."""
+    assert Pacing().records_max == 1
+
+
 def test_what_says_nothing_changes_nothing() -> None:
     """A poll that waits for its file system without a record, or a small chunk, would be taken for the usual case."""
     pacing = Pacing()

@@ -187,3 +187,32 @@ def test_lists_and_dicts_are_keys(rig) -> None:
         combining.process(*records)
         combining.do(combining.operator.finish)
         assert [value for value, _ in combining.log] == [("a", 6), ([1], 6), ({"b": 1}, 3)]
+
+
+@dataclasses.dataclass
+class Delay:
+    airport: str
+    minutes: int
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "message"),
+    [
+        (("a", 1), 7, "there is no field at position 7: the tuple has 2 of them"),
+        ({"k": 1}, "n", "there is no field 'n': the dict has k"),
+        (Row(k="a", n=1), "m", "there is no field 'm': the Row has k, n"),
+        (Row("a", 1), 2, "there is no field at position 2: the Row has 2 of them"),
+        (Delay("JFK", 1), "delay", "there is no field 'delay': the Delay has airport, minutes"),
+        (5, 1, "there is no field at position 1: the int has none"),
+        (5, "n", "there is no field 'n': the int has none"),
+    ],
+)
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_field_that_is_not_there_is_told_with_the_first_record(rig, record, field, message, batched) -> None:
+    """A misspelt field would be found with the second record of a key: in production, weeks later."""
+    for aggregate in (SumReduce(field), BestReduce(field, lt, whole=True)):
+        reduce = ReduceOperator("Sum", lambda value: 0, UserFunction(aggregate, "reduce"))
+        for operator in (reduce, reduce.combiner()):
+            with pytest.raises(UserFunctionError, match="operator 'Sum") as raised:
+                rig(operator, batched=batched or operator is not reduce).process(record)
+            assert message in str(raised.value) and "value " in str(raised.value)

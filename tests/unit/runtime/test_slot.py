@@ -149,7 +149,7 @@ def test_the_outcome_of_a_batched_slot_travels_through_the_levels_behind() -> No
     slot.receive(buffer(0, (["x", "y"], None)))
     while slot.step():
         pass
-    assert slot.take_effects() == [Result(0, 1, 10, Opaque(["x", "y"]))]
+    assert slot.take_effects() == [Result(0, 1, 10, Opaque([value])) for value in ("x", "y")]
     slot.send_outcome((17, "counters"))
     ((target, row),) = slot.outbox.take()
     assert target == 1 % WIDTHS[2]

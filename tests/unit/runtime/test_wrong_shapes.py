@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,9 @@ def test_a_flat_map_may_split_text() -> None:
 
 def add(one: int, other: int) -> int:
     return one + other
+
+
+add.__signature__ = inspect.Signature()  # type: ignore[attr-defined]  # Nobody can tell before what it takes.
 
 
 def test_a_function_with_other_parameters() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -142,6 +144,19 @@ def test_a_savepoint_goes_to_its_own_directory(thread, storage, bell, tmp_path) 
     bell.wait()
     assert snapshot.storage is not storage
     assert type(snapshot.storage).__name__ == "SavepointStorage"
+
+
+def test_a_savepoint_that_can_not_be_written_says_where_and_by_whom(thread, bell, tmp_path) -> None:
+    """The user has named a directory, and would read "FileNotFoundError": on which machine, and what is to be done?"""
+    (tmp_path / "file").touch()
+    directory = str(tmp_path / "file" / "savepoint-1")
+    snapshot = SavepointSnapshot(4, directory)
+    snapshot.steps = (lambda: snapshot.storage.create("4-state", shared=False),)
+    thread.write(0, snapshot)
+    bell.wait()
+    ((_, failed),) = thread.answers
+    assert f"process {os.getpid()} on {socket.gethostname()}, can't write below {directory}: " in failed.reason
+    assert "Not a directory. Name a directory in which the driver and all executors may create files" in failed.reason
 
 
 def test_the_slot_is_not_held_up(thread, bell) -> None:

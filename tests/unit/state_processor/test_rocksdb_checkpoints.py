@@ -110,5 +110,5 @@ def test_it_is_made_into_a_savepoint(checkpoint: Path, tmp_path: Path) -> None:
 def test_whoever_has_no_rocksdict_is_told_what_to_install(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error would suggest a setting of the job instead of installing rocksdict."""
     monkeypatch.setattr(snapshot_files, "find_spec", lambda name: None)
-    with pytest.raises(CheckpointError, match=re.escape("pip install 'rocksdict>=0.3.29,<0.4'")):
+    with pytest.raises(CheckpointError, match=re.escape("pip install 'penstock-streams[rocksdb]'")):
         dict(SavepointReader.read(checkpoint).entries("count", "count"))

@@ -192,7 +192,7 @@ def test_sessions_need_merge(keyed: Any) -> None:
     """A function without merge would fail when two sessions join, days after the start of the job."""
 
     class NoMerge:
-        create_accumulator = get_result = add = Count.add
+        create_accumulator, add, get_result = Count.create_accumulator, Count.add, Count.get_result
 
     keyed.window(TUMBLING).aggregate(NoMerge())
     with pytest.raises(TypeError, match="which lacks merge"):

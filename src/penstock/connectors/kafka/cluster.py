@@ -67,6 +67,16 @@ class KafkaCluster:
         """The topics, for a user who waits for the answer: brokers that are away are given up sooner."""
         return self.topics(_AT_SUBMISSION_S)
 
+    def creates_topics(self) -> bool | None:
+        """Whether brokers create a topic that is asked for and not there. None: they do not tell this user."""
+        try:
+            brokers = self._admin.list_topics(timeout=_TRY_S).brokers
+            asked = self._admin_api.ConfigResource(self._admin_api.ResourceType.BROKER, str(next(iter(brokers))))
+            (answer,) = self._admin.describe_configs([asked], request_timeout=_TRY_S).values()
+            return bool(answer.result(_TRY_S)["auto.create.topics.enable"].value == "true")
+        except (self._kafka.KafkaException, LookupError, StopIteration, TimeoutError):
+            return None
+
     def beginning(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
         return self._offsets(partitions, self._admin_api.OffsetSpec.earliest())
 

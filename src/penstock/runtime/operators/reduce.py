@@ -42,6 +42,7 @@ class ReduceOperator(KeyedOperator):
         self._table = self.backend.layered(REDUCED_TABLE)
         self._reduced: Any = _ABSENT
         self._latest: int | None = None
+        self._is_first_chunk = True
 
     def combiner(self) -> Operator | None:
         # A user's function need not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
@@ -62,6 +63,9 @@ class ReduceOperator(KeyedOperator):
             super().close()
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
+        if self._is_first_chunk:
+            self._is_first_chunk = False
+            _look_up(self.function, values[0], self.context)
         if self.context.info.batched:
             return self._process_key(values, timestamps)
         keys = self.keys_of(values)
@@ -105,6 +109,15 @@ class ReduceOperator(KeyedOperator):
         return self.output.emit([self.own(reduced)], None if latest is None else [latest])
 
 
+def _look_up(function: UserFunction, value: Any, context: OperatorContext) -> None:
+    """Raise the error of a field that the first record does not have: it would be read with the second one of a key."""
+    if isinstance(function.instance, FieldReduce):
+        try:
+            function.instance.get(value)
+        except RAISED as error:
+            raise context.user_error(error, function.method, value) from error
+
+
 def _reduce_chunk(keys: Iterable[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
     layer, older, atoms = table.current, table.older, ATOMS
     get = layer.get
@@ -146,6 +159,7 @@ class CombineOperator(Operator):
         self._table: dict[Any, Any] = {}
         self._totals: dict[Any, Any] = {}
         self._select = self.key_selector
+        self._is_first_chunk = True
 
     def open(self) -> None:
         self._functions = [*functions_behind((self.key_selector,)), self.function]
@@ -167,6 +181,9 @@ class CombineOperator(Operator):
             # An exchange follows, which takes everything: it only says whether to go on.
             go_on = self.finish()
             return self.output.emit(values, timestamps) and go_on
+        if self._is_first_chunk:
+            self._is_first_chunk = False
+            _look_up(self.function, values[0], self.context)
         table, summing = self._table, self.function.instance
         rest = iter(values)
         try:

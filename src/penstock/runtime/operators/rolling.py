@@ -15,16 +15,39 @@ from penstock.common.types import Row
 
 
 class FieldReduce:
-    """Base: reads a field by position or name; position 0 of a value without fields is the value."""
+    """Base: reads a field by position or name; position 0 of a value without fields is the value.
+
+    Raises TypeError for a value that has no such field.
+    """
 
     def __init__(self, field: int | str) -> None:
         self.field = field
 
     def get(self, value: Any) -> Any:
         """The field of `value`."""
-        if isinstance(self.field, str) and not isinstance(value, (dict, Row)):
-            return getattr(value, self.field)
-        return value[self.field] if isinstance(value, (tuple, list, dict, Row)) else value  # type: ignore[index]
+        field: Any = self.field
+        try:
+            if isinstance(value, (dict, Row)):
+                return value[field]
+            if isinstance(field, str):
+                return getattr(value, field)
+            if isinstance(value, (tuple, list)):
+                return value[field]
+        except (LookupError, AttributeError, ValueError) as error:
+            raise self._missing(value) from error
+        if field != 0:
+            raise self._missing(value)
+        return value
+
+    def _missing(self, value: Any) -> TypeError:
+        names = value.keys() if isinstance(value, dict) else getattr(value, "_fields", None)
+        fields = getattr(value, "__dataclass_fields__", None) if names is None else names
+        if fields is not None:
+            has = f"has {', '.join(map(str, fields))}"
+        else:
+            has = f"has {len(value)} of them" if isinstance(value, (tuple, list, Row)) else "has none"
+        field = f"'{self.field}'" if isinstance(self.field, str) else f"at position {self.field}"
+        return TypeError(f"there is no field {field}: the {type(value).__name__} {has}")
 
     def put(self, value: Any, new: Any) -> Any:
         """A copy of `value` with that field replaced."""

@@ -8,6 +8,7 @@ from penstock.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox
 from penstock.runtime.network.set_aside import SpillFile
 from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.pacing import FIRST_RECORDS
 from penstock.state.backends.rocksdb.store import Stores
 
 
@@ -18,13 +19,13 @@ class Environment:
     each start of the slot, among attempts as well. Without `stores`, keyed state is kept on the heap; without
     `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
     can't be called. `buffers`: how large what leaves becomes. `notify`, which any thread may call, gives the task of a
-    vertex the event DataAvailable.
+    vertex the event DataAvailable. `first_records`: how many records the first call with a function may take.
     """
 
     # fmt: off
     __slots__ = (
-        "budget", "buffers", "clock", "feedback", "notify", "now_ms", "open_event_loop", "open_spill", "outbox", "run",
-        "stores",
+        "budget", "buffers", "clock", "feedback", "first_records", "notify", "now_ms", "open_event_loop", "open_spill",
+        "outbox", "run", "stores",
     )
     # fmt: on
 
@@ -40,6 +41,7 @@ class Environment:
         open_event_loop: OpenEventLoop | None = None,
         notify: Callable[[int], None] = lambda vertex: None,
         buffers: BufferSize = USUAL_BUFFERS,
+        first_records: int = FIRST_RECORDS,
     ) -> None:
         self.now_ms = now_ms
         self.clock = clock
@@ -53,3 +55,4 @@ class Environment:
         self.open_event_loop = open_event_loop
         self.notify = notify
         self.buffers = buffers
+        self.first_records = first_records

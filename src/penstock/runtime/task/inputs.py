@@ -59,6 +59,7 @@ class TaskInput:
         work: deque[Work],
         counters: OperatorCounters,
         clock: Callable[[], int],
+        first_records: int,
     ) -> None:
         self.index = index
         self.channels = [InputChannel(channel, self) for channel in channels]
@@ -67,7 +68,7 @@ class TaskInput:
         """How many records the operator was given by this input."""
         self.replayed = 0
         """How many of these were in flight when a snapshot was taken, and came from there."""
-        self.pacing = Pacing()
+        self.pacing = Pacing(first_records)
         self.end_input = target.end_input
         self._process = target.process
         self._open = set(self.channels)
@@ -139,6 +140,7 @@ class TaskInputs:
         chain: Chain,
         work: deque[Work],
         clock: Callable[[], int],
+        first_records: int,
         on_marker: Callable[[LatencyMarker], None],
         on_end: Callable[[], None],
     ) -> None:
@@ -155,7 +157,7 @@ class TaskInputs:
             if info.feedback:
                 fed_back.add(info.id)
         self.inputs = [
-            TaskInput(index, own, target, work, chain.counters[0], clock)
+            TaskInput(index, own, target, work, chain.counters[0], clock, first_records)
             for index, (own, target) in enumerate(zip(channels, targets, strict=True))
         ]
         self.by_id: dict[tuple[int, int], InputChannel] = {

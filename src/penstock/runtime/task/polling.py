@@ -13,10 +13,10 @@ class Polling:
 
     __slots__ = ("_clock", "_pacing", "source")
 
-    def __init__(self, source: SourceOperator, clock: Callable[[], int]) -> None:
+    def __init__(self, source: SourceOperator, clock: Callable[[], int], first_records: int) -> None:
         self.source = source
         self._clock = clock
-        self._pacing = Pacing()
+        self._pacing = Pacing(first_records)
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the reader may have records now."""

@@ -123,10 +123,11 @@ class Task:
         )
         self.counters.operators = self.chain.counters
         head = self.chain.head
-        self._polling = Polling(head, self._clock) if isinstance(head, SourceOperator) else None
+        first = environment.first_records
+        self._polling = Polling(head, self._clock, first) if isinstance(head, SourceOperator) else None
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
         self.inputs = TaskInputs(
-            vertex, subtask, self.chain, self._work, self._clock, self._latency.arrived, self._end_operators
+            vertex, subtask, self.chain, self._work, self._clock, first, self._latency.arrived, self._end_operators
         )
         self._channels = self.inputs.by_id
         self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)

@@ -7,7 +7,9 @@ docs/decisions/0003-full-snapshots-by-a-thread.md.
 
 from __future__ import annotations
 
+import os
 import queue
+import socket
 import threading
 import time
 from collections import deque
@@ -80,4 +82,17 @@ class SnapshotThread:
             return SnapshotWritten(snapshot.checkpoint_id, end.value, took_ms)
         except RAISED as error:
             # An outcome like any other: a disk that is full for a moment must not end all checkpoints of the slot.
-            return SnapshotFailed(snapshot.checkpoint_id, f"{type(error).__name__}: {error}")
+            return SnapshotFailed(snapshot.checkpoint_id, _reason(error, snapshot.savepoint))
+
+
+def _reason(error: BaseException, savepoint: str) -> str:
+    """Why a snapshot was not written. `savepoint`: the directory, which somebody has named on another machine."""
+    reason = f"{type(error).__name__}: {error}"
+    if not isinstance(error, OSError):
+        return reason
+    worker = f"its worker, process {os.getpid()} on {socket.gethostname()}, can't write"
+    if not savepoint:
+        return f"{worker}: {reason}"
+    return (
+        f"{worker} below {savepoint}: {reason}. Name a directory in which the driver and all executors may create files"
+    )

@@ -11,7 +11,7 @@ from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, row_reader, to_avro
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, row_reader
 
 _CODECS = ("null", "deflate", "bzip2", "xz")
 
@@ -80,6 +80,8 @@ class AvroWriterFactory(BulkWriterFactory):
             raise TypeError(f"expected an AvroSchema, such as AvroSchema.parse_string(text), got {schema!r}")
         if codec not in _CODECS:
             raise ValueError(f"codec must be one of {', '.join(_CODECS)}, got {codec!r}")
+        # Here, and not in a worker, it is told if the package is missing.
+        schema.parsed()
         self.schema = schema
         self.codec = codec
 
@@ -92,15 +94,15 @@ class AvroWriter(BulkWriter):
     """Buffers one block, 16 kB, in memory."""
 
     def __init__(self, stream: IO[bytes], settings: AvroWriterFactory) -> None:
+        fastavro()
         from fastavro.write import Writer
 
-        fastavro()
         self._schema = settings.schema
         self._writer: Any = Writer(stream, settings.schema.parsed(), codec=settings.codec)
 
     def add_element(self, element: Any) -> None:
         try:
-            self._writer.write(to_avro(element))
+            self._writer.write(self._schema.as_written(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise TypeError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from error
 

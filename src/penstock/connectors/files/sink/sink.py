@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -86,11 +87,22 @@ class FileSink(Sink[Any]):
         return FileCommitter(self._settings.base_path)
 
     def validate(self) -> None:
-        """Raise ProgramError if the base path is a file, or its file system is unknown."""
+        """Raise ProgramError if the base path can't be a directory, or its file system is unknown."""
         base_path = self._settings.base_path
         file_system, inner = resolve(base_path)
         if file_system.get_file_info(inner).type is fs.FileType.File:
             raise ProgramError(f"FileSink: {base_path} is a file; expected a directory or a path to create one")
+        if isinstance(file_system, fs.LocalFileSystem):
+            _check_directory(Path(inner))
+
+
+def _check_directory(path: Path) -> None:
+    """Raise ProgramError if nothing can be created there. Creates nothing: the program may be built for its plan."""
+    existing = next(part for part in (path, *path.parents) if os.access(part, os.F_OK))
+    if not existing.is_dir():
+        raise ProgramError(f"FileSink: {path} can't be created: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise ProgramError(f"FileSink: {path} can't be written to: this user may not create files in {existing}")
 
 
 class _Builder:

@@ -14,7 +14,7 @@ from typing import Any
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, Reader, fastavro, row_reader, to_avro
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, Reader, fastavro, row_reader
 
 _HEADER = struct.Struct(">bI")
 _MAGIC = 0
@@ -121,9 +121,6 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
         self._schema = schema
         self._registry = registry
         self._header: bytes | None = None
-        fields = schema.definition.get("fields") if isinstance(schema.definition, dict) else None
-        self._names = None if fields is None else [field["name"] for field in fields]
-        """Of a record's fields, for Rows without names."""
 
     @staticmethod
     def for_generic(
@@ -155,10 +152,7 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
         stream = io.BytesIO()
         stream.write(self._header)
         try:
-            record = to_avro(element)
-            if isinstance(record, list) and self._names is not None:
-                record = dict(zip(self._names, record, strict=True))
-            fastavro().schemaless_writer(stream, self._schema.parsed(), record)
+            fastavro().schemaless_writer(stream, self._schema.parsed(), self._schema.as_written(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
             raise ValueError(f"{element!r:.200} is no record of {self._schema!s:.200}: {error!r}") from None
         return stream.getvalue()

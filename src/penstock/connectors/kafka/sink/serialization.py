@@ -40,6 +40,10 @@ class KafkaRecordSerializationSchema(ABC):
     def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord | None:
         """Return the message of `element`, whose event time is `timestamp` (ms); None: none is written."""
 
+    def fixed_topic(self) -> str | None:
+        """Return the topic, if all is written to one: a job is refused if it is missing. penstock's own."""
+        return None
+
     @staticmethod
     def builder() -> KafkaRecordSerializationSchemaBuilder:
         """Start to build one."""
@@ -132,6 +136,9 @@ class _Composed(KafkaRecordSerializationSchema):
         self._key = key
         self._partitioner = partitioner
         self._headers = headers
+
+    def fixed_topic(self) -> str | None:
+        return self._topic
 
     def serialize(self, element: Any, timestamp: int | None) -> KafkaProducerRecord:
         topic = self._topic

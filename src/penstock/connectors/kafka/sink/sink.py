@@ -19,8 +19,14 @@ from penstock.connectors.kafka.sink.writers import PlainWriter, TransactionalWri
 
 _TIMEOUT_MS = "900000"
 """The longest that brokers allow unless they are told otherwise (transaction.max.timeout.ms)."""
-_DEFAULTS = {"enable.idempotence": "true", "queue.buffering.max.kbytes": "65536", "partitioner": "murmur2_random"}
-"""By its default librdkafka would put keys into other partitions than clients in Java do, Flink's among them."""
+_DEFAULTS = {
+    "enable.idempotence": "true",
+    "queue.buffering.max.kbytes": "65536",
+    # By its default librdkafka would put keys into other partitions than clients in Java do, Flink's among them.
+    "partitioner": "murmur2_random",
+    # How long a topic that is missing may be one that was created and is not known everywhere: 30 s of silence.
+    "topic.metadata.propagation.max.ms": "10000",
+}
 
 
 class KafkaSink(Sink[Any]):
@@ -55,16 +61,25 @@ class KafkaSink(Sink[Any]):
     def validate(self) -> None:
         """Raises ConfigurationError without confluent-kafka, ValueError or ProducerError for settings it refuses.
 
-        ProducerError also if the brokers do not answer.
+        ProducerError also if the brokers do not answer, or say that the topic is missing and that they create none.
         """
         confluent_kafka()
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             check_security(self._properties)
         KafkaProducer(self._settings()).abandon()
         try:
-            KafkaCluster(self._properties).check()
+            cluster = KafkaCluster(self._properties)
+            topics, topic = cluster.check(), self._schema.fixed_topic()
         except SourceError as error:
             raise ProducerError(str(error)) from error
+        # Kafka's own are not listed.
+        if topic is None or topic in topics or topic.startswith("__"):
+            return
+        if cluster.creates_topics() is False:
+            raise ProducerError(
+                f"there is no topic '{topic}' at {self._properties['bootstrap.servers']}, and these brokers create "
+                "none by themselves (auto.create.topics.enable). Create it, or check its name and the user's rights"
+            )
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""
