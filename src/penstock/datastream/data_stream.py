@@ -49,6 +49,8 @@ from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
@@ -366,6 +368,19 @@ class DataStream(OperatorSettings, Generic[T]):
             return collected
         with collected:
             return [value for value, _ in zip(collected, range(limit), strict=False)]
+
+    def to_data_frame(self, job_execution_name: str | None = None, *, directory: str | None = None) -> DataFrame:
+        """Run the job to its end and return its values as a DataFrame of Spark, with the columns of the stream's type.
+
+        A stream of Rows, tuples, NamedTuples or dataclasses has their fields as columns, any other one a column `f0`.
+        Tasks write the values to Parquet files, once each, and the frame reads those that were committed: below
+        `directory`, which stays, or in a temporary folder, which goes with the process. Raises ProgramError for an
+        unbounded stream, for one without a type, and if there is something in `directory`; what `execute` raises.
+        PyFlink has `to_data_stream`, the other way round.
+        """
+        from penstock.datastream.data_frames import data_frame_of
+
+        return data_frame_of(self, job_execution_name, directory)
 
     # Internal to the package.
 

@@ -9,7 +9,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.sink import Sink
-from penstock.api.source import Boundedness, Source
+from penstock.api.source import Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
@@ -20,7 +20,7 @@ from penstock.common.configuration_file import default_configuration
 from penstock.common.declared_rows import row_converter
 from penstock.common.declared_text import text_in_print
 from penstock.common.declared_values import value_converter
-from penstock.common.errors import PenstockError, ProgramError
+from penstock.common.errors import PenstockError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_client import JobClient
@@ -28,6 +28,7 @@ from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_listener import JobListener, JobListeners
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
@@ -41,11 +42,14 @@ from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.data_stream import DataStream, DataStreamSink
 from penstock.datastream.operator_settings import buffer_timeout
 from penstock.datastream.print_later import PrintLater
+from penstock.datastream.program_graph import is_batched, stream_graph_of
 from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
 from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -273,9 +277,7 @@ class StreamExecutionEnvironment:
         values: Iterable[Any] = collection
         for convert in (row_converter(type_info), value_converter(type_info)):
             values = values if convert is None else map(convert, values)
-        source = CollectionSource(list(values))
-        strategy = WatermarkStrategy.no_watermarks()
-        stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
+        stream: DataStream[T] = self.add_source(CollectionSource(list(values)), "Collection Source", type_info)
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
 
     def from_sequence(self, start: int, end: int) -> DataStream[int]:
@@ -306,6 +308,27 @@ class StreamExecutionEnvironment:
         source = SocketTextSource(host, port, delimiter, max_retry)
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
         return _by_one_subtask(stream, "one subtask reads a socket")
+
+    def from_data_frame(
+        self,
+        frame: DataFrame,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "DataFrame Source",
+        *,
+        directory: str | None = None,
+    ) -> DataStream[Row]:
+        """Create a stream of the rows of a batch DataFrame of Spark, each once: Rows with its columns' names and types.
+
+        The frame is computed when the first job that reads it starts, and kept in files: see DataFrameSource.
+        `directory`: where; default: below `execution.checkpointing.dir`, if that is set and the mode is not BATCH, else
+        in a temporary folder. Jobs run in the frame's session, unless the environment was given one.
+        """
+        from penstock.spark.frames.place import kept_below
+        from penstock.spark.frames.source import DataFrameSource
+
+        source = DataFrameSource(frame, directory or kept_below(self._configuration), source_name)
+        self._spark = self._spark or frame.sparkSession
+        return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
     # Running.
 
@@ -354,7 +377,7 @@ class StreamExecutionEnvironment:
 
     def get_execution_plan(self) -> str:
         """Return the program as Flink's JSON: nodes with parallelism, predecessors and ship strategies."""
-        return json.dumps(self._stream_graph().as_plan(), indent=2)
+        return json.dumps(stream_graph_of(self, self._sinks).as_plan(), indent=2)
 
     def close(self) -> None:
         """Discard the program. A session started by penstock stays for the next job and ends with the process."""
@@ -404,37 +427,15 @@ class StreamExecutionEnvironment:
     def _add_end(self, transformation: Transformation) -> None:
         self._sinks.append(transformation)
 
-    def _stream_graph(self) -> StreamGraph:
-        if not self._sinks:
-            raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
-        interval_ms = self.get_config().get_auto_watermark_interval()
-        return StreamGraph(
-            self._sinks,
-            GraphSettings(
-                parallelism=self.get_parallelism(),
-                max_parallelism=self._configuration.get(options.MAX_PARALLELISM),
-                buffer_timeout_ms=self.get_buffer_timeout(),
-                watermark_interval_ms=interval_ms,
-                chaining=self.is_chaining_enabled(),
-                auto_generate_uids=self.get_config().has_auto_generated_uids_enabled(),
-            ),
-        )
-
     def _job_graph(self, job_name: str | None) -> JobGraph:
-        graph = self._stream_graph()
-        mode = self._configuration.get(options.RUNTIME_MODE)
-        unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
-        if mode is RuntimeExecutionMode.BATCH and unbounded:
-            raise ProgramError(
-                f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
-            )
-        batched = mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+        graph = stream_graph_of(self, self._sinks)
+        batched = is_batched(graph, self._configuration)
         if graph.unfilled:
             for cache in graph.unfilled:
                 sink, results = filling(cache, self.next_id, batched)
                 self._sinks.append(sink)
                 self._result_sinks[sink.id] = results
-            graph = self._stream_graph()
+            graph = stream_graph_of(self, self._sinks)
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
         return JobGraph(name, graph, batched)
 

@@ -41,6 +41,18 @@ class BucketAssigner(ABC):
         """
         return DateTimeBucketAssigner(format_str, timezone_id)
 
+    @staticmethod
+    def partition_bucket_assigner(*columns: str) -> BucketAssigner:
+        """Return an assigner by the values of these fields: `year=2013/day=2013-01-01`, as Spark and Hive name folders.
+
+        Who reads the table finds the columns in the names; the files need not have them. A None, or an empty text, is
+        in a folder of Hive's name for these. Raises ValueError without a column. Source: Spark docs, "Parquet Files",
+        Partition Discovery.
+        """
+        from penstock.connectors.files.sink.partitions import PartitionBucketAssigner
+
+        return PartitionBucketAssigner(columns)
+
 
 class BasePathBucketAssigner(BucketAssigner):
     """One bucket: the base path."""

@@ -1,0 +1,58 @@
+"""The graph of a program: of its sinks, with the settings of its environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.api.source import Boundedness
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ProgramError
+from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.plan.transformations import SourceTransformation, Transformation
+
+if TYPE_CHECKING:
+    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+def stream_graph_of(environment: StreamExecutionEnvironment, sinks: list[Transformation]) -> StreamGraph:
+    """The graph that ends in these sinks. Raises ProgramError if there are none."""
+    if not sinks:
+        raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+    config = environment.get_config()
+    return StreamGraph(
+        sinks,
+        GraphSettings(
+            parallelism=environment.get_parallelism(),
+            max_parallelism=environment._configuration.get(options.MAX_PARALLELISM),
+            buffer_timeout_ms=environment.get_buffer_timeout(),
+            watermark_interval_ms=config.get_auto_watermark_interval(),
+            chaining=environment.is_chaining_enabled(),
+            auto_generate_uids=config.has_auto_generated_uids_enabled(),
+        ),
+    )
+
+
+def is_batched(graph: StreamGraph, configuration: Configuration) -> bool:
+    """Whether it runs in batched mode. Raises ProgramError if it is to, and a source is unbounded."""
+    mode = configuration.get(options.RUNTIME_MODE)
+    unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
+    if mode is RuntimeExecutionMode.BATCH and unbounded:
+        raise ProgramError(
+            f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
+        )
+    return mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+
+
+def unbounded_source_of(stream: Transformation) -> str | None:
+    """The name of a source that a stream comes from and that does not end by itself; None: there is none."""
+    waiting, seen = [stream], {stream.id}
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, SourceTransformation) and one.source.get_boundedness() is not Boundedness.BOUNDED:
+            return one.name
+        new = [input for input in one.inputs if input.id not in seen]
+        seen.update(input.id for input in new)
+        waiting += new
+    return None
