@@ -20,6 +20,8 @@ PRINTED = {
     '"word count"': "('question', 1)\n",
     "class Buffer": "1\n2\n3\n",
     "FileSource": "{'airport': 'JFK', 'delay': 90}\n",
+    "createDataFrame": "|    JFK| true|    1|\n",
+    "partition_bucket_assigner": "|2013-01-02|   JFK|\n",
     "class TableReader": "(1, 'JFK', 90.0)\n",
     "class TableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
     "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",

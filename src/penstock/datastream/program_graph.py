@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from penstock.api.source import Boundedness
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ProgramError
+from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.plan.transformations import SourceTransformation, Transformation
 
-if TYPE_CHECKING:
-    from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
-
-def stream_graph_of(environment: StreamExecutionEnvironment, sinks: list[Transformation]) -> StreamGraph:
+def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:
     """The graph that ends in these sinks. Raises ProgramError if there are none."""
     if not sinks:
         raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
-    config = environment.get_config()
+    config = ExecutionConfig(configuration)
     return StreamGraph(
         sinks,
         GraphSettings(
-            parallelism=environment.get_parallelism(),
-            max_parallelism=environment._configuration.get(options.MAX_PARALLELISM),
-            buffer_timeout_ms=environment.get_buffer_timeout(),
+            parallelism=configuration.get(options.PARALLELISM),
+            max_parallelism=configuration.get(options.MAX_PARALLELISM),
+            buffer_timeout_ms=buffer_timeout_ms,
             watermark_interval_ms=config.get_auto_watermark_interval(),
-            chaining=environment.is_chaining_enabled(),
+            chaining=configuration.get(options.OPERATOR_CHAINING),
             auto_generate_uids=config.has_auto_generated_uids_enabled(),
         ),
     )

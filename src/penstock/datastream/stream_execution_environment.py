@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.api.sink import Sink
 from penstock.api.source import Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
@@ -18,7 +17,6 @@ from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.configuration_file import default_configuration
 from penstock.common.declared_rows import row_converter
-from penstock.common.declared_text import text_in_print
 from penstock.common.declared_values import value_converter
 from penstock.common.errors import PenstockError
 from penstock.common.execution_config import ExecutionConfig
@@ -38,18 +36,16 @@ from penstock.datastream.arguments import described
 from penstock.datastream.cached_stream import filling
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
-from penstock.datastream.collected import CloseableIterator
-from penstock.datastream.data_stream import DataStream, DataStreamSink
+from penstock.datastream.data_stream import DataStream
 from penstock.datastream.operator_settings import buffer_timeout
-from penstock.datastream.print_later import PrintLater
 from penstock.datastream.program_graph import is_batched, stream_graph_of
-from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
+from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
-from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+from penstock.plan.stream_graph import StreamGraph
+from penstock.plan.transformations import SourceTransformation, Transformation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -309,6 +305,19 @@ class StreamExecutionEnvironment:
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
         return _by_one_subtask(stream, "one subtask reads a socket")
 
+    def get_spark_session(self) -> SparkSession:
+        """Return Spark's session for DataFrames and jobs: the one that runs, else a new one with the settings of jobs.
+
+        Raises ConfigurationError if the one that runs was started without the settings that jobs in STREAMING mode
+        need, NotEnoughSlotsError if it has fewer slots than the parallelism. Not in Flink.
+        """
+        from penstock.spark.driver.held_slots import HELD
+        from penstock.spark.driver.session import session_for
+
+        pipelined = self._configuration.get(options.RUNTIME_MODE) is not RuntimeExecutionMode.BATCH
+        with HELD.lock:
+            return session_for(self.get_parallelism(), pipelined, self._configuration, self._spark)
+
     def from_data_frame(
         self,
         frame: DataFrame,
@@ -377,7 +386,7 @@ class StreamExecutionEnvironment:
 
     def get_execution_plan(self) -> str:
         """Return the program as Flink's JSON: nodes with parallelism, predecessors and ship strategies."""
-        return json.dumps(stream_graph_of(self, self._sinks).as_plan(), indent=2)
+        return json.dumps(self._stream_graph().as_plan(), indent=2)
 
     def close(self) -> None:
         """Discard the program. A session started by penstock stays for the next job and ends with the process."""
@@ -391,51 +400,24 @@ class StreamExecutionEnvironment:
         self._ids += 1
         return self._ids
 
-    def _add_print(self, input: Transformation, identifier: str | None) -> DataStreamSink:
-        id = self.next_id()
-        transformation = OperatorTransformation(
-            id, "Print to Std. Out", [input], CollectOperator("Print to Std. Out", id), is_sink=True
-        )
-        self._result_sinks[id] = PrintLater(
-            lambda: transformation.parallelism or self.get_parallelism(), identifier, text_in_print(input.output_type)
-        )
+    def add_end(self, transformation: Transformation, results: ResultSink | None = None) -> None:
+        """A stream ends here. `results`: what takes what it sends to the program's own process."""
+        if results is not None:
+            self._result_sinks[transformation.id] = results
         self._sinks.append(transformation)
-        return DataStreamSink(transformation)
 
-    def _add_sink(self, input: Transformation, sink: Sink[Any]) -> DataStreamSink:
-        id = self.next_id()
-        name = type(sink).__name__
-        if input.output_type is not None:
-            sink = sink.for_type(input.output_type)
-        transformation = OperatorTransformation(id, name, [input], SinkOperator(name, sink, id), is_sink=True)
-        committer = sink.create_committer()
-        if committer is not None:
-            self._result_sinks[id] = CommittedResults(committer)
-        self._sinks.append(transformation)
-        return DataStreamSink(transformation)
-
-    def _collect(self, input: Transformation, job_name: str | None) -> CloseableIterator[Any]:
-        id = self.next_id()
-        transformation = OperatorTransformation(
-            id, "Collect", [input], CollectOperator("Collect", id), parallelism=1, is_sink=True
-        )
-        transformation.is_nameless = True
-        results = self._result_sinks[id] = CollectedResults()
-        self._sinks.append(transformation)
-        return CloseableIterator(results, self.execute_async(job_name))
-
-    def _add_end(self, transformation: Transformation) -> None:
-        self._sinks.append(transformation)
+    def _stream_graph(self) -> StreamGraph:
+        return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())
 
     def _job_graph(self, job_name: str | None) -> JobGraph:
-        graph = stream_graph_of(self, self._sinks)
+        graph = self._stream_graph()
         batched = is_batched(graph, self._configuration)
         if graph.unfilled:
             for cache in graph.unfilled:
                 sink, results = filling(cache, self.next_id, batched)
                 self._sinks.append(sink)
                 self._result_sinks[sink.id] = results
-            graph = stream_graph_of(self, self._sinks)
+            graph = self._stream_graph()
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
         return JobGraph(name, graph, batched)
 

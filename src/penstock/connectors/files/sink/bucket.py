@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+
+from penstock.connectors.files.sink.partitions import folder_of, partition_values
 
 
 class BucketContext(msgspec.Struct, frozen=True, gc=False):
@@ -49,8 +52,6 @@ class BucketAssigner(ABC):
         in a folder of Hive's name for these. Raises ValueError without a column. Source: Spark docs, "Parquet Files",
         Partition Discovery.
         """
-        from penstock.connectors.files.sink.partitions import PartitionBucketAssigner
-
         return PartitionBucketAssigner(columns)
 
 
@@ -60,6 +61,19 @@ class BasePathBucketAssigner(BucketAssigner):
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return ""."""
         return ""
+
+
+class PartitionBucketAssigner(BucketAssigner):
+    """Assigns a folder for each combination of values of some fields. Raises ValueError without a field."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        if not columns:
+            raise ValueError("partitions need at least one column, got none")
+        self._columns = tuple(columns)
+
+    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+        """Return `column=value/…`. Raises TypeError for a record without names, or a value that is in no name."""
+        return "/".join(map(folder_of, self._columns, partition_values(element, self._columns)))
 
 
 class DateTimeBucketAssigner(BucketAssigner):
