@@ -305,18 +305,16 @@ class StreamExecutionEnvironment:
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
         return _by_one_subtask(stream, "one subtask reads a socket")
 
-    def get_spark_session(self) -> SparkSession:
+    def get_spark_session(self, slots: int | None = None) -> SparkSession:
         """Return Spark's session for DataFrames and jobs: the one that runs, else a new one with the settings of jobs.
 
-        Raises ConfigurationError if the one that runs was started without the settings that jobs in STREAMING mode
-        need, NotEnoughSlotsError if it has fewer slots than the parallelism. Not in Flink.
+        `slots`: how many the jobs to come need; default: those that there are, in a new session four times the
+        parallelism. Raises ConfigurationError if the one that runs was started without settings that jobs in STREAMING
+        mode need, NotEnoughSlotsError if it has fewer slots. Not in Flink.
         """
-        from penstock.spark.driver.held_slots import HELD
-        from penstock.spark.driver.session import session_for
+        from penstock.spark.frames.frame_session import session_for_frames
 
-        pipelined = self._configuration.get(options.RUNTIME_MODE) is not RuntimeExecutionMode.BATCH
-        with HELD.lock:
-            return session_for(self.get_parallelism(), pipelined, self._configuration, self._spark)
+        return session_for_frames(self._configuration, self._spark, slots)
 
     def from_data_frame(
         self,
@@ -332,11 +330,12 @@ class StreamExecutionEnvironment:
         `directory`: where; default: below `execution.checkpointing.dir`, if that is set and the mode is not BATCH, else
         in a temporary folder. Jobs run in the frame's session, unless the environment was given one.
         """
+        from penstock.datastream.connectors.data_frame import DataFrameSource
+        from penstock.spark.frames.frame_session import users_session_of
         from penstock.spark.frames.place import kept_below
-        from penstock.spark.frames.source import DataFrameSource
 
         source = DataFrameSource(frame, directory or kept_below(self._configuration), source_name)
-        self._spark = self._spark or frame.sparkSession
+        self._spark = self._spark or users_session_of(frame)
         return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
     # Running.

@@ -14,17 +14,17 @@ _JSON = JsonSerializationSchema()
 class HttpBody(enum.Enum):
     """The form of a request's body."""
 
-    JSON_ARRAY = "application/json"
+    JSON_ARRAY = "array"
     """All records of a batch, in an array."""
-    JSON_LINES = "application/x-ndjson"
+    JSON_LINES = "lines"
     """All records of a batch, one on each line."""
-    JSON_RECORD = "application/json; records=1"
+    JSON_RECORD = "record"
     """One record, by itself: each is a request."""
 
     @property
     def content_type(self) -> str:
         """The header of that name."""
-        return self.value.partition(";")[0]
+        return "application/x-ndjson" if self is HttpBody.JSON_LINES else "application/json"
 
     def encode(self, records: Sequence[Any]) -> bytes:
         """A batch. Raises TypeError for a value that JSON does not have."""
