@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.basic_types import InstantTypeInfo
 from penstock.common.errors import ProgramError
+from penstock.common.time import Instant
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
 
@@ -37,8 +38,7 @@ _PLAIN: dict[str, Callable[[], TypeInformation]] = {
     "TimestampNTZType": Types.SQL_TIMESTAMP,
 }
 _EPOCH = datetime.datetime(1970, 1, 1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
-_INSTANT = InstantTypeInfo()
+_EPOCH_IN_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
 
 Converter = Callable[[Any], Any]
 
@@ -82,14 +82,17 @@ def _named(above: str) -> str:
 
 
 def converter_of(type_info: TypeInformation) -> Converter | None:
-    """What makes a value that Arrow gives for a column one of the column's type; None: it is one. None stays None."""
-    if type_info == _INSTANT:
+    """What makes a value that Arrow gives for a column one of the column's type; None: it is one.
+
+    It is for values that are not None.
+    """
+    if isinstance(type_info, InstantTypeInfo):
         return _instant
     if isinstance(type_info, RowTypeInfo):
         return _of_struct(type_info)
     if isinstance(type_info, ListTypeInfo):
         element = converter_of(type_info.elem_type)
-        return None if element is None else lambda values: values and list(map(_unless_none(element), values))
+        return None if element is None else lambda values: list(map(_unless_none(element), values))
     if isinstance(type_info, MapTypeInfo):
         return _of_map(type_info)
     return None
@@ -112,14 +115,14 @@ def row_maker(type_info: RowTypeInfo) -> Callable[[Any], Row]:
 
 def _of_struct(type_info: RowTypeInfo) -> Converter:
     make = row_maker(type_info)
-    return lambda fields: None if fields is None else make(fields.values())
+    return lambda fields: make(fields.values())
 
 
 def _of_map(type_info: MapTypeInfo) -> Converter:
     to_key, to_value = (
         _unless_none(converter_of(kind) or _as_is) for kind in (type_info._key_type_info, type_info._value_type_info)
     )
-    return lambda pairs: None if pairs is None else {to_key(key): to_value(value) for key, value in pairs}
+    return lambda pairs: {to_key(key): to_value(value) for key, value in pairs}
 
 
 def _unless_none(convert: Converter) -> Converter:
@@ -130,6 +133,7 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-def _instant(value: datetime.datetime) -> Any:
+def _instant(value: datetime.datetime) -> Instant:
     # In UTC, marked as such or not: files of Spark have both.
-    return _INSTANT.from_internal_type((value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
+    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_IN_UTC)
+    return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)
