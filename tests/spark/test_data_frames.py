@@ -16,7 +16,7 @@ from tests.spark.test_lost_workers import killed, killing
 from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
 
-from penstock.common import Configuration, Instant, Row, Types, WatermarkStrategy
+from penstock.common import Configuration, Instant, JobStatus, Row, Types, WatermarkStrategy
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors import NumberSequenceSource
@@ -239,3 +239,17 @@ def test_what_is_refused(spark: Any, tmp_path: Path) -> None:
     assert "'endless' is unbounded" in failure_of(lambda: endless.map(str).to_data_frame())
     (tmp_path / "full").touch()
     assert "is not empty" in failure_of(lambda: numbers.map(str).to_data_frame(directory=str(tmp_path)))
+
+
+def test_a_job_is_cancelled_while_its_frame_is_computed(spark: Any) -> None:
+    """Ctrl-C would wait for hours of Spark's, or leave them running behind a job that is over."""
+    tracker = spark.sparkContext.statusTracker()
+    frame = spark.range(0, 2, 1, 2).selectExpr("java_method('java.lang.Thread', 'sleep', 600000L) AS a")
+    env = environment(STREAMING, 2)
+    env.from_data_frame(frame).print()
+    client = env.execute_async("slow frame")
+    wait_until(tracker.getActiveJobsIds, "the frame is not computed")
+    client.cancel().result()
+
+    assert client.get_job_status().result() is JobStatus.CANCELED
+    wait_until(lambda: not tracker.getActiveJobsIds(), "Spark goes on")

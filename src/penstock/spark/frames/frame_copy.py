@@ -24,6 +24,7 @@ from penstock.spark.internals.jvm import is_alive
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_INTERRUPTS = "spark.job.interruptOnCancel"
 _log = logging.getLogger(__name__)
 
 
@@ -85,7 +86,10 @@ class FrameCopy:
         context = session.sparkContext
         _log.info("the DataFrame '%s' is written to %s", self._name, self.path)
         self._is_written = True
+        # Else a task that waits goes on waiting in its slot when its job is cancelled.
+        interrupts = context.getLocalProperty(_INTERRUPTS) == "true"
         try:
+            context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
             # What a computation that failed has left there is overwritten.
             frame.write.mode("overwrite").parquet(for_spark(self.path))
@@ -95,6 +99,7 @@ class FrameCopy:
             self._is_written = False
             with contextlib.suppress(Exception):
                 context.removeJobTag(self._tag)
+                context.setInterruptOnCancel(interrupts)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_name": self._name, "path": self.path, "_is_made": self._is_made}
