@@ -15,7 +15,7 @@ from penstock.plan.transformations import SourceTransformation, Transformation
 def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:
     """The graph that ends in these sinks. Raises ProgramError if there are none."""
     if not sinks:
-        raise ProgramError("nothing to execute: no stream ends in print(), sink_to() or execute_and_collect()")
+        raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
     config = ExecutionConfig(configuration)
     return StreamGraph(
         sinks,
