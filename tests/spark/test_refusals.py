@@ -150,6 +150,11 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         print("ready, pipelined:", refusal(spark, 1))
         print("too small:", refusal(spark, 8))
         print("goes on:", spark.range(5).count())
+        frame = spark.range(100)
+        for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
+            env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2).set_runtime_mode(mode)
+            frame = env.from_data_frame(frame).to_data_frame()
+        print("frames:", sum(row.id for row in frame.collect()), frame.sparkSession is spark)
         """,
         command=(sys.executable,),
     )
@@ -163,6 +168,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
     assert "NotEnoughSlotsError" in said["too small"]
     assert "needs 18 slots" in said["too small"] and "local[4] has 4" in said["too small"]
     assert said["goes on"] == "5", "the session is the user's: it is not stopped"
+    assert said["frames"] == "4950 True", done.stderr
 
 
 @pytest.mark.slow

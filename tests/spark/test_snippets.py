@@ -12,14 +12,16 @@ from penstock.cli.options import program_context
 from penstock.cli.script import run_script
 
 pytestmark = pytest.mark.spark
-OF_SERVERS = ("localhost:9092", "localhost:5432", "localhost:6379")
+OF_SERVERS = ("localhost:9092", "localhost:5432", "localhost:6379", "localhost:8080")
 WITHOUT_SERVERS = [snippet for snippet in PROGRAMS if not any(one in snippet.program for one in OF_SERVERS)]
-"""Those for Kafka are in tests/connectors/test_kafka.py, others in test_postgres.py and test_redis.py."""
+"""Those for Kafka are in tests/connectors/test_kafka.py, others in test_postgres.py, test_redis.py and test_http.py."""
 SHOWN = "operator 'KeyedProcess' left [] in the state 'items' of key 'ada'"
 PRINTED = {
     '"word count"': "('question', 1)\n",
     "class Buffer": "1\n2\n3\n",
     "FileSource": "{'airport': 'JFK', 'delay': 90}\n",
+    "createDataFrame": "|    JFK| true|    1|\n",
+    "partition_bucket_assigner": "|2013-01-02|   JFK|\n",
     "class TableReader": "(1, 'JFK', 90.0)\n",
     "class TableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
     "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",

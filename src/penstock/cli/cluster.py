@@ -81,15 +81,7 @@ def start(
     from penstock.dispatcher.main import ClusterSettings
     from penstock.spark.driver.java import cache_directory
 
-    given = settings_in(conf_file) | settings_of(None, settings, master=master)
-    for key in given:
-        if not key.startswith("spark."):
-            raise typer.BadParameter(
-                f"{key} is a setting of jobs: give it to penstock run. A cluster takes those of Spark", param_hint="-D"
-            )
-    if "spark.master" not in given:
-        # As many as are asked for, and no more: that is what jobs are told of.
-        given["spark.master"] = f"local[{slots}]"
+    given = _settings_of_spark(settings_in(conf_file) | settings_of(None, settings, master=master), slots)
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
     text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given, standby)).decode()
     command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
@@ -109,6 +101,17 @@ def start(
     typer.echo(f"the cluster takes jobs: penstock run -m {running.rest.url.removeprefix('http://')} JOB")
     typer.echo(f"page and REST: {running.rest.url}, token in {running.rest.token_file}", err=True)
     typer.echo(f"log: {log}", err=True)
+
+
+def _settings_of_spark(given: dict[str, str], slots: int) -> dict[str, str]:
+    """Those of the session. Raises typer.BadParameter for what is not Spark's."""
+    for key in given:
+        if not key.startswith("spark."):
+            raise typer.BadParameter(
+                f"{key} is a setting of jobs: give it to penstock run. A cluster takes those of Spark", param_hint="-D"
+            )
+    # On this machine as many as are asked for, and no more: that is what jobs are told of.
+    return {"spark.master": f"local[{slots}]", **given}
 
 
 def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> RunningCluster:

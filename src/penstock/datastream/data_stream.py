@@ -10,6 +10,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
 from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.common import pyflink_names
+from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
@@ -26,6 +27,8 @@ from penstock.datastream.arguments import (
 )
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
+from penstock.datastream.program_ends import collected, printed, written
+from penstock.datastream.program_graph import unbounded_source_of
 from penstock.plan.transformations import (
     Chaining,
     OperatorTransformation,
@@ -50,6 +53,8 @@ from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from penstock.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
     from penstock.datastream.cached_stream import CachedDataStream
     from penstock.datastream.collected import CloseableIterator
@@ -334,20 +339,20 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print the values to the driver's standard output: `identifier:subtask> value`."""
-        return self.environment._add_print(self._transformation, sink_identifier)
+        return DataStreamSink(printed(self.environment, self._transformation, sink_identifier))
 
     def sink_to(self, sink: Sink[T]) -> DataStreamSink:
         """Write the values to a Sink."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to takes a Sink, got {sink!r}; use add_sink for a function")
         sink.validate()
-        return self.environment._add_sink(self._transformation, sink)
+        return DataStreamSink(written(self.environment, self._transformation, sink))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:
         """Call `sink_func` for each value: a callable, or a SinkFunction. A Sink is taken as by `sink_to`."""
         if isinstance(sink_func, Sink):
             return self.sink_to(sink_func)
-        return self.environment._add_sink(self._transformation, FunctionSink(sink_func))
+        return DataStreamSink(written(self.environment, self._transformation, FunctionSink(sink_func)))
 
     @overload
     def execute_and_collect(
@@ -366,11 +371,36 @@ class DataStream(OperatorSettings, Generic[T]):
         """
         if limit is not None and limit < 0:
             raise ValueError(f"limit must be 0 or more, got {limit}")
-        collected: CloseableIterator[T] = self.environment._collect(self._transformation, job_execution_name)
+        values: CloseableIterator[T] = collected(self.environment, self._transformation, job_execution_name)
         if limit is None:
-            return collected
-        with collected:
-            return [value for value, _ in zip(collected, range(limit), strict=False)]
+            return values
+        with values:
+            return [value for value, _ in zip(values, range(limit), strict=False)]
+
+    def to_data_frame(self, job_execution_name: str | None = None, *, directory: str | None = None) -> DataFrame:
+        """Run the job to its end and return its values as a DataFrame of Spark, with the columns of the stream's type.
+
+        A stream of Rows, tuples, NamedTuples or dataclasses has their fields as columns, any other one a column `f0`.
+        Tasks write the values to Parquet files, once each, and the frame reads those that were committed: below
+        `directory`, which stays, or in a temporary folder, which goes with the process. Raises ProgramError for an
+        unbounded stream, for one without a type, and if there is something in `directory`; what `execute` raises.
+        PyFlink has `to_data_stream`, the other way round.
+        """
+        from penstock.spark.frames.written_frame import WrittenFrame, record_of
+
+        unbounded = unbounded_source_of(self._transformation)
+        if unbounded is not None:
+            raise ProgramError(
+                f"to_data_frame: the source '{unbounded}' is unbounded, so the frame would never be complete. Write a "
+                "table, as with FileSink, and read that while the job runs"
+            )
+        environment = self.environment
+        frame = WrittenFrame(self.get_type(), directory, environment._configuration, environment._spark)
+        record = record_of(self.get_type())
+        records = self if record is None else self.map(record)
+        records.sink_to(frame.sink).name("DataFrame")
+        environment.execute(job_execution_name)
+        return frame.read()
 
     # Internal to the package.
 

@@ -163,7 +163,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         descriptor.set_queryable(queryable_state_name)
         title = f"Queryable state: {queryable_state_name}"
         end = self.process(QueryableUpdate(descriptor)).name(title).uid(queryable_state_name)
-        self.environment._add_end(end._transformation)
+        self.environment.add_end(end._transformation)
         return QueryableStateStream(queryable_state_name, descriptor)
 
     def interval_join(self, other_stream: KeyedStream[U, K]) -> IntervalJoin[T, U]:

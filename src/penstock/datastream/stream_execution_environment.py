@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.api.sink import Sink
-from penstock.api.source import Boundedness, Source
+from penstock.api.source import Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
@@ -18,10 +17,9 @@ from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.configuration_file import default_configuration
 from penstock.common.declared_rows import row_converter
-from penstock.common.declared_text import text_in_print
 from penstock.common.declared_values import value_converter
 from penstock.common.driver_only import DriverOnly
-from penstock.common.errors import PenstockError, ProgramError
+from penstock.common.errors import PenstockError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_client import JobClient
@@ -29,6 +27,7 @@ from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_listener import JobListener, JobListeners
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
@@ -38,15 +37,16 @@ from penstock.datastream.arguments import described
 from penstock.datastream.cached_stream import filling
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
-from penstock.datastream.collected import CloseableIterator
-from penstock.datastream.data_stream import DataStream, DataStreamSink
+from penstock.datastream.data_stream import DataStream
 from penstock.datastream.operator_settings import buffer_timeout
-from penstock.datastream.print_later import PrintLater
-from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
+from penstock.datastream.program_graph import is_batched, stream_graph_of
+from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.job_graph import JobGraph
-from penstock.plan.stream_graph import GraphSettings, StreamGraph
-from penstock.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
-from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+from penstock.plan.stream_graph import StreamGraph
+from penstock.plan.transformations import SourceTransformation, Transformation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -274,9 +274,7 @@ class StreamExecutionEnvironment(DriverOnly):
         values: Iterable[Any] = collection
         for convert in (row_converter(type_info), value_converter(type_info)):
             values = values if convert is None else map(convert, values)
-        source = CollectionSource(list(values))
-        strategy = WatermarkStrategy.no_watermarks()
-        stream: DataStream[T] = self.from_source(source, strategy, "Collection Source", type_info)
+        stream: DataStream[T] = self.add_source(CollectionSource(list(values)), "Collection Source", type_info)
         return _by_one_subtask(stream, "one subtask reads a collection, to keep its order")
 
     def from_sequence(self, start: int, end: int) -> DataStream[int]:
@@ -307,6 +305,39 @@ class StreamExecutionEnvironment(DriverOnly):
         source = SocketTextSource(host, port, delimiter, max_retry)
         stream = self.from_source(source, WatermarkStrategy.no_watermarks(), "Socket Stream")
         return _by_one_subtask(stream, "one subtask reads a socket")
+
+    def get_spark_session(self, slots: int | None = None) -> SparkSession:
+        """Return Spark's session for DataFrames and jobs: the one that runs, else a new one with the settings of jobs.
+
+        `slots`: how many the jobs to come need; default: those that there are, in a new session four times the
+        parallelism. Raises ConfigurationError if the one that runs was started without settings that jobs in STREAMING
+        mode need, NotEnoughSlotsError if it has fewer slots. Not in Flink.
+        """
+        from penstock.spark.frames.frame_session import session_for_frames
+
+        return session_for_frames(self._configuration, self._spark, slots)
+
+    def from_data_frame(
+        self,
+        frame: DataFrame,
+        watermark_strategy: WatermarkStrategy | None = None,
+        source_name: str = "DataFrame Source",
+        *,
+        directory: str | None = None,
+    ) -> DataStream[Row]:
+        """Create a stream of the rows of a batch DataFrame of Spark, each once: Rows with its columns' names and types.
+
+        The frame is computed when the first job that reads it starts, and kept in files: see DataFrameSource.
+        `directory`: where; default: below `execution.checkpointing.dir`, if that is set and the mode is not BATCH, else
+        in a temporary folder. Jobs run in the frame's session, unless the environment was given one.
+        """
+        from penstock.datastream.connectors.data_frame import DataFrameSource
+        from penstock.spark.frames.frame_session import users_session_of
+        from penstock.spark.frames.place import kept_below
+
+        source = DataFrameSource(frame, directory or kept_below(self._configuration), source_name)
+        self._spark = self._spark or users_session_of(frame)
+        return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 
     # Running.
 
@@ -369,67 +400,18 @@ class StreamExecutionEnvironment(DriverOnly):
         self._ids += 1
         return self._ids
 
-    def _add_print(self, input: Transformation, identifier: str | None) -> DataStreamSink:
-        id = self.next_id()
-        transformation = OperatorTransformation(
-            id, "Print to Std. Out", [input], CollectOperator("Print to Std. Out", id), is_sink=True
-        )
-        self._result_sinks[id] = PrintLater(
-            lambda: transformation.parallelism or self.get_parallelism(), identifier, text_in_print(input.output_type)
-        )
-        self._sinks.append(transformation)
-        return DataStreamSink(transformation)
-
-    def _add_sink(self, input: Transformation, sink: Sink[Any]) -> DataStreamSink:
-        id = self.next_id()
-        name = type(sink).__name__
-        if input.output_type is not None:
-            sink = sink.for_type(input.output_type)
-        transformation = OperatorTransformation(id, name, [input], SinkOperator(name, sink, id), is_sink=True)
-        committer = sink.create_committer()
-        if committer is not None:
-            self._result_sinks[id] = CommittedResults(committer)
-        self._sinks.append(transformation)
-        return DataStreamSink(transformation)
-
-    def _collect(self, input: Transformation, job_name: str | None) -> CloseableIterator[Any]:
-        id = self.next_id()
-        transformation = OperatorTransformation(
-            id, "Collect", [input], CollectOperator("Collect", id), parallelism=1, is_sink=True
-        )
-        transformation.is_nameless = True
-        results = self._result_sinks[id] = CollectedResults()
-        self._sinks.append(transformation)
-        return CloseableIterator(results, self.execute_async(job_name))
-
-    def _add_end(self, transformation: Transformation) -> None:
+    def add_end(self, transformation: Transformation, results: ResultSink | None = None) -> None:
+        """A stream ends here. `results`: what takes what it sends to the program's own process."""
+        if results is not None:
+            self._result_sinks[transformation.id] = results
         self._sinks.append(transformation)
 
     def _stream_graph(self) -> StreamGraph:
-        if not self._sinks:
-            raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
-        interval_ms = self.get_config().get_auto_watermark_interval()
-        return StreamGraph(
-            self._sinks,
-            GraphSettings(
-                parallelism=self.get_parallelism(),
-                max_parallelism=self._configuration.get(options.MAX_PARALLELISM),
-                buffer_timeout_ms=self.get_buffer_timeout(),
-                watermark_interval_ms=interval_ms,
-                chaining=self.is_chaining_enabled(),
-                auto_generate_uids=self.get_config().has_auto_generated_uids_enabled(),
-            ),
-        )
+        return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())
 
     def _job_graph(self, job_name: str | None) -> JobGraph:
         graph = self._stream_graph()
-        mode = self._configuration.get(options.RUNTIME_MODE)
-        unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
-        if mode is RuntimeExecutionMode.BATCH and unbounded:
-            raise ProgramError(
-                f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
-            )
-        batched = mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+        batched = is_batched(graph, self._configuration)
         if graph.unfilled:
             for cache in graph.unfilled:
                 sink, results = filling(cache, self.next_id, batched)

@@ -70,7 +70,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
             "a Python worker or executor of the job went away (killed, or out of memory)",
         )
     else:
-        kind, message = "JobError", f"Spark ended the job: {_cause(text)}"
+        kind, message = "JobError", f"Spark ended the job: {cause_in(text)}"
     if show_stack:
         message = f"{message}\n\nSpark's own stack:\n{java_stack_of(error)}"
     elif mark is None:
@@ -78,7 +78,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     return revive(kind, message, raised)
 
 
-def _cause(text: str) -> str:
+def cause_in(text: str) -> str:
     """The first line of Spark's text; of a traceback in it the last one, which names the error."""
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:

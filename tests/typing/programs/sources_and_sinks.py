@@ -2,7 +2,9 @@
 
 from typing import assert_type
 
-from penstock.common import Encoder, JobExecutionResult, Types, WatermarkStrategy
+from pyspark.sql import DataFrame
+
+from penstock.common import Encoder, JobExecutionResult, Row, Types, WatermarkStrategy
 from penstock.datastream import DataStream, DataStreamSink, StreamExecutionEnvironment
 from penstock.datastream.connectors.datagen import DataGeneratorSource
 from penstock.datastream.connectors.file_system import FileSink
@@ -36,3 +38,10 @@ numbers.print(3)  # E: Argument 1 to "print" of "DataStream" has incompatible ty
 assert_type(env.execute("job"), JobExecutionResult)
 env.set_parallelism("2")  # E: incompatible type "str"; expected "int"
 env.exekute("job")  # E: "StreamExecutionEnvironment" has no attribute "exekute"
+
+
+def frames_of_spark(frame: DataFrame) -> None:
+    rows = env.from_data_frame(frame)
+    assert_type(rows, DataStream[Row])
+    assert_type(rows.to_data_frame("job", directory="out"), DataFrame)
+    env.from_data_frame([1])  # E: incompatible type

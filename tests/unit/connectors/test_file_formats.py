@@ -221,6 +221,15 @@ def test_parquet_columns(tmp_path):
         parquet_source(tmp_path, columns=["n", "m"]).validate()
 
 
+def test_times_that_spark_writes(tmp_path):
+    """Spark's tables have times in a form of their own, which nanoseconds can't hold: the year 9999 would be 1816."""
+    path, moment = tmp_path / "spark.parquet", datetime(9999, 12, 31, 23, 59, 59, 999_999)
+    times = pa.table({"at": pa.array([moment, None], pa.timestamp("us"))})
+    pq.write_table(times, path, use_deprecated_int96_timestamps=True)
+    source = FileSource.for_bulk_file_format(BulkFormat.parquet_format(), path).build()
+    assert read_all(source, 1) == [{"at": moment}, {"at": None}]
+
+
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):
     """The job would start, and fail in every task."""
     (tmp_path / "a.parquet").write_text("PAR? no, text")

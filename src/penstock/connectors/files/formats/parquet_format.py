@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow
 from pyarrow import parquet
@@ -50,7 +51,7 @@ class ParquetFormat(BatchFormat):
         """See `FileFormat.read`. A position is a number of records to skip; row groups before it are not read."""
         with _opened(split.path) as file:
             columns = wanted(split.path, self._columns, file.schema_arrow.names)
-            make = row_maker(columns, self._as_row)
+            make = self.maker(columns)
             to_skip = split.skip
             done = 0
             for group in _owned_groups(file.metadata, split):
@@ -66,12 +67,17 @@ class ParquetFormat(BatchFormat):
                         position = FileSplit(split.path, split.start, split.end, split.offset, done)
                         yield Chunk(records_of(batch.slice(first), columns, make), position)
 
+    def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
+        """What makes a record of the values of a row, in the order of these columns."""
+        return row_maker(columns, self._as_row)
+
 
 @contextmanager
 def _opened(path: str) -> Iterator[parquet.ParquetFile]:
     with reading_raw(path) as source:
         try:
-            file = parquet.ParquetFile(source, pre_buffer=False)
+            # In nanoseconds, as pyarrow reads the times that Spark writes, years after 2262 would be other ones.
+            file = parquet.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
         except pyarrow.ArrowInvalid as error:
             raise SourceError(f"{path}: this is not a Parquet file: {error}") from error
         yield file

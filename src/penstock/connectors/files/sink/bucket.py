@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+
+from penstock.connectors.files.sink.partitions import folder_of, partition_values
 
 
 class BucketContext(msgspec.Struct, frozen=True, gc=False):
@@ -41,6 +44,16 @@ class BucketAssigner(ABC):
         """
         return DateTimeBucketAssigner(format_str, timezone_id)
 
+    @staticmethod
+    def partition_bucket_assigner(*columns: str) -> BucketAssigner:
+        """Return an assigner by the values of these fields: `year=2013/day=2013-01-01`, as Spark and Hive name folders.
+
+        Who reads the table finds the columns in the names; the files need not have them. A None, or an empty text, is
+        in a folder of Hive's name for these. Raises ValueError without a column. Source: Spark docs, "Parquet Files",
+        Partition Discovery.
+        """
+        return PartitionBucketAssigner(columns)
+
 
 class BasePathBucketAssigner(BucketAssigner):
     """One bucket: the base path."""
@@ -48,6 +61,19 @@ class BasePathBucketAssigner(BucketAssigner):
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return ""."""
         return ""
+
+
+class PartitionBucketAssigner(BucketAssigner):
+    """Assigns a folder for each combination of values of some fields. Raises ValueError without a field."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        if not columns:
+            raise ValueError("partitions need at least one column, got none")
+        self._columns = tuple(columns)
+
+    def get_bucket_id(self, element: Any, context: BucketContext) -> str:
+        """Return `column=value/…`. Raises TypeError for a record without names, or a value that is in no name."""
+        return "/".join(map(folder_of, self._columns, partition_values(element, self._columns)))
 
 
 class DateTimeBucketAssigner(BucketAssigner):

@@ -47,7 +47,8 @@ class FileEnumerator(SharedSplitEnumerator):
         self._restored = state is not None
         self._is_listing = False
         self._has_listed = False
-        self._seen: set[str] = set(state.seen) if state else set()
+        self.found: set[str] = set(state.seen) if state else set()
+        """The paths of all files ever discovered."""
         if state:
             self.add_splits(state.pending)
 
@@ -67,12 +68,15 @@ class FileEnumerator(SharedSplitEnumerator):
     def snapshot_state(self) -> FileEnumeratorState:
         """Return the splits not yet assigned and the discovered paths."""
         watching = self._discovery_interval_ms is not None
-        return FileEnumeratorState(self.pending(), frozenset(self._seen) if watching else frozenset())
+        return FileEnumeratorState(self.pending(), frozenset(self.found) if watching else frozenset())
 
     def _list(self) -> None:
         self._is_listing = True
-        must_exist = self._discovery_interval_ms is None
-        self._context.call_async(lambda: list_files(self._paths, must_exist=must_exist), self._listed)
+        self._context.call_async(self.find, self._listed)
+
+    def find(self) -> list[FoundFile]:
+        """Look for the files, all of them each time. Called on another thread."""
+        return list_files(self._paths, must_exist=self._discovery_interval_ms is None)
 
     def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
         self._is_listing = False
@@ -92,9 +96,9 @@ class FileEnumerator(SharedSplitEnumerator):
         self._has_listed = True
         splits: list[FileSplit] = []
         for file in files:
-            if file.path in self._seen:
+            if file.path in self.found:
                 continue
-            self._seen.add(file.path)
+            self.found.add(file.path)
             if self._split_bytes is not None and self._format.is_splittable(file.path):
                 splits += cut(file, self._split_bytes)
             else:

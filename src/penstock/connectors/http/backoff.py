@@ -1,0 +1,20 @@
+"""How long to wait before another try."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Twice as long each time, from `first_ms` to `most_ms`, and never shorter than the server wants it."""
+
+    first_ms: int = 500
+    most_ms: int = 30_000
+
+    def pause_ms(self, tries: int, retry_after_ms: int | None, chance: float) -> int:
+        """Before the next try, after `tries` that have failed. `chance`, of [0, 1), takes off up to half.
+
+        So that subtasks which have failed together don't come again together.
+        """
+        most = min(self.most_ms, self.first_ms * 2 ** min(tries - 1, 32))
+        return max(int(most * (1 - chance / 2)), retry_after_ms or 0)

@@ -1,0 +1,156 @@
+"""An address of HTTP, how it is reached, and what an answer of it means. The client is Python's own."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import email.utils
+import http.client
+import re
+import ssl
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from penstock.common.errors import JobError
+
+_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Another try may succeed: too slow, too early, too many, or a server in trouble."""
+_ADVICE = {
+    401: "Check who asks: set_header('Authorization', ...), or a user and a password in the url",
+    403: "The server knows who asks and does not allow it",
+    404: "Check the path of the url",
+    405: "Check the path of the url: what is there takes other methods only",
+    413: "The server takes smaller bodies only: set_batch_size",
+    415: "The server takes other content: set_body",
+}
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SHOWN = 200
+"""Characters of an answer in an error, at most."""
+
+
+class HttpError(JobError):
+    """A server could not be reached, or has refused a request. `status`: of its answer; 0: there was none."""
+
+    def __init__(self, text: str, status: int = 0) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class TransientHttpError(HttpError):
+    """Another try may succeed. `retry_after_ms`: not before, the server says; None: it does not say."""
+
+    def __init__(self, text: str, status: int = 0, retry_after_ms: int | None = None) -> None:
+        super().__init__(text, status)
+        self.retry_after_ms = retry_after_ms
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where requests go. Its text says no user, password, query or header, which may be secrets.
+
+    `url`: `http://` or `https://`; `headers`: of each request; `timeout_ms`: for a connection, and for each wait for
+    the server; `ca_path`: certificates (PEM) to be trusted, None: those of the system.
+    """
+
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_ms: int = 30_000
+    ca_path: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self})"
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.url)
+        host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
+        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+    @property
+    def target(self) -> str:
+        """Path and query, as a request names them."""
+        parts = urlsplit(self.url)
+        return f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+
+    def all_headers(self, **others: str) -> dict[str, str]:
+        """Those of a request; what is set for the endpoint comes before `others`, whose `_` are `-`."""
+        parts = urlsplit(self.url)
+        found = {name.replace("_", "-"): value for name, value in others.items()}
+        if parts.username is not None:
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            found["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        for name, value in self.headers:
+            found = {other: known for other, known in found.items() if other.lower() != name.lower()}
+            found[name] = value
+        return found
+
+    def connection(self) -> http.client.HTTPConnection:
+        """A connection that is still to be made. Raises HttpError if certificates can't be read."""
+        parts = urlsplit(self.url)
+        host, timeout_s = parts.hostname or "", self.timeout_ms / 1000
+        if parts.scheme == "http":
+            return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+        try:
+            context = ssl.create_default_context(cafile=self.ca_path)
+        except OSError as error:
+            raise HttpError(f"the certificates in {self.ca_path} can't be read: {error}") from None
+        return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+
+    def unreachable(self, error: Exception) -> HttpError:
+        """What an error of a connection is."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return HttpError(
+                f"{self} is not trusted: {error.verify_message}. set_ca_path names certificates (PEM) to be trusted"
+            )
+        what = "has not answered in time" if isinstance(error, TimeoutError) else f"is away: {_shown(error)}"
+        return TransientHttpError(f"{self} {what}")
+
+    def refused(self, status: int, headers: http.client.HTTPMessage, body: bytes, now: datetime.datetime) -> HttpError:
+        """What an answer is that is no success. `now`: with a zone."""
+        text = " ".join(body[:_SHOWN].decode(errors="replace").split())
+        what = f"{self} has answered {status}{f': {text}' if text else ''}"
+        if status in _TRANSIENT:
+            return TransientHttpError(what, status, retry_after_ms(headers.get("Retry-After"), now))
+        if 300 <= status < 400:
+            return HttpError(f"{what}. It is elsewhere: {headers.get('Location')}. Name that address", status)
+        return HttpError(f"{what}. {_ADVICE[status]}" if status in _ADVICE else what, status)
+
+
+def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:
+    """What the header `Retry-After` says: seconds, or a date. None: nothing that can be read. Source: RFC 9110."""
+    if value is None:
+        return None
+    if value.strip().isdecimal():
+        return int(value) * 1000
+    try:
+        at = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=datetime.UTC)
+    return max(0, (at - now) // datetime.timedelta(milliseconds=1))
+
+
+def checked_url(url: str) -> str:
+    """The address. Raises ValueError if it is none of HTTP."""
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except (ValueError, AttributeError, TypeError):
+        is_one = False
+    if not is_one or re.search(r"[\s\x00-\x1f\x7f]", url):
+        raise ValueError("expected an address such as https://host/path, without blanks") from None
+    return url
+
+
+def checked_header(name: str, value: str) -> tuple[str, str]:
+    """A header. Raises ValueError for what can't be one."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a header")
+    if re.search(r"[\r\n\x00]", value) or not value.isascii():
+        raise ValueError(f"the value of the header {name} must be one line of ASCII characters")
+    return name, value
+
+
+def _shown(error: Exception) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,20 @@
+"""A sink that posts records to a server, and a source of the events that one sends. They need no extra."""
+
+from penstock.common.door import publish
+from penstock.connectors.http.endpoint import HttpError
+from penstock.connectors.http.events.event import ServerSentEvent
+from penstock.connectors.http.events.source import ServerSentEventSource, ServerSentEventSourceBuilder
+from penstock.connectors.http.sink.body import HttpBody
+from penstock.connectors.http.sink.sink import HttpSink, HttpSinkBuilder
+
+__all__ = [
+    "HttpBody",
+    "HttpError",
+    "HttpSink",
+    "HttpSinkBuilder",
+    "ServerSentEvent",
+    "ServerSentEventSource",
+    "ServerSentEventSourceBuilder",
+]
+
+publish(__name__, __all__)

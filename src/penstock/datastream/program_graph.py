@@ -1,0 +1,54 @@
+"""The graph of a program: of its sinks, with the settings of its environment."""
+
+from __future__ import annotations
+
+from penstock.api.source import Boundedness
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ProgramError
+from penstock.common.execution_config import ExecutionConfig
+from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.plan.transformations import SourceTransformation, Transformation
+
+
+def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:
+    """The graph that ends in these sinks. Raises ProgramError if there are none."""
+    if not sinks:
+        raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
+    config = ExecutionConfig(configuration)
+    return StreamGraph(
+        sinks,
+        GraphSettings(
+            parallelism=configuration.get(options.PARALLELISM),
+            max_parallelism=configuration.get(options.MAX_PARALLELISM),
+            buffer_timeout_ms=buffer_timeout_ms,
+            watermark_interval_ms=config.get_auto_watermark_interval(),
+            chaining=configuration.get(options.OPERATOR_CHAINING),
+            auto_generate_uids=config.has_auto_generated_uids_enabled(),
+        ),
+    )
+
+
+def is_batched(graph: StreamGraph, configuration: Configuration) -> bool:
+    """Whether it runs in batched mode. Raises ProgramError if it is to, and a source is unbounded."""
+    mode = configuration.get(options.RUNTIME_MODE)
+    unbounded = [s.name for s in graph.sources if s.source.get_boundedness() is not Boundedness.BOUNDED]
+    if mode is RuntimeExecutionMode.BATCH and unbounded:
+        raise ProgramError(
+            f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
+        )
+    return mode is RuntimeExecutionMode.BATCH or (mode is RuntimeExecutionMode.AUTOMATIC and not unbounded)
+
+
+def unbounded_source_of(stream: Transformation) -> str | None:
+    """The name of a source that a stream comes from and that does not end by itself; None: there is none."""
+    waiting, seen = [stream], {stream.id}
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, SourceTransformation) and one.source.get_boundedness() is not Boundedness.BOUNDED:
+            return one.name
+        new = [input for input in one.inputs if input.id not in seen]
+        seen.update(input.id for input in new)
+        waiting += new
+    return None

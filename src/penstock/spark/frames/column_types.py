@@ -1,0 +1,139 @@
+"""The types of a DataFrame's columns as types of a stream's rows, and the values of its files as values of these types.
+
+Source: Flink docs, "Data Types" of the Table API: a time with a zone (Spark's TIMESTAMP) is an Instant, one without
+(TIMESTAMP_NTZ) is a LocalDateTime, in Python a datetime without a zone.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.basic_types import InstantTypeInfo
+from penstock.common.errors import ProgramError
+from penstock.common.time import Instant
+from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from penstock.common.types import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+_PLAIN: dict[str, Callable[[], TypeInformation]] = {
+    "BooleanType": Types.BOOLEAN,
+    "ByteType": Types.BYTE,
+    "ShortType": Types.SHORT,
+    "IntegerType": Types.INT,
+    "LongType": Types.LONG,
+    "FloatType": Types.FLOAT,
+    "DoubleType": Types.DOUBLE,
+    "DecimalType": Types.BIG_DEC,
+    "StringType": Types.STRING,
+    "CharType": Types.STRING,
+    "VarcharType": Types.STRING,
+    "BinaryType": lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    "DateType": Types.SQL_DATE,
+    "TimeType": Types.SQL_TIME,
+    "TimestampType": Types.INSTANT,
+    "TimestampNTZType": Types.SQL_TIMESTAMP,
+}
+_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH_IN_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
+
+Converter = Callable[[Any], Any]
+
+
+def row_type_of(schema: StructType) -> RowTypeInfo:
+    """The type of a DataFrame's rows. Raises ProgramError that names a column which a row can't have."""
+    return _row_type(schema, "")
+
+
+def _row_type(struct: StructType, above: str) -> RowTypeInfo:
+    names = [field.name for field in struct.fields]
+    if not names:
+        raise ProgramError(f"{_named(above)} has no columns, and a row needs one" if above else "it has no columns")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ProgramError(f"it has two columns {above}{twice[0]}: rename one of them, as with frame.toDF(...)")
+    types = [_type_of(field.dataType, f"{above}{field.name}") for field in struct.fields]
+    return Types.ROW_NAMED(names, types)
+
+
+def _type_of(kind: DataType, column: str) -> TypeInformation:
+    name = type(kind).__name__
+    if name in _PLAIN:
+        return _PLAIN[name]()
+    # By name, since workers that unpickle a source must not load all of Spark SQL for it.
+    parts: Any = kind
+    if name == "StructType":
+        return _row_type(parts, f"{column}.")
+    if name == "ArrayType":
+        return Types.LIST(_type_of(parts.elementType, f"{column}[]"))
+    if name == "MapType":
+        return Types.MAP(_type_of(parts.keyType, f"{column} (key)"), _type_of(parts.valueType, f"{column} (value)"))
+    raise ProgramError(
+        f"its column {column} has the type {kind.simpleString()}, for which a stream has no type: select the other "
+        f"columns, or cast it, as with frame.withColumn({column.split('.')[0]!r}, ...cast('string'))"
+    )
+
+
+def _named(above: str) -> str:
+    return f"its column {above.rstrip('.')}"
+
+
+def converter_of(type_info: TypeInformation) -> Converter | None:
+    """What makes a value that Arrow gives for a column one of the column's type; None: it is one.
+
+    It is for values that are not None.
+    """
+    if isinstance(type_info, InstantTypeInfo):
+        return _instant
+    if isinstance(type_info, RowTypeInfo):
+        return _of_struct(type_info)
+    if isinstance(type_info, ListTypeInfo):
+        element = converter_of(type_info.elem_type)
+        return None if element is None else lambda values: list(map(_unless_none(element), values))
+    if isinstance(type_info, MapTypeInfo):
+        return _of_map(type_info)
+    return None
+
+
+def row_maker(type_info: RowTypeInfo) -> Callable[[Any], Row]:
+    """What makes a Row of the values that Arrow gives for its columns, in their order."""
+    factory = Row(*type_info.get_field_names())
+    converters = [converter_of(kind) for kind in type_info.get_field_types()]
+    if not any(converters):
+        return lambda values: factory(*values)
+    each = [convert and _unless_none(convert) for convert in converters]
+
+    def make(values: Any) -> Row:
+        pairs = zip(each, values, strict=True)
+        return factory(*[value if convert is None else convert(value) for convert, value in pairs])
+
+    return make
+
+
+def _of_struct(type_info: RowTypeInfo) -> Converter:
+    make = row_maker(type_info)
+    return lambda fields: make(fields.values())
+
+
+def _of_map(type_info: MapTypeInfo) -> Converter:
+    to_key, to_value = (
+        _unless_none(converter_of(kind) or _as_is) for kind in (type_info._key_type_info, type_info._value_type_info)
+    )
+    return lambda pairs: {to_key(key): to_value(value) for key, value in pairs}
+
+
+def _unless_none(convert: Converter) -> Converter:
+    return lambda value: None if value is None else convert(value)
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _instant(value: datetime.datetime) -> Instant:
+    # In UTC, marked as such or not: files of Spark have both.
+    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_IN_UTC)
+    return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)

@@ -1,0 +1,115 @@
+"""Events read from a server whose connections end, fail and are slow."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from tests.connectors.driven import SourceInTest
+from tests.connectors.http_service import Answer, HttpService, cut, events, slow, status
+
+from penstock.common.errors import SourceError
+from penstock.datastream.connectors.http import (
+    ServerSentEvent,
+    ServerSentEventSource,
+    ServerSentEventSourceBuilder,
+)
+
+pytestmark = pytest.mark.connectors
+
+
+def source_of(service: HttpService) -> ServerSentEventSourceBuilder:
+    return ServerSentEventSource.builder().set_url(f"{service.url}/events").set_backoff_ms(1, 2)
+
+
+def numbered(*ids: int, then: threading.Event | None = None) -> Answer:
+    return events("".join(f"id: {id}\ndata: {id}\n\n" for id in ids), then)
+
+
+def last_ids(service: HttpService) -> list[str | None]:
+    return [asked.headers.get("Last-Event-ID") for asked in service.asked]
+
+
+def test_the_position_is_the_id_of_the_last_event() -> None:
+    """Events would be lost, or come twice, when a connection ends or a job is restored."""
+    with HttpService(numbered(1, 2), numbered(3, 4, 5), numbered(5), usual=status(204)) as service:
+        run = SourceInTest(source_of(service).build(), parallelism=2)
+        assert [event.data for event in run.values(4, max_records=2)] == ["1", "2", "3", "4"]
+        state = run.snapshot()
+        run.close()
+        service.asked.clear()
+        again = SourceInTest(source_of(service).build(), parallelism=2, state=state)
+        assert again.values() == [ServerSentEvent("message", "5", "5")]
+        again.close()
+        assert last_ids(service) == ["4", "5"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [status(503, Retry_After="0"), status(429), cut, slow(0.5), events(": nothing\n\n")],
+    ids=["503", "429", "cut", "slow", "ended"],
+)
+def test_a_server_in_trouble(fault: Any) -> None:
+    """A server that restarts would cost the job its attempt, or the job events."""
+    with HttpService(fault, numbered(1, 2), fault, fault, numbered(3), usual=status(204)) as service:
+        run = SourceInTest(source_of(service).set_timeout_ms(200).set_max_retries(2).build())
+        assert [event.data for event in run.values()] == ["1", "2", "3"]
+        run.close()
+        assert last_ids(service) == [None, None, "2", "2", "2", "3"]
+
+
+def test_the_pause_is_that_of_the_server() -> None:
+    """A server that says how often it can be asked would be asked more often, also by a job that is restored."""
+    with HttpService(events("retry: 300\nid: a\ndata: 1\n\n"), numbered(2), usual=status(204)) as service:
+        run = SourceInTest(source_of(service).build())
+        assert len(run.values(1)) == 1
+        _, ((split,),) = run.snapshot()
+        assert (split.last_id, split.retry_ms) == ("a", 300)
+        assert len(run.values()) == 1
+        run.close()
+        times = [asked.at_s for asked in service.asked]
+        assert times[1] - times[0] >= 0.3 and times[2] - times[1] >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests", "said"),
+    [
+        (status(500), 3, "has answered 500: so. It was tried 3 times"),
+        (status(404), 1, "Check the path"),
+        (status(200, Content_Type="text/html"), 1, "has answered with text/html, and a stream of events is"),
+    ],
+)
+def test_what_no_stream_is(answer: Any, requests: int, said: str) -> None:
+    """The job would wait for events for ever."""
+    with HttpService(usual=answer) as service:
+        run = SourceInTest(source_of(service).set_max_retries(2).build())
+        with pytest.raises(SourceError, match=said):
+            run.values()
+        run.close()
+        assert len(service.asked) == requests
+
+
+def test_silence() -> None:
+    """A connection whose server has lost its power would be waited at for ever."""
+    quiet = threading.Event()
+    with HttpService(numbered(1, then=quiet), numbered(2), usual=status(204)) as service:
+        run = SourceInTest(source_of(service).set_idle_timeout_ms(100).build())
+        assert [event.data for event in run.values()] == ["1", "2"]
+        run.close()
+        assert last_ids(service) == [None, "1", "2"]
+    quiet.set()
+
+
+def test_it_closes_while_nothing_comes() -> None:
+    """A job could not be cancelled before the next event, but by killing its workers."""
+    quiet = threading.Event()
+    with HttpService(numbered(1, then=quiet)) as service:
+        run = SourceInTest(source_of(service).set_last_event_id("ä0").set_header("X-Of", "me").build())
+        assert len(run.values(1)) == 1
+        run.close()
+        assert not [thread for thread in threading.enumerate() if thread.name == "penstock-events"]
+        asked = service.asked[0].headers
+        assert asked["Last-Event-ID"].encode("latin-1").decode() == "ä0"
+        assert (asked["Accept"], asked["X-Of"]) == ("text/event-stream", "me")
+    quiet.set()

@@ -1,0 +1,105 @@
+"""The parts of the HTTP connectors that need no server: events of bytes, addresses, pauses, names of batches."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.connectors.http.backoff import Backoff
+from penstock.connectors.http.endpoint import Endpoint, retry_after_ms
+from penstock.connectors.http.events.parser import EventParser
+from penstock.datastream.connectors.http import HttpBody, HttpSink, ServerSentEvent, ServerSentEventSource
+
+STREAM = (
+    "\ufeff: a comment\r\n"
+    "data: one\n\n"
+    "event: add\rid: 7\rdata:two\rdata:  lines\r\r"
+    "id: 8\n\n"
+    "data\n\n"
+    "id: 9\0\nid\nretry: 5x\nretry: 250\nunknown: x\ndata: ünïcode 🚀\r\n\r\n"
+    "data: not whole"
+)
+EVENTS = [
+    ServerSentEvent("message", "one", ""),
+    ServerSentEvent("add", "two\n lines", "7"),
+    ServerSentEvent("message", "", "8"),
+    ServerSentEvent("message", "ünïcode 🚀", ""),
+]
+
+
+@given(st.integers(1, 40))
+def test_events_however_they_arrive(size: int) -> None:
+    """An event would be another one, or two, if the network cuts it at another byte."""
+    data, parser = STREAM.encode(), EventParser("before", None)
+    found = [event for start in range(0, len(data), size) for event in parser.feed(data[start : start + size])]
+    assert found == [EVENTS[0]._replace(id="before"), *EVENTS[1:]]
+    assert (parser.last_id, parser.retry_ms) == ("", 250)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "target"),
+    [
+        ("https://ada:wonder%40land@hooks.example/in?token=secret", "https://hooks.example/in", "/in?token=secret"),
+        ("http://[::1]:8080", "http://[::1]:8080", "/"),
+    ],
+)
+def test_an_address_says_no_secret(url: str, shown: str, target: str) -> None:
+    """Passwords and tokens would be in logs, plans and errors."""
+    endpoint = Endpoint(url, headers=(("authorization", "Bearer secret"),))
+    assert (str(endpoint), repr(endpoint)) == (shown, f"Endpoint({shown})")
+    assert endpoint.target == target
+    assert endpoint.all_headers(Accept="*/*") == {"Accept": "*/*", "authorization": "Bearer secret"}
+    assert "secret" not in HttpSink.builder().set_url(url).build().describe()
+
+
+def test_user_and_password_of_an_address() -> None:
+    """A server that asks for them would refuse what has them."""
+    headers = Endpoint("http://ada:wonder%40land@host/").all_headers()
+    assert headers == {"Authorization": "Basic YWRhOndvbmRlckBsYW5k"}
+
+
+@pytest.mark.parametrize("url", ["ftp://host/", "host/path", "https://", "http://host:x/", "http://host/a b", 7])
+def test_what_is_no_address(url: str) -> None:
+    """The job would start, and fail in each task."""
+    for builder in (HttpSink.builder(), ServerSentEventSource.builder()):
+        with pytest.raises(ValueError, match="expected an address"):
+            builder.set_url(url)
+
+
+def test_wrong_settings() -> None:
+    """What a user means would not happen, and nothing say so."""
+    sink = HttpSink.builder().set_url("http://host/")
+    for name, value in (("a b", "x"), ("a", "x\r\nb: y"), ("a", "ä")):
+        with pytest.raises(ValueError, match="header"):
+            sink.set_header(name, value)
+    for call in (
+        lambda: sink.set_on_failure("ignore"),
+        lambda: sink.set_backoff_ms(5, 4),
+        lambda: sink.set_batch_size(0),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            call()
+    with pytest.raises(TypeError, match="takes a sink"):
+        sink.set_dead_letters("letters")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="needs an address"):
+        HttpSink.builder().build()
+    with pytest.raises(ValueError, match="needs an address"):
+        ServerSentEventSource.builder().build()
+    assert pickle.loads(pickle.dumps(HttpBody.JSON_LINES)) is HttpBody.JSON_LINES
+
+
+def test_when_to_ask_again() -> None:
+    """A server in trouble would be asked by all subtasks at once, again and again."""
+    backoff = Backoff(100, 1000)
+    assert [backoff.pause_ms(tries, None, 0) for tries in range(1, 6)] == [100, 200, 400, 800, 1000]
+    assert backoff.pause_ms(3, None, 0.999) == 200
+    assert backoff.pause_ms(1, 5000, 0.5) == 5000
+    now = datetime.datetime(2026, 10, 21, 7, 28, tzinfo=datetime.UTC)
+    assert retry_after_ms(" 120 ", now) == 120_000
+    assert retry_after_ms("Wed, 21 Oct 2026 07:29:30 GMT", now) == 90_000
+    assert retry_after_ms("Wed, 21 Oct 2026 07:00:00 GMT", now) == 0
+    assert retry_after_ms("soon", now) is None and retry_after_ms(None, now) is None
