@@ -116,6 +116,8 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
             f"checkpoint {checkpoint['checkpoint_id']} {as_duration(now_ms - ended_ms)} ago, took "
             f"{checkpoint['duration_ms']:,} ms, {as_size(checkpoint['total_bytes'])}"
         )
+    if after.get("autoscaled") is not None:
+        lines.append(_autoscaled(after["autoscaled"], now_ms))
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):
@@ -127,6 +129,14 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     for vertex in after["vertices"]:
         table.add_row(*_row(earlier.get(vertex["name"], vertex), vertex, now_ms, ms))
     return Group("\n".join(lines), table)
+
+
+def _autoscaled(newest: dict[str, Any], now_ms: int) -> str:
+    decision = newest["decision"]
+    changes = [f"{one['name']} {one['before']} → {one['after']}" for one in decision["vertices"]]
+    ago = f"autoscaler {as_duration(now_ms - decision['at_ms'])} ago"
+    what = "; ".join([", ".join(changes)] * bool(changes) + decision["notes"])
+    return f"{ago}: {what}" if newest["done"] else f"{ago}, not done: {what} {newest['why']}".rstrip()
 
 
 def _initializing(vertex: dict[str, Any]) -> str:

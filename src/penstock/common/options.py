@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.common import restart_options
+from penstock.common import autoscaler_options, restart_options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -442,5 +442,8 @@ SPARK_TRANSPORT = (
 )
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
-    option for option in (*globals().values(), *vars(restart_options).values()) if isinstance(option, ConfigOption)
+    option
+    for names in (globals(), vars(restart_options), vars(autoscaler_options))
+    for option in list(names.values())
+    if isinstance(option, ConfigOption)
 )

@@ -7,6 +7,7 @@ import threading
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
 
@@ -90,6 +91,8 @@ class JobFigures:
     vertices: list[VertexMetrics]
     checkpoint: CheckpointReport | None
     """The latest that has completed."""
+    autoscaled: Autoscaled | None = None
+    """The newest decision of the autoscaler."""
 
 
 class JobMetrics:

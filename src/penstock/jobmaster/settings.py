@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from penstock.checkpoint.schedule import CheckpointSettings
-from penstock.common import options, restart_options
+from penstock.common import autoscaler_options, options, restart_options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
 from penstock.common.failover_strategy import FailoverStrategy
+from penstock.jobmaster.autoscaling.settings import AutoscalerSettings
 
 _REGISTRATION_MS = 120_000
 
@@ -34,11 +36,19 @@ class JobSettings:
     """Whether the job falls back from a damaged checkpoint though output has been committed with it."""
     has_checkpoint_directory: bool = False
     """Whether the user has named the directory of checkpoints: that they are deleted concerns him then."""
+    autoscaler: AutoscalerSettings | None = None
+    """None: the parallelism is the user's."""
 
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
-        """The settings that a configuration holds."""
+        """The settings that a configuration holds. Raises ConfigurationError for some that contradict each other."""
         get = configuration.get
+        autoscaler = AutoscalerSettings.of(configuration)
+        if autoscaler is not None and checkpoint_interval_ms(configuration) is None:
+            raise ConfigurationError(
+                f"{autoscaler_options.ENABLED.key} needs {options.CHECKPOINT_INTERVAL.key}: a job is rescaled from a "
+                "checkpoint"
+            )
         return JobSettings(
             CheckpointSettings(
                 checkpoint_interval_ms(configuration),
@@ -61,6 +71,7 @@ class JobSettings:
             failover_strategy=get(restart_options.FAILOVER_STRATEGY),
             allow_duplicates=allows_duplicates(configuration),
             has_checkpoint_directory=get(options.CHECKPOINT_DIRECTORY) is not None,
+            autoscaler=autoscaler,
         )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobFigures, JobMetrics
+from penstock.jobmaster.notices import Autoscaled
 from penstock.rpc.messages import Answer, Command
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,10 @@ class CommandedJob(Protocol):
     @property
     def metrics(self) -> JobMetrics:
         """Its counters."""
+
+    @property
+    def autoscaled(self) -> Autoscaled | None:
+        """The newest decision of its autoscaler."""
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """Its newest checkpoints."""
@@ -77,7 +82,12 @@ def _figures(job: CommandedJob) -> JobFigures:
     completed = [report for report in job.checkpoint_reports() if report.is_completed]
     metrics = job.metrics
     return JobFigures(
-        job.status.name, job.restarts, metrics.totals(), metrics.vertices(), completed[-1] if completed else None
+        job.status.name,
+        job.restarts,
+        metrics.totals(),
+        metrics.vertices(),
+        completed[-1] if completed else None,
+        job.autoscaled,
     )
 
 

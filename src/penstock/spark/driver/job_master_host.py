@@ -26,6 +26,7 @@ from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.effects import (
     CallAsync,
     CloseResults,
+    CountSlots,
     Deliver,
     Deploy,
     Finish,
@@ -42,13 +43,14 @@ from penstock.jobmaster.events import (
     Reported,
     RescaleRequested,
     SavepointRequested,
+    SlotsCounted,
     Tick,
 )
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.execution_recorder import ExecutionRecorder
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
-from penstock.jobmaster.notices import JobNotice
+from penstock.jobmaster.notices import Autoscaled, JobNotice
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.rescaling import wanted
@@ -151,6 +153,11 @@ class JobMasterHost:
         """The job as it was a moment ago. `record` has been called."""
         assert self._recorder is not None
         return self._recorder.published
+
+    @property
+    def autoscaled(self) -> Autoscaled | None:
+        """The newest decision of the autoscaler."""
+        return self._master.autoscaled
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """The newest checkpoints that completed or failed, oldest first."""
@@ -289,6 +296,17 @@ class JobMasterHost:
         # A daemon thread for each: a listing that hangs forever holds up neither another one nor the program's end.
         start_thread("penstock-enumerator", lambda: self.post(make_call(effect)), self._thread_failed)
 
+    def _count_slots(self, effect: CountSlots) -> None:
+        """On the storage's thread, as for a request: Spark's JVM may take its time."""
+
+        def count() -> None:
+            try:
+                self.post(SlotsCounted(self._free_slots()))
+            except RAISED as error:
+                self.post(SlotsCounted(error=f"Spark does not say how many slots it has: {error}"))
+
+        self._storage.call(count)
+
     def _send(self, effect: SendToSlot) -> None:
         key = (effect.message.attempt, effect.slot)
         identity = self._identities.get(key)
@@ -338,6 +356,7 @@ _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
     CloseResults: lambda host, effect: host._lanes.close(effect),
     Commit: lambda host, effect: host._lanes.commit(effect),
     AbortCommittables: lambda host, effect: host._lanes.abort(effect),
+    CountSlots: JobMasterHost._count_slots,
     Reply: JobMasterHost._answer,
     Finish: JobMasterHost._finish,
 }
