@@ -101,6 +101,8 @@ class Circumstances:
     """How long barriers wait for each other before they overtake records; None: always."""
     rescale_at_steps: tuple[int, ...] = ()
     """When the user asks for other parallelisms while the job runs."""
+    load_changes_at_steps: tuple[int, ...] = ()
+    """When slots report another load, by which the autoscaler decides; without any the job has none."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -195,6 +197,7 @@ class Circumstances:
             in_flight_bytes=random.choice([1, 60, 400]),
             unaligned_after_ms=random.choice([None, None, 0, 0, 5, 100]),
             rescale_at_steps=_savepoints(random) if fails else (),
+            load_changes_at_steps=_savepoints(random) if fails else (),
         )
 
     def budget(self, clock: Clock) -> Budget:

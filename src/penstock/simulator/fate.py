@@ -37,6 +37,7 @@ class Fate:
         self._checkpoints = list(circumstances.checkpoint_at_steps)
         self._savepoints = list(circumstances.savepoint_at_steps)
         self._rescales = list(circumstances.rescale_at_steps)
+        self._loads = list(circumstances.load_changes_at_steps)
 
     def befall(self, victim: Victim, workers: WorkerFaults, user: User, steps: int) -> None:
         """Apply what is due after so many events."""
@@ -57,6 +58,8 @@ class Fate:
             user.take_savepoint()
         while _is_due(self._rescales, steps):
             user.rescale()
+        while _is_due(self._loads, steps):
+            workers.load.change()
         if self.chance(self._circumstances.abort_rate):
             user.abort_newest()
         if _is_due(self._driver_crashes, steps):

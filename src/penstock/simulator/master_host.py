@@ -24,6 +24,7 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
     CallAsync,
     CloseResults,
+    CountSlots,
     Deliver,
     Deploy,
     Finish,
@@ -39,6 +40,7 @@ from penstock.jobmaster.events import (
     QueryFailed,
     RescaleRequested,
     SavepointRequested,
+    SlotsCounted,
     StorageEnded,
     Tick,
 )
@@ -51,6 +53,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
 from penstock.runtime.operators.sink import CollectOperator
+from penstock.simulator.autoscaling import autoscaler_of
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
@@ -130,7 +133,7 @@ class MasterHost:
         self.master = JobMaster(
             self.job_id,
             graph,
-            settings_of(circumstances, healed),
+            settings_of(circumstances, healed, graph),
             _restarts(circumstances, around.random, healed),
             around.clock.now_ms(),
             origin,
@@ -277,6 +280,10 @@ class MasterHost:
             elif isinstance(effect, Finish):
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
+            elif isinstance(effect, CountSlots):
+                free = self._around.random.choice([None, None, None, 3, 1, 0])
+                error = self._around.random.choice(["", "", "", "", "", "", "", "Spark is busy"])
+                self.events.append(SlotsCounted(free, error))
             elif isinstance(effect, JobNotice):
                 self._around.trace.add("job master", type(effect).__name__)
             else:
@@ -322,7 +329,7 @@ def _collecting(graph: JobGraph) -> frozenset[int]:
     return frozenset(operator.sink_id for operator in operators if isinstance(operator, CollectOperator))
 
 
-def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
+def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> JobSettings:
     """The settings of a simulated job."""
     checkpoints = CheckpointSettings(
         circumstances.checkpoint_interval_ms if circumstances.has_interval else None,
@@ -338,6 +345,7 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
         failover_strategy=FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION,
         allow_duplicates=not circumstances.exactly_once,
+        autoscaler=autoscaler_of(graph) if circumstances.load_changes_at_steps else None,
     )
 
 

@@ -154,7 +154,7 @@ class Simulation:
         actions.tells(self._possibilities)
         self._actors = self._actors_beside_slots()
         self.faults = WorkerFaults(
-            workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
+            workers.running, control, self.driver, self.clock, self.random, self.trace, self._possibilities.touch
         )
         """What may befall the workers that run."""
 

@@ -7,7 +7,9 @@ from random import Random
 
 from penstock.common.errors import TaskLostError
 from penstock.runtime.ids import SlotId
+from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost
+from penstock.simulator.load import Load
 from penstock.simulator.master_host import MasterHost
 from penstock.simulator.network import ControlMessages
 from penstock.simulator.report import Trace, name_of
@@ -22,10 +24,13 @@ class WorkerFaults:
         running: dict[SlotId, SlotHost],
         control: ControlMessages,
         driver: MasterHost,
+        clock: Clock,
         random: Random,
         trace: Trace,
         touched: Callable[[SlotId], None],
     ) -> None:
+        self.load = Load(running, control, driver, clock, random, trace)
+        """What they report of it."""
         self._running = running
         self._control = control
         self._driver = driver

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.common.earliest import earliest
 from penstock.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
 from penstock.jobmaster.autoscaling.delayed_scale_down import DelayedScaleDown
 from penstock.jobmaster.autoscaling.evaluation import Evaluation, evaluate
@@ -55,8 +54,9 @@ class Autoscaler:
     def __init__(self, settings: AutoscalerSettings) -> None:
         self._settings = settings
         self._topology: Topology = ()
-        """Empty: not all tasks run."""
-        self._stable_ms = 0
+        """Of the tasks that run, or ran last."""
+        self._stable_ms: int | None = None
+        """From when on it is measured; None: not all tasks run."""
         self._window = MetricsWindow(settings.window_ms, settings.sample_every_ms)
         self._persistence = Persistence(settings.window_ms)
         self._delayed = DelayedScaleDown(settings.scale_down_interval_ms)
@@ -81,7 +81,7 @@ class Autoscaler:
 
     def stopped(self) -> None:
         """Some tasks do not run."""
-        self._stable_ms = 0
+        self._stable_ms = None
         self._forget()
 
     def _forget(self) -> None:
@@ -90,7 +90,7 @@ class Autoscaler:
 
     def reported(self, reports: Iterable[TaskReport], now_ms: int) -> None:
         """Subtasks report their counters."""
-        if self._is_measuring and now_ms >= self._stable_ms:
+        if self._stable_ms is not None and now_ms >= self._stable_ms:
             self._window.reported(
                 (
                     SubtaskId(report.vertex, report.subtask),
@@ -100,20 +100,16 @@ class Autoscaler:
                 if not report.initializing
             )
 
-    @property
-    def _is_measuring(self) -> bool:
-        return bool(self._stable_ms and self._topology)
-
     def wake_at_ms(self) -> int | None:
         """When the next sample is due."""
-        return earliest(self._window.next_ms()) if self._is_measuring else None
+        return self._window.next_ms() if self._stable_ms is not None else None
 
     # What is to be done.
 
     def propose(self, now_ms: int) -> ScalingDecision | None:
         """What the load asks for, whatever the slots. None: all is well, or it is not time to look."""
         subtasks = sum(vertex.parallelism for vertex in self._topology)
-        if not self._is_measuring or not self._window.sample(subtasks, now_ms) or not self._window.is_full:
+        if self._stable_ms is None or not self._window.sample(subtasks, now_ms) or not self._window.is_full:
             return None
         rates = rates_of(self._topology, *self._window.ends, self._settings.aggregator)
         evaluations = evaluate(self._topology, rates, self._settings)
