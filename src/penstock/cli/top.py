@@ -136,7 +136,8 @@ def _autoscaled(newest: dict[str, Any], now_ms: int) -> str:
     changes = [f"{one['name']} {one['before']} → {one['after']}" for one in decision["vertices"]]
     ago = f"autoscaler {as_duration(now_ms - decision['at_ms'])} ago"
     what = "; ".join([", ".join(changes)] * bool(changes) + decision["notes"])
-    return f"{ago}: {what}" if newest["done"] else f"{ago}, not done: {what} {newest['why']}".rstrip()
+    why = f" ({newest['why']})" if newest["why"] else ""
+    return f"{ago}: {what}" if newest["done"] else f"{ago}, not done: {what}{why}"
 
 
 def _initializing(vertex: dict[str, Any]) -> str:
