@@ -39,6 +39,7 @@ Directory = Annotated[
 
 def list_jobs() -> None:
     """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name."""
+    from penstock.cli.decision import as_decision
     from penstock.cluster.registry import JobRegistry
 
     jobs = JobRegistry().jobs()
@@ -52,6 +53,8 @@ def list_jobs() -> None:
     for job, before, after in zip(jobs, first, second, strict=True):
         shown = _figures_line(before, after) if before and after else "(no answer)"
         typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {shown}  {job.name}")
+        if after is not None and after.get("autoscaled") is not None:
+            typer.echo(f"  {as_decision(after['autoscaled'], after['at_ms'])}")
     if not jobs:
         typer.echo("no job is running on this machine", err=True)
 

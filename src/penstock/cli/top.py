@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.decision import as_decision
 from penstock.cli.jobs import as_size, ask_figures, waiting
 from penstock.client.job_progress import as_duration, as_rate
 from penstock.common.errors import JobError, PenstockError
@@ -117,7 +118,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
             f"{checkpoint['duration_ms']:,} ms, {as_size(checkpoint['total_bytes'])}"
         )
     if after.get("autoscaled") is not None:
-        lines.append(_autoscaled(after["autoscaled"], now_ms))
+        lines.append(as_decision(after["autoscaled"], now_ms))
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):
@@ -129,15 +130,6 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     for vertex in after["vertices"]:
         table.add_row(*_row(earlier.get(vertex["name"], vertex), vertex, now_ms, ms))
     return Group("\n".join(lines), table)
-
-
-def _autoscaled(newest: dict[str, Any], now_ms: int) -> str:
-    decision = newest["decision"]
-    changes = [f"{one['name']} {one['before']} → {one['after']}" for one in decision["vertices"]]
-    ago = f"autoscaler {as_duration(now_ms - decision['at_ms'])} ago"
-    what = "; ".join([", ".join(changes)] * bool(changes) + decision["notes"])
-    why = f" ({newest['why']})" if newest["why"] else ""
-    return f"{ago}: {what}" if newest["done"] else f"{ago}, not done: {what}{why}"
 
 
 def _initializing(vertex: dict[str, Any]) -> str:
