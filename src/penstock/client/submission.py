@@ -31,6 +31,7 @@ from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.logs.job_log import JobLog
 from penstock.logs.settings import DIRECTORY
 from penstock.plan.job_graph import JobGraph
@@ -185,7 +186,8 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     try:
         # Not under the lock: jobs that end meanwhile release theirs.
-        wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
+        if graph.batched or SlotFollowingSettings.of(configuration) is None:
+            wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
         if session_is_local(spark):
             files, path = bundle(dependencies)
             here = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]

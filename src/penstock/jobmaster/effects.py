@@ -83,7 +83,7 @@ class CloseResults(msgspec.Struct, frozen=True):
 
 
 class CountSlots(msgspec.Struct, frozen=True):
-    """Ask Spark how many slots it has beside those that the job holds. Answered by SlotsCounted."""
+    """Ask Spark how many slots it has for the job. Answered by SlotsCounted."""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -99,12 +99,12 @@ class RescaleRequested(JobEvent, frozen=True):
 
 
 class SlotsCounted(JobEvent, frozen=True):
-    """How many slots Spark has beside those that the job holds: the answer to CountSlots. None: as many as it wants.
+    """How many slots Spark has for the job, those that it holds included: the answer to CountSlots.
 
-    `error`: why that is not known; empty: it is.
+    None: as many as it wants, or nobody knows. `error`: why; empty: it is known.
     """
 
-    free_slots: int | None = None
+    slots: int | None = None
     error: str = ""
 
 

@@ -64,6 +64,7 @@ from penstock.jobmaster.rescaling import JobRescaling
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.results.collected import CollectedOnce
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.slot_following import SlotFollowing
 from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import Heartbeat
@@ -118,6 +119,7 @@ class JobMaster:
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
         self._rescaling = JobRescaling(self, self._ending, self._emit)
         self._autoscaling = JobAutoscaling(self, self._rescaling, self._emit)
+        self._slot_following = SlotFollowing(self, self._rescaling, self._emit)
         self._reports = SlotReports(
             self, self._collected, self._region_runs, self._ending.data_ended, self._watermarks, self._autoscaling
         )
@@ -171,6 +173,8 @@ class JobMaster:
         if self.regions.all_running:
             times.append(self.coordinator.wake_at_ms(checkpoints and self._ending.takes_checkpoints))
             times.append(self._autoscaling.wake_at_ms() if checkpoints else None)
+        if checkpoints and (self.regions.all_running or self._failover.restart_at_ms is not None):
+            times.append(self._slot_following.wake_at_ms())
         return earliest(*times)
 
     @property
@@ -238,6 +242,7 @@ class JobMaster:
             self._restarts.all_run()
             self._rescaling.all_run()
             self._autoscaling.all_run()
+            self._slot_following.all_run()
             number = max(region.attempt.number for region in self.regions)
             self.coordinator.tasks_began(number, self.regions.vertices, self._enumerator_states, self.now_ms)
 
@@ -288,6 +293,7 @@ class JobMaster:
 
     def _slots_counted(self, event: SlotsCounted) -> None:
         self._autoscaling.slots_counted(event)
+        self._slot_following.slots_counted(event)
 
     def _checkpoint_requested(self, event: CheckpointRequested) -> None:
         if self._ending.takes_checkpoints and not self.coordinator.request_waits:
@@ -347,6 +353,7 @@ class JobMaster:
         if self.regions.all_running:
             self.guarded(lambda: self.coordinator.tick(self.now_ms, self._ending.takes_checkpoints))
         self._autoscaling.tick()
+        self._slot_following.tick(self._failover.restart_at_ms is not None)
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
         error = self.coordinator.take_error()
         if error is not None:

@@ -110,6 +110,14 @@ class JobRescaling:
             )
         return graph
 
+    def restart_with(self, graph: JobGraph) -> None:
+        """The job is being restarted, and there are slots for this plan only: regions that run now change with it."""
+        before, self._next, self._before = self._job.graph, graph, None
+        self._answer(JobError("the job has lost slots, and goes on with fewer subtasks"))
+        self._closing_ms = self._job.now_ms
+        self._emit(Rescaling(before, graph))
+        self._close()
+
     def _changed(self, graph: JobGraph) -> list[Region]:
         """The regions whose attempts have another parallelism than this plan."""
         return [

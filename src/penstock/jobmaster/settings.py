@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from penstock.checkpoint.schedule import CheckpointSettings
-from penstock.common import autoscaler_options, options, restart_options
+from penstock.common import autoscaler_options, options, restart_options, scheduler_options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.jobmaster.autoscaling.settings import AutoscalerSettings
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 
 _REGISTRATION_MS = 120_000
 
@@ -38,6 +39,8 @@ class JobSettings:
     """Whether the user has named the directory of checkpoints: that they are deleted concerns him then."""
     autoscaler: AutoscalerSettings | None = None
     """None: the parallelism is the user's."""
+    slot_following: SlotFollowingSettings | None = None
+    """None: the job runs with all slots that it needs, or not."""
 
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
@@ -48,6 +51,12 @@ class JobSettings:
             raise ConfigurationError(
                 f"{autoscaler_options.ENABLED.key} needs {options.CHECKPOINT_INTERVAL.key}: a job is rescaled from a "
                 "checkpoint"
+            )
+        slot_following = SlotFollowingSettings.of(configuration)
+        if autoscaler is not None and slot_following is not None:
+            raise ConfigurationError(
+                f"{autoscaler_options.ENABLED.key} and {scheduler_options.SCHEDULER_MODE.key} can't both choose the "
+                "parallelism of a job: leave one of them out"
             )
         return JobSettings(
             CheckpointSettings(
@@ -72,6 +81,7 @@ class JobSettings:
             allow_duplicates=allows_duplicates(configuration),
             has_checkpoint_directory=get(options.CHECKPOINT_DIRECTORY) is not None,
             autoscaler=autoscaler,
+            slot_following=slot_following,
         )
 
 

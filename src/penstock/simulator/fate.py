@@ -38,6 +38,7 @@ class Fate:
         self._savepoints = list(circumstances.savepoint_at_steps)
         self._rescales = list(circumstances.rescale_at_steps)
         self._loads = list(circumstances.load_changes_at_steps)
+        self._slots = list(circumstances.slots_change_at_steps)
 
     def befall(self, victim: Victim, workers: WorkerFaults, user: User, steps: int) -> None:
         """Apply what is due after so many events."""
@@ -60,6 +61,8 @@ class Fate:
             user.rescale()
         while _is_due(self._loads, steps):
             workers.load.change()
+        while _is_due(self._slots, steps) and not self.healed:
+            workers.change_slots()
         if self.chance(self._circumstances.abort_rate):
             user.abort_newest()
         if _is_due(self._driver_crashes, steps):

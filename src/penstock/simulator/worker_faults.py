@@ -63,6 +63,14 @@ class WorkerFaults:
             self._trace.add("fate", f"the connection of {name_of(slot)} breaks")
             self._control.cut(slot)
 
+    def change_slots(self) -> None:
+        """An executor comes, or one is lost with the workers that it runs: what the driver has then is what is left."""
+        least = len(self._driver.master.graph.widths)
+        slots = self._driver.slots = self._random.choice([least, least + 1, least * 2, least * 3, least * 4])
+        self._trace.add("fate", f"Spark has {slots} slots")
+        for _ in range(max(0, len(self._running) - slots)):
+            self.crash()
+
     def _victim(self) -> SlotId | None:
         regions = self._driver.master.regions
         up = {slot: host for slot, host in self._running.items() if regions.of_level(slot.level).is_up}

@@ -19,7 +19,7 @@ def test_decisions_are_read_with_their_reasons(tmp_path: Path) -> None:
     served = Served(tmp_path, job)
     assert served.get("/jobs/id/autoscaler") == {"decisions": []}
     loaded.works(5_500)
-    loaded.job.handle(SlotsCounted(1))
+    loaded.job.handle(SlotsCounted(3))
     (decision,) = served.get("/jobs/id/autoscaler")["decisions"]
     assert decision.pop("timestamp") > 0
     reducer = loaded.job.graph.vertices[1]

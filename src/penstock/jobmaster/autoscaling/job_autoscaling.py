@@ -79,7 +79,8 @@ class JobAutoscaling:
         if event.error:
             self._not_done(proposed, event.error)
             return
-        decision = self._autoscaler.decide(proposed, event.free_slots)
+        free_slots = None if event.slots is None else max(0, event.slots - self._job.graph.slots)
+        decision = self._autoscaler.decide(proposed, free_slots)
         if not decision.vertices:
             self._not_done(decision, "")
             return
@@ -89,7 +90,7 @@ class JobAutoscaling:
                 self._refused(decision, error)
 
         self._tell(Autoscaled(decision, True))
-        self._rescaling.begin(decision.parallelism, event.free_slots, told)
+        self._rescaling.begin(decision.parallelism, free_slots, told)
 
     def wake_at_ms(self) -> int | None:
         """When to measure."""

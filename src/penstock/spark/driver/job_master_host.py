@@ -82,7 +82,7 @@ class JobMasterHost:
         storage: CheckpointStorage,
         start_queries: Start,
         new_savepoint: NewSavepoint,
-        free_slots: Callable[[], int],
+        slots: Callable[[], int],
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
     ) -> None:
@@ -96,7 +96,8 @@ class JobMasterHost:
         self._recorder: ExecutionRecorder | None = None
         self._server = server
         self._new_savepoint = new_savepoint
-        self._free_slots = free_slots
+        self._slots = slots
+        """How many there are for the job, those that it holds included."""
         self._storage = StorageThread(storage, self.post, self._thread_failed)
         self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
@@ -181,7 +182,12 @@ class JobMasterHost:
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
         """Run on with other numbers of subtasks, by vertex. The future completes when all of them run."""
-        return self._request(lambda number: RescaleRequested(number, dict(parallelism), self._free_slots()))
+
+        def event(number: int) -> JobEvent:
+            free = max(0, self._slots() - self._master.graph.slots)
+            return RescaleRequested(number, dict(parallelism), free)
+
+        return self._request(event)
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         """The same of the whole job, as if it had been submitted with it, and of operators by name or uid."""
@@ -301,7 +307,7 @@ class JobMasterHost:
 
         def count() -> None:
             try:
-                self.post(SlotsCounted(self._free_slots()))
+                self.post(SlotsCounted(self._slots()))
             except RAISED as error:
                 self.post(SlotsCounted(error=f"Spark does not say how many slots it has: {error}"))
 

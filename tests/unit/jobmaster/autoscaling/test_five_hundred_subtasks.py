@@ -91,6 +91,7 @@ def test_a_source_that_does_not_know_what_is_left_is_found_out_in_steps() -> Non
     pipeline = Pipeline(pipeline_of(lambda now_ms: rate, tells_pending=False), SETTINGS)
     steps = pipeline.run(60 * MINUTE_MS)
     assert 1 <= len(steps) <= 4, [str(step) for step in steps]
+    assert all(one.after <= 4 * one.before / 0.6 + 1 for step in steps for one in step.vertices)
     check_is_right(pipeline)
     assert not pipeline.run(60 * MINUTE_MS)
 

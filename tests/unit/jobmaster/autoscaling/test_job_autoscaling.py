@@ -120,18 +120,18 @@ def test_what_is_not_done_is_said_once() -> None:
     """A log would say each second that there are no slots, or never."""
     loaded = Loaded()
     loaded.works(5_500)
-    (notice,) = told(loaded.job.handle(SlotsCounted(0)))
+    (notice,) = told(loaded.job.handle(SlotsCounted(2)))
     assert not notice.done and "3 more slots are needed, and Spark has 0 free ones" in str(notice.decision)
     assert not loaded.job.master.coordinator.under_way
     assert counts(loaded.works(EVERY_MS)) == 1, "slots may have come"
-    assert not told(loaded.job.handle(SlotsCounted(0)))
+    assert not told(loaded.job.handle(SlotsCounted(2)))
 
 
 def test_as_much_as_fits_is_done() -> None:
     """A job would stay as small as it is because it can't become as large as it should."""
     loaded = Loaded()
     loaded.works(5_500)
-    (notice,) = told(loaded.job.handle(SlotsCounted(1)))
+    (notice,) = told(loaded.job.handle(SlotsCounted(3)))
     assert notice.done and notice.decision.parallelism == {1: 2}
 
 
