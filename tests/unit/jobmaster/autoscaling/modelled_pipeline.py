@@ -41,6 +41,8 @@ class Modelled:
     tells_pending: bool = True
     fixed: str = ""
     waits: bool = False
+    group: int | None = None
+    """The first of the vertices that have one parallelism with it; None: it is alone."""
 
 
 def feeds_of(vertex: Modelled) -> tuple[Feed, ...]:
@@ -81,7 +83,7 @@ class Pipeline:
                 v.most,
                 tuple(Feed(f, 0) for f in v.feeds),
                 v.keyed,
-                id,
+                id if v.group is None else v.group,
                 v.fixed,
             )
             for id, v in enumerate(self.vertices)

@@ -14,6 +14,8 @@ from penstock.common.errors import ConfigurationError
 from penstock.common.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
 from penstock.common.metric_aggregator import MetricAggregator
 from penstock.jobmaster.autoscaling.decision import ScalingDecision
+from penstock.jobmaster.autoscaling.delayed_scale_down import DelayedScaleDown
+from penstock.jobmaster.autoscaling.fitting import fitting
 from penstock.jobmaster.autoscaling.settings import AutoscalerSettings
 
 MINUTE_MS = 60_000
@@ -135,6 +137,37 @@ def test_who_lacks_the_most_gets_the_slots_first() -> None:
     assert pipeline.widths() == {"source": 1, "slow": 8, "less slow": 2}
 
 
+def test_operators_of_one_parallelism_change_together() -> None:
+    """The plan would be refused, each time, and the job never be scaled."""
+
+    def together(most: int) -> dict[str, int]:
+        vertices = [
+            Modelled("source", 0, 10, offered=lambda now_ms: 1_000.0),
+            Modelled("slow", 1, 5_000, (0,), group=1),
+            Modelled("fast", 2, 100, (1,), group=1, most=most),
+        ]
+        pipeline = Pipeline(vertices, SETTINGS)
+        first(pipeline)
+        return pipeline.widths()
+
+    assert together(128) == {"source": 1, "slow": 8, "fast": 8}, "as many as the one needs that needs the most"
+    assert together(5) == {"source": 1, "slow": 5, "fast": 5}, "and no more than each of them may have"
+
+
+def test_slots_that_some_give_up_are_given_to_others() -> None:
+    """A job would be too slow, though it holds all the slots that it needs."""
+    vertices = [
+        Modelled("source", 0, 10, offered=lambda now_ms: 1_000.0),
+        Modelled("slow", 1, 5_000, (0,)),
+        Modelled("fast", 2, 100, (1,)),
+    ]
+    wanted = {1: 8, 2: 4}
+    topology = Pipeline(vertices, SETTINGS, {"fast": 10}).topology
+    assert fitting(topology, wanted, 0) == {1: 7, 2: 4}
+    assert fitting(topology, wanted, 1) == wanted
+    assert fitting(topology, wanted, None) == wanted
+
+
 @pytest.mark.parametrize(
     ("mode", "subtasks"),
     [(KeyGroupOrPartitionsAdjustMode.EVENLY_SPREAD, 8), (KeyGroupOrPartitionsAdjustMode.MAXIMIZE_UTILISATION, 6)],
@@ -144,6 +177,46 @@ def test_subtasks_of_keyed_operators_have_as_many_key_groups(
 ) -> None:
     """One subtask with three key groups, where others have two, would hold all of them back."""
     assert first(slow_map(2, 850.0, keyed=True, most=16, adjust_mode=mode)).parallelism == {1: subtasks}
+
+
+def test_fewer_subtasks_are_never_more() -> None:
+    """An operator with too little to do would be given more subtasks, for the sake of even key groups."""
+    assert first(slow_map(6, 660.0, keyed=True, most=16, utilization_min=0.6)).parallelism == {1: 4}
+
+
+def neighbours(work_us: float, parallelism: int) -> Pipeline:
+    """Two maps in the same slots."""
+    vertices = [
+        Modelled("source", 0, 1, offered=lambda now_ms: 1_000.0),
+        Modelled("left", 1, work_us, (0,)),
+        Modelled("right", 1, work_us, (0,)),
+    ]
+    return Pipeline(vertices, SETTINGS, {"left": parallelism, "right": parallelism})
+
+
+def test_a_slot_that_is_full_is_too_little_for_both_of_its_tasks() -> None:
+    """Each of them would seem to have time left, and the job would stay too slow."""
+    pipeline = neighbours(600, 1)
+    pipeline.run(20 * MINUTE_MS)
+    assert max(pipeline.loads()) < 1.0
+
+
+def test_a_slot_that_is_half_full_is_not_too_much_for_both_of_its_tasks() -> None:
+    """Each of them would seem to have too little to do, and lose the slots that the other one needs."""
+    assert not neighbours(1_000, 4).run(20 * MINUTE_MS)
+
+
+def test_what_waits_may_keep_all_subtasks_busy() -> None:
+    """A job that has been down for a day would be made larger for the hour in which it catches up."""
+    pipeline = slow_map(6, utilization_max=0.8, catch_up_ms=0)
+    pipeline.pending[0] = 5_000_000.0
+    assert not pipeline.run(20 * MINUTE_MS)
+
+
+def test_what_was_needed_before_the_interval_does_not_count() -> None:
+    """One busy minute would keep a job large for as long as it is not made smaller for another reason."""
+    delayed = DelayedScaleDown(60)
+    assert [delayed.propose(0, *step) for step in ((10, 0), (4, 50), (5, 55), (4, 61))] == [None, None, None, 5]
 
 
 def test_the_busiest_subtask_decides() -> None:

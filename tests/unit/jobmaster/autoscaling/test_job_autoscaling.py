@@ -8,9 +8,11 @@ from collections.abc import Iterable
 import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, Job, deployed, plan, savepoint_requested, sent
 
+from penstock.client.plan_executor import PlanExecutor
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, TaskLostError
 from penstock.common.job_status import JobStatus
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.jobmaster.autoscaling.topology import Feed, topology_of
 from penstock.jobmaster.effects import CountSlots, JobEffect
@@ -192,6 +194,31 @@ def test_a_job_without_checkpoints_can_not_have_one() -> None:
         JobSettings.of(configuration)
     configuration.set_string("execution.checkpointing.interval", "1 s")
     assert JobSettings.of(configuration).autoscaler == AutoscalerSettings()
+
+
+def test_a_loop_as_the_autoscaler_sees_it() -> None:
+    """What is fed back would count as input from a vertex that nobody has looked at yet."""
+    plans = PlanExecutor()
+    environment = StreamExecutionEnvironment(executor=plans)
+    environment.set_parallelism(2)
+    head = environment.from_collection([1, 2]).rebalance().map(lambda n: n).iterate()
+    body = head.map(lambda n: n // 2)
+    head.close_with(body.filter(lambda n: n > 1))
+    body.print()
+    environment.execute("loop")
+    topology = topology_of(plans.graphs[0], frozenset())
+    assert all(feed.vertex < vertex.id for vertex in topology for feed in vertex.feeds)
+    assert any(edge.feedback for edge in plans.graphs[0].edges)
+
+
+def test_operators_that_change_together_as_the_autoscaler_sees_them() -> None:
+    """Each of them would be asked for alone, and the plan refuse it."""
+    plans = PlanExecutor()
+    environment = StreamExecutionEnvironment(executor=plans)
+    numbers = environment.from_collection([1, 2]).rebalance().map(lambda n: n).set_parallelism(3)
+    numbers.map(lambda n: n).set_parallelism(3).disable_chaining().print().set_parallelism(3)
+    environment.execute("together")
+    assert [vertex.group for vertex in topology_of(plans.graphs[0], frozenset())][:3] == [0, 1, 1]
 
 
 def test_a_plan_as_the_autoscaler_sees_it() -> None:
