@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
+from tests.simulation.test_rescaling import FAULTS
 
 from penstock.jobmaster.rescaling import JobRescaling
 from penstock.plan.job_graph import JobGraph
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.generation import generate
 from penstock.simulator.programs import Program
+from penstock.simulator.report import SimulationError
 from penstock.simulator.runs import may_shrink, run_program
 
 pytestmark = pytest.mark.simulation
@@ -66,5 +68,14 @@ def test_a_job_that_follows_slots_gives_what_a_plain_evaluation_gives(
     monkeypatch.setattr(JobRescaling, "attempts_begin", counted)
     for seed, program in programs(seeds):
         run_program(program, circumstances(seed), seed, named=False)
-    print(shrunk, begun)
     assert shrunk > seeds // 8 and begun - shrunk > seeds // 16, "hardly any job has followed"
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would not reach what it is to check, and its result would be worthless."""
+    fault(monkeypatch)
+    with pytest.raises(SimulationError):
+        for seed, program in programs(300):
+            run_program(program, circumstances(seed), seed, named=False)
