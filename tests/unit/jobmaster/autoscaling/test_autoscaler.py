@@ -82,7 +82,7 @@ def test_a_limit_is_kept_upwards(limits: dict[str, Any], subtasks: int) -> None:
         ({"scale_down_factor_max": 1.0}, 8),
         ({"parallelism_min": 20}, 20),
         ({"utilization_min": 0.0}, None),
-        ({"excluded": frozenset({"map"})}, 16),
+        ({"fixed": "force_non_parallel() was called on it"}, None),
     ],
 )
 def test_a_limit_is_kept_downwards(limits: dict[str, Any], subtasks: int | None) -> None:
