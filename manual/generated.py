@@ -66,7 +66,7 @@ def _group(key: str) -> str:
 
 
 def _default(option: ConfigOption[Any]) -> str:
-    if option.default is None or option.default == {}:
+    if option.default in (None, {}, []):
         return "none"
     units = _UNITS.get(type(option.value_type), ())
     for size, unit in units:

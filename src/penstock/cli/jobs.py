@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 import time
@@ -46,21 +47,28 @@ def list_jobs() -> None:
     jobs = JobRegistry().jobs()
     # At the same time: one that does not answer does not delay the others.
     with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
-        shown = list(pool.map(_shown, jobs))
-    for job, line in zip(jobs, shown, strict=True):
-        typer.echo(f"{job.job_id}  {as_moment(job.started_ms)}  {line}  {job.name}")
+        shown = list(pool.map(_lines_of, jobs))
+    for line in itertools.chain.from_iterable(shown):
+        typer.echo(line)
     if not jobs:
         typer.echo("no job is running on this machine", err=True)
 
 
-def _shown(job: RunningJob) -> str:
-    """The figures of a job. Takes a second: a rate is what has grown between two answers."""
+def _lines_of(job: RunningJob) -> list[str]:
+    """The line of a job, and one about its autoscaler. Takes a second: a rate is what has grown between two answers."""
+    from penstock.cli.decision import as_decision
+
+    head = f"{job.job_id}  {as_moment(job.started_ms)}"
     try:
         before = _figures(job)
         time.sleep(_RATE_SECONDS)
-        return _figures_line(before, _figures(job))
+        after = _figures(job)
     except PenstockError:
-        return f"does not answer (process {job.pid})"
+        return [f"{head}  does not answer (process {job.pid})  {job.name}"]
+    line = f"{head}  {_figures_line(before, after)}  {job.name}"
+    if after.get("autoscaled") is None:
+        return [line]
+    return [line, f"  {as_decision(after['autoscaled'], after['at_ms'])}"]
 
 
 def _figures(job: RunningJob) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.decision import as_decision
 from penstock.cli.jobs import as_size, ask_figures, waiting
 from penstock.client.job_progress import as_duration, as_rate
 from penstock.common.errors import JobError, PenstockError
@@ -116,6 +117,8 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
             f"checkpoint {checkpoint['checkpoint_id']} {as_duration(now_ms - ended_ms)} ago, took "
             f"{checkpoint['duration_ms']:,} ms, {as_size(checkpoint['total_bytes'])}"
         )
+    if after.get("autoscaled") is not None:
+        lines.append(as_decision(after["autoscaled"], now_ms))
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):

@@ -31,6 +31,7 @@ from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.logs.job_log import JobLog
 from penstock.logs.settings import DIRECTORY
 from penstock.plan.job_graph import JobGraph
@@ -191,7 +192,8 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     try:
         # Not under the lock: jobs that end meanwhile release theirs.
-        wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
+        if graph.batched or SlotFollowingSettings.of(configuration) is None:
+            wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
         if submission.files is not None:
             files, path = submission.files
         elif session_is_local(spark):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.common import rest_options, restart_options
+from penstock.common import autoscaler_options, rest_options, restart_options, scheduler_options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.execution_mode import RuntimeExecutionMode
@@ -434,7 +434,13 @@ SPARK_TRANSPORT = (
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
     option
-    for group in (globals(), vars(rest_options), vars(restart_options))
-    for option in group.values()
+    for group in (
+        globals(),
+        vars(rest_options),
+        vars(restart_options),
+        vars(autoscaler_options),
+        vars(scheduler_options),
+    )
+    for option in list(group.values())
     if isinstance(option, ConfigOption)
 )

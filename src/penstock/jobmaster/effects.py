@@ -82,6 +82,10 @@ class CloseResults(msgspec.Struct, frozen=True):
     error: BaseException | None
 
 
+class CountSlots(msgspec.Struct, frozen=True):
+    """Ask Spark how many slots it has for the job. Answered by SlotsCounted."""
+
+
 class Reply(msgspec.Struct, frozen=True):
     """The answer to a request: the path of a savepoint, or what was done, or why nothing was."""
 
@@ -105,6 +109,7 @@ JobEffect = (
     | Deliver
     | RestartResults
     | CloseResults
+    | CountSlots
     | Reply
     | Finish
     | StorageEffect

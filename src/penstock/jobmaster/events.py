@@ -98,6 +98,16 @@ class RescaleRequested(JobEvent, frozen=True):
     free_slots: int | None = None
 
 
+class SlotsCounted(JobEvent, frozen=True):
+    """How many slots Spark has for the job, those that it holds included: the answer to CountSlots.
+
+    None: as many as it wants, or nobody knows. `error`: why; empty: it is known.
+    """
+
+    slots: int | None = None
+    error: str = ""
+
+
 class CheckpointRequested(JobEvent, frozen=True):
     """Start a checkpoint now, besides the periodic ones, if the job takes checkpoints. Not answered."""
 

@@ -13,6 +13,7 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.execution_state import ExecutionState
+from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SlotId, SubtaskId
 
@@ -107,6 +108,8 @@ class ExecutionGraph(msgspec.Struct, frozen=True):
     failures_are_all: bool
     """Whether there were no older ones."""
     checkpoints: Checkpoints
+    autoscaled: Sequence[Autoscaled] = ()
+    """The newest decisions of the autoscaler, oldest first."""
 
     def executions_of(self, vertex: int) -> list[Execution]:
         """Those of one vertex, by subtask."""

@@ -28,12 +28,13 @@ from penstock.jobmaster.execution_graph import (
 )
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.jobmaster.job_master import JobMaster, is_noted
-from penstock.jobmaster.notices import RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import Autoscaled, RestartJoined, RestartScheduled
 from penstock.runtime.ids import SlotId, SubtaskId
 
 PUBLISH_EVERY_MS = 100
 _FAILURES_MOST = 16
 """Flink: web.exception-history-size."""
+_DECISIONS_MOST = 16
 
 
 class ExecutionRecorder:
@@ -46,6 +47,7 @@ class ExecutionRecorder:
         self._executions: dict[SubtaskId, Execution] = {}
         self._failures: deque[JobFailure] = deque(maxlen=_FAILURES_MOST)
         self._failures_count = 0
+        self._autoscaled: deque[Autoscaled] = deque(maxlen=_DECISIONS_MOST)
         self._last_error: BaseException | None = None
         self._restored_count = 0
         self._restored: RestoredCheckpoint | None = None
@@ -61,10 +63,12 @@ class ExecutionRecorder:
                     self._failed(effect.error, now_ms)
             elif isinstance(effect, Finish):
                 self._failed(effect.error if effect.status is JobStatus.FAILED else None, now_ms)
+            elif isinstance(effect, Autoscaled):
+                self._autoscaled.append(effect)
             elif isinstance(effect, Deploy):
                 self._note_restored(effect, now_ms)
             # What changes all tasks is seen at once: these are rare.
-            if isinstance(effect, Deploy | Finish | RestartScheduled | RestartJoined):
+            if isinstance(effect, Deploy | Finish | RestartScheduled | RestartJoined | Autoscaled):
                 self._is_stale, self._published_ms = True, 0
         # Before all run, a task's heartbeat says that it initializes.
         if is_noted(event) or self.published.status is not JobStatus.RUNNING:
@@ -132,6 +136,7 @@ class ExecutionRecorder:
             tuple(self._failures),
             self._failures_count == len(self._failures),
             self._checkpoints(),
+            tuple(self._autoscaled),
         )
 
     def _execution(self, attempt: Attempt, task: SubtaskId, slot: SlotId, now_ms: int) -> Execution:

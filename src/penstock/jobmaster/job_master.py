@@ -30,7 +30,9 @@ from penstock.common.job_status import JobStatus
 from penstock.common.user_calls import RAISED, as_exception
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.attempt_id import AttemptId
-from penstock.jobmaster.effects import CloseResults, Finish, JobEffect, Reply
+from penstock.jobmaster.autoscaling.job_autoscaling import JobAutoscaling
+from penstock.jobmaster.closing import JobClosing
+from penstock.jobmaster.effects import JobEffect, Reply
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.events import (
     AttemptStopped,
@@ -46,12 +48,14 @@ from penstock.jobmaster.events import (
     RescaleRequested,
     ResultsClosed,
     SavepointRequested,
+    SlotsCounted,
     StorageEnded,
     Tick,
 )
 from penstock.jobmaster.failover import Failover
-from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, cancelled, note_deletion, retains
-from penstock.jobmaster.phases import JOB, JobPhase, JobStep, RegionPhase, after
+from penstock.jobmaster.job_end import BEFORE_THE_END
+from penstock.jobmaster.notices import Autoscaled
+from penstock.jobmaster.phases import RegionPhase
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
@@ -60,6 +64,7 @@ from penstock.jobmaster.rescaling import JobRescaling
 from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.results.collected import CollectedOnce
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.slot_following import SlotFollowing
 from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import Heartbeat
@@ -97,13 +102,13 @@ class JobMaster:
         self._effects: list[JobEffect] = []
         self.storage = StorageRequests(self._emit)
         self.completed = CompletedCheckpoints(self.storage, settings.checkpoints.retained)
-        self._recorded_end = RecordedEnd(self.storage, self.completed, epoch)
+        recorded_end = RecordedEnd(self.storage, self.completed, epoch)
         self.coordinator = CheckpointCoordinator(
             JobIdentity(job_id, graph.name, epoch=epoch),
             settings.checkpoints,
             self.storage,
             self.completed,
-            self._recorded_end,
+            recorded_end,
             self._of_coordinator,
         )
         if origin is not None:
@@ -112,12 +117,15 @@ class JobMaster:
         self._ending = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
-        self._reports = SlotReports(self, self._collected, self._region_runs, self._ending.data_ended, self._watermarks)
-        self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
         self._rescaling = JobRescaling(self, self._ending, self._emit)
+        self._autoscaling = JobAutoscaling(self, self._rescaling, self._emit)
+        self._slot_following = SlotFollowing(self, self._rescaling, self._emit)
+        self._reports = SlotReports(
+            self, self._collected, self._region_runs, self._ending.data_ended, self._watermarks, self._autoscaling
+        )
+        self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
+        self._closing = JobClosing(self, recorded_end, self._emit)
         self._is_cancelled = False
-        self._end: JobEnd | None = None
-        self._phase = JobPhase.EXECUTING
         self.regions = Regions(graph, settings, self._emit, now_ms)
 
     # What hosts call.
@@ -140,7 +148,7 @@ class JobMaster:
         self.now_ms = max(self.now_ms, now_ms)
         for region in self.regions:
             region.attempt.enumerators.now_ms = self.now_ms
-        if self._phase is not JobPhase.OVER:
+        if not self._closing.is_over:
             if is_noted(event):
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
@@ -151,8 +159,11 @@ class JobMaster:
         return self._take_effects()
 
     def wake_at_ms(self, checkpoints: bool = True) -> int | None:
-        """When a Tick has something to do though nothing else happens. `checkpoints`: periodic ones included."""
-        if self._phase is JobPhase.OVER:
+        """When a Tick has something to do though nothing else happens.
+
+        `checkpoints`: what is done periodically included, whether or not anything else happens.
+        """
+        if self._closing.is_over:
             return None
         times = [region.wake_at_ms() for region in self.regions]
         # Until all that are down have ended no time helps: that they are gone, or the storage's answer, is an event.
@@ -161,6 +172,9 @@ class JobMaster:
         times.append(self._watermarks.wake_at_ms())
         if self.regions.all_running:
             times.append(self.coordinator.wake_at_ms(checkpoints and self._ending.takes_checkpoints))
+            times.append(self._autoscaling.wake_at_ms() if checkpoints else None)
+        if checkpoints and (self.regions.all_running or self._failover.restart_at_ms is not None):
+            times.append(self._slot_following.wake_at_ms())
         return earliest(*times)
 
     @property
@@ -178,14 +192,17 @@ class JobMaster:
         """Where the job is."""
         if self._failover.restart_at_ms is not None or (self._rescaling.is_closing and not self._is_cancelled):
             return JobStatus.RESTARTING
-        status = self._end[0] if self._end is not None else self.regions.status
-        # Not terminal before its results are closed: the last commit may still fail the job.
-        return status if self._phase is JobPhase.OVER else BEFORE_THE_END.get(status, status)
+        return self._closing.status or BEFORE_THE_END.get(self.regions.status, self.regions.status)
+
+    @property
+    def autoscaled(self) -> Autoscaled | None:
+        """The newest decision of its autoscaler; None: there is none."""
+        return self._autoscaling.newest
 
     @property
     def error(self) -> BaseException | None:
         """Why the job ended, if it did not succeed."""
-        return self._end[1] if self._end is not None else None
+        return self._closing.error
 
     def is_present(self, level: int, attempt: int) -> bool:
         """Whether an attempt of the region that hosts a level is the present one."""
@@ -224,6 +241,8 @@ class JobMaster:
         if self.regions.all_running:
             self._restarts.all_run()
             self._rescaling.all_run()
+            self._autoscaling.all_run()
+            self._slot_following.all_run()
             number = max(region.attempt.number for region in self.regions)
             self.coordinator.tasks_began(number, self.regions.vertices, self._enumerator_states, self.now_ms)
 
@@ -272,6 +291,10 @@ class JobMaster:
     def _rescale_requested(self, event: RescaleRequested) -> None:
         self._rescaling.requested(event)
 
+    def _slots_counted(self, event: SlotsCounted) -> None:
+        self._autoscaling.slots_counted(event)
+        self._slot_following.slots_counted(event)
+
     def _checkpoint_requested(self, event: CheckpointRequested) -> None:
         if self._ending.takes_checkpoints and not self.coordinator.request_waits:
             request = CheckpointRequest(options=event.options)
@@ -294,19 +317,12 @@ class JobMaster:
         if isinstance(event.error, FencedError):
             self.storage.fence()
         self.fail_all(event.error)
-        if self.regions.all_ended and self._phase is JobPhase.EXECUTING and self._failover.restart_at_ms is None:
+        if self.regions.all_ended and self._closing.is_executing and self._failover.restart_at_ms is None:
             # Failed while terminating: no other event ends the job.
             self._end_with(JobStatus.FAILED, event.error)
 
     def _results_were_closed(self, event: ResultsClosed) -> None:
-        self._phase = after(JOB, self._phase, JobStep.RESULTS_CLOSED)
-        assert self._end is not None
-        if event.error is not None and self._end[0] is JobStatus.FINISHED:
-            self._end = (JobStatus.FAILED, event.error)
-        if not retains(self.settings.checkpoint_retention, self._end[0]):
-            if self.settings.has_checkpoint_directory and self.completed.newest and not self.storage.is_fenced:
-                note_deletion(self._end[1])
-            self._recorded_end.over(self._end[0].name)
+        self._closing.results_were_closed(event)
 
     # After each event: what follows from where the job is now.
 
@@ -325,10 +341,7 @@ class JobMaster:
             self._watermarks.rescaled(self.graph)
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
-        if self._phase is JobPhase.SETTLING and self.storage.is_idle:
-            self._phase = after(JOB, self._phase, JobStep.STORAGE_IDLE)
-            assert self._end is not None
-            self._emit(Finish(*self._end))
+        self._closing.go_on()
 
     def _watch(self) -> None:
         """Time may have passed: do what is due, and look whether a deadline has passed."""
@@ -339,6 +352,8 @@ class JobMaster:
                 region.attempt.loops.tick(self.now_ms)
         if self.regions.all_running:
             self.guarded(lambda: self.coordinator.tick(self.now_ms, self._ending.takes_checkpoints))
+        self._autoscaling.tick()
+        self._slot_following.tick(self._failover.restart_at_ms is not None)
         # The coordinator notes it only: it was in the middle of an abort, and attempts end by this path alone.
         error = self.coordinator.take_error()
         if error is not None:
@@ -350,14 +365,8 @@ class JobMaster:
             region.abandon_if_late(self.now_ms)
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
-        if status is JobStatus.CANCELED:
-            error = cancelled(self.graph.name, [slot for region in self.regions for slot in region.abandoned])
-        elif status is JobStatus.FAILED:
-            error = error or JobError("the job failed")
         self._rescaling.job_ends()
-        self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
-        self._end = (status, error)
-        self._emit(CloseResults(error))
+        self._closing.begin(status, error)
 
     # Effects.
 
@@ -429,6 +438,7 @@ _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
     CancelRequested: JobMaster._cancel_requested,
     SavepointRequested: JobMaster._savepoint_requested,
     RescaleRequested: JobMaster._rescale_requested,
+    SlotsCounted: JobMaster._slots_counted,
     CheckpointRequested: JobMaster._checkpoint_requested,
     HostFailed: JobMaster._host_failed,
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
 
@@ -93,6 +94,8 @@ class JobFigures:
     """The latest that has completed."""
     rescales: int = 0
     """How often it has gone on with another parallelism."""
+    autoscaled: Autoscaled | None = None
+    """The newest decision of the autoscaler."""
 
 
 class JobMetrics:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from penstock.jobmaster.autoscaling.decision import ScalingDecision
 from penstock.plan.job_graph import JobGraph
 
 
@@ -57,4 +58,21 @@ class RescaleFailed(msgspec.Struct, frozen=True):
     error: BaseException
 
 
-JobNotice = RestartScheduled | RestartJoined | FellBack | EndFailed | EnumeratorNotClosed | Rescaling | RescaleFailed
+class Autoscaled(msgspec.Struct, frozen=True):
+    """The autoscaler has decided. `done`: the job is rescaled by it; else it is only said, and `why` not done."""
+
+    decision: ScalingDecision
+    done: bool
+    why: str = ""
+
+
+JobNotice = (
+    RestartScheduled
+    | RestartJoined
+    | FellBack
+    | EndFailed
+    | EnumeratorNotClosed
+    | Rescaling
+    | RescaleFailed
+    | Autoscaled
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.autoscaling.job_autoscaling import JobAutoscaling
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.results.collected import CollectedOnce
@@ -40,12 +41,14 @@ class SlotReports:
         region_runs: Callable[[], None],
         data_ended: Callable[[], None],
         watermarks: WatermarkGroups,
+        autoscaling: JobAutoscaling,
     ) -> None:
         self._job = job
         self._collected = collected
         self._region_runs = region_runs
         self._of_data_ended = data_ended
         self._watermarks = watermarks
+        self._autoscaling = autoscaling
 
     def take(self, region: Region, message: FromSlot, connection: bytes) -> None:
         """A slot of the present attempt of a region reported."""
@@ -76,7 +79,8 @@ class SlotReports:
             self._region_runs()
 
     def _heartbeat(self, region: Region, slot: SlotId, report: Heartbeat) -> None:
-        """Nothing more to do: `take` has noted that the slot reported."""
+        # That it is alive, `take` has noted.
+        self._autoscaling.reported(report.reports)
 
     def _slot_failed(self, region: Region, slot: SlotId, report: SlotFailed) -> None:
         self._job.fail(

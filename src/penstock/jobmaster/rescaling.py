@@ -15,7 +15,7 @@ tasks did after the checkpoint is done again, as after a failure, but no failure
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.common import options
@@ -28,6 +28,9 @@ from penstock.jobmaster.notices import RescaleFailed, Rescaling
 from penstock.jobmaster.region import Region
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.rescaling import rescaled
+
+Told = Callable[[str, PenstockError | None], None]
+"""Is given the outcome of a change: what was done, or why nothing was."""
 
 
 class RescalePhase(enum.Enum):
@@ -48,7 +51,7 @@ class JobRescaling:
         self._ending = ending
         self._emit = emit
         self._phase = RescalePhase.IDLE
-        self._request: int | None = None
+        self._told: Told | None = None
         """Who waits for the outcome; None: nobody any more."""
         self._next = job.graph
         self._before: JobGraph | None = None
@@ -60,21 +63,34 @@ class JobRescaling:
         """Whether regions are being closed, to be started again at once."""
         return self._phase is RescalePhase.CLOSING
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no change is under way."""
+        return self._phase is RescalePhase.IDLE
+
     def requested(self, event: RescaleRequested) -> None:
         """The user asks for it."""
+
+        def told(text: str, error: PenstockError | None) -> None:
+            self._emit(Reply(event.request, text, error))
+
+        self.begin(event.parallelism, event.free_slots, told)
+
+    def begin(self, parallelism: Mapping[int, int], free_slots: int | None, told: Told) -> None:
+        """Run on with other numbers of subtasks, by vertex, if that can be. `told` is called once, with the outcome."""
         try:
-            self._next = self._checked(event)
+            self._next = self._checked(parallelism, free_slots)
         except PenstockError as error:
-            self._emit(Reply(event.request, error=error))
+            told("", error)
             return
         if not self._changed(self._next):
-            self._emit(Reply(event.request, f"'{self._job.graph.name}' has this parallelism already"))
+            told(f"'{self._job.graph.name}' has this parallelism already", None)
             return
-        self._request = event.request
+        self._told = told
         self._phase = RescalePhase.CHECKPOINTING
         self._job.coordinator.request(CheckpointRequest(self._checkpointed), self._job.now_ms)
 
-    def _checked(self, event: RescaleRequested) -> JobGraph:
+    def _checked(self, parallelism: Mapping[int, int], free_slots: int | None) -> JobGraph:
         job = self._job
         if not self._ending.takes_checkpoints or self._ending.is_requested:
             raise JobError(f"the job is about to end, or is not RUNNING ({job.status.name}): it can't be rescaled now")
@@ -85,14 +101,22 @@ class JobRescaling:
                 "the job takes no checkpoints, so it would begin from the start with another parallelism: set "
                 f"{options.CHECKPOINT_INTERVAL.key}. Or stop it with a savepoint, and run it from there with -p"
             )
-        graph = rescaled(job.graph, event.parallelism)
+        graph = rescaled(job.graph, parallelism)
         more = graph.slots - job.graph.slots
-        if event.free_slots is not None and more > event.free_slots:
+        if free_slots is not None and more > free_slots:
             raise NotEnoughSlotsError(
                 f"the job holds {job.graph.slots} slots and would need {graph.slots}, and Spark has "
-                f"{event.free_slots} free ones: a lower parallelism, or more executors for the Spark application"
+                f"{free_slots} free ones: a lower parallelism, or more executors for the Spark application"
             )
         return graph
+
+    def restart_with(self, graph: JobGraph) -> None:
+        """The job is being restarted, and there are slots for this plan only: regions that run now change with it."""
+        before, self._next, self._before = self._job.graph, graph, None
+        self._answer(JobError("the job has lost slots, and goes on with fewer subtasks"))
+        self._closing_ms = self._job.now_ms
+        self._emit(Rescaling(before, graph))
+        self._close()
 
     def _changed(self, graph: JobGraph) -> list[Region]:
         """The regions whose attempts have another parallelism than this plan."""
@@ -163,6 +187,6 @@ class JobRescaling:
         self._answer(error, text)
 
     def _answer(self, error: JobError | None, text: str = "") -> None:
-        request, self._request = self._request, None
-        if request is not None:
-            self._emit(Reply(request, text, error))
+        told, self._told = self._told, None
+        if told is not None:
+            told(text, error)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 from penstock.checkpoint.schedule import CheckpointSettings
-from penstock.common import options, restart_options
+from penstock.common import autoscaler_options, options, restart_options, scheduler_options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
 from penstock.common.failover_strategy import FailoverStrategy
+from penstock.jobmaster.autoscaling.settings import AutoscalerSettings
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 
 _REGISTRATION_MS = 120_000
 
@@ -34,11 +37,27 @@ class JobSettings:
     """Whether the job falls back from a damaged checkpoint though output has been committed with it."""
     has_checkpoint_directory: bool = False
     """Whether the user has named the directory of checkpoints: that they are deleted concerns him then."""
+    autoscaler: AutoscalerSettings | None = None
+    """None: the parallelism is the user's."""
+    slot_following: SlotFollowingSettings | None = None
+    """None: the job runs with all slots that it needs, or not."""
 
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
-        """The settings that a configuration holds."""
+        """The settings that a configuration holds. Raises ConfigurationError for some that contradict each other."""
         get = configuration.get
+        autoscaler = AutoscalerSettings.of(configuration)
+        if autoscaler is not None and checkpoint_interval_ms(configuration) is None:
+            raise ConfigurationError(
+                f"{autoscaler_options.ENABLED.key} needs {options.CHECKPOINT_INTERVAL.key}: a job is rescaled from a "
+                "checkpoint"
+            )
+        slot_following = SlotFollowingSettings.of(configuration)
+        if autoscaler is not None and slot_following is not None:
+            raise ConfigurationError(
+                f"{autoscaler_options.ENABLED.key} and {scheduler_options.SCHEDULER_MODE.key} can't both choose the "
+                "parallelism of a job: leave one of them out"
+            )
         return JobSettings(
             CheckpointSettings(
                 checkpoint_interval_ms(configuration),
@@ -61,6 +80,8 @@ class JobSettings:
             failover_strategy=get(restart_options.FAILOVER_STRATEGY),
             allow_duplicates=allows_duplicates(configuration),
             has_checkpoint_directory=get(options.CHECKPOINT_DIRECTORY) is not None,
+            autoscaler=autoscaler,
+            slot_following=slot_following,
         )
 
 

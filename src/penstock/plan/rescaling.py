@@ -30,7 +30,7 @@ def of_whole_job(graph: JobGraph, parallelism: int) -> dict[int, int]:
     Raises JobError if there is no such vertex.
     """
     chosen: dict[int, int] = {}
-    for group in regions_of([vertex.id for vertex in graph.vertices], _forward(graph)):
+    for group in together(graph):
         if all(_follows_the_default(graph.vertices[id]) for id in group):
             chosen.update(dict.fromkeys(group, parallelism))
     if not chosen:
@@ -78,8 +78,18 @@ def rescaled(graph: JobGraph, parallelism: Mapping[int, int]) -> JobGraph:
     return graph.with_parallelism(after)
 
 
+def together(graph: JobGraph) -> list[list[int]]:
+    """The vertices that need one parallelism, because records go from each subtask to the one of the same number."""
+    return regions_of([vertex.id for vertex in graph.vertices], _forward(graph))
+
+
+def fixed_parallelism(vertex: JobVertex) -> str | None:
+    """Why a vertex can't have another parallelism; None: it can."""
+    return next((reason for node in vertex.nodes if (reason := node.transformation.parallelism_fixed)), None)
+
+
 def _check(vertex: JobVertex, subtasks: int) -> None:
-    fixed = next((reason for node in vertex.nodes if (reason := node.transformation.parallelism_fixed)), None)
+    fixed = fixed_parallelism(vertex)
     if fixed is not None and subtasks != vertex.parallelism:
         raise JobError(f"'{vertex.name}' can't have parallelism {subtasks}: {fixed}")
     most = min(node.max_parallelism for node in vertex.nodes)

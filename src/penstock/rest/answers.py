@@ -12,8 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.plan.job_graph import JobVertex
+from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.described_route import DescribedRoute, Parameter, text_of
-from penstock.rest.served_jobs import JobEntry, ServedJobs, vertex_id
+from penstock.rest.served_jobs import JobEntry, ServedJobs
 
 BODY_MOST = 1 << 16
 """Bytes of a request's body. The longest that Flink's clients send names a directory."""

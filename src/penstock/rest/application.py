@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from penstock.rest import (
+    autoscaler_paths,
     checkpoint_paths,
     cluster_paths,
     job_paths,
@@ -37,6 +38,7 @@ _ROUTES: Sequence[BaseRoute] = (
     *job_paths.routes,
     *operation_paths.routes,
     *rescaling_paths.routes,
+    *autoscaler_paths.routes,
     *vertex_paths.routes,
     *checkpoint_paths.routes,
     *cluster_paths.routes,

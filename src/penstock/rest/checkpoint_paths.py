@@ -15,8 +15,9 @@ from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.jobmaster.execution_graph import CheckpointUnderWay, ExecutionGraph
 from penstock.plan.job_graph import JobVertex
+from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.answers import get, job_of, number_of, vertex_of
-from penstock.rest.served_jobs import JobEntry, vertex_id
+from penstock.rest.served_jobs import JobEntry
 from penstock.rest.summary import summary_of
 
 _NONE_EVER = 0x7FFFFFFFFFFFFFFF

@@ -16,9 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.plan.vertex_ids import operator_id, vertex_id
 from penstock.rest.answers import jobs_of, now_ms
 from penstock.rest.described_route import TEXT, DescribedRoute
-from penstock.rest.served_jobs import JobEntry, operator_id, vertex_id
+from penstock.rest.served_jobs import JobEntry
 from penstock.rest.task_metrics import Number, of_job, of_operators, of_task
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_]")

@@ -15,9 +15,10 @@ from starlette.responses import Response
 
 from penstock.common.errors import JobError
 from penstock.plan.rescaling import rescaled
+from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.answers import bytes_of, get, job_of, json_answer
 from penstock.rest.described_route import DescribedRoute
-from penstock.rest.served_jobs import JobEntry, vertex_id
+from penstock.rest.served_jobs import JobEntry
 
 _log = logging.getLogger(__name__)
 

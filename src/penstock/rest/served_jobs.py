@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -13,8 +12,6 @@ from typing import Protocol
 from penstock.common.configuration import Configuration
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
-from penstock.plan.job_graph import JobVertex
-from penstock.plan.stream_graph import StreamNode
 from penstock.rest.meter import Meter
 from penstock.rest.newest_state import NewestState
 from penstock.rest.savepoint_triggers import SavepointTriggers
@@ -96,16 +93,6 @@ class ServedJobs:
         """All of them."""
         with self._lock:
             return list(self._entries.values())
-
-
-def vertex_id(vertex: JobVertex) -> str:
-    """The id of a vertex over REST: 32 hexadecimal digits, the same in each run of a program."""
-    return operator_id(vertex.nodes[0])
-
-
-def operator_id(node: StreamNode) -> str:
-    """The id of an operator, in the same form."""
-    return hashlib.md5(node.uid.encode(errors="replace"), usedforsecurity=False).hexdigest()
 
 
 def slot_name(slot: SlotId) -> str:

@@ -82,6 +82,7 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
         "uptime": _uptime_ms(graph, now_ms),
         "numRestarts": graph.restarts,
         "fullRestarts": graph.restarts,
+        "numRescales": entry.job.metrics.rescales,
         "totalNumberOfCheckpoints": checkpoints.completed_count + checkpoints.failed_count + len(checkpoints.under_way),
         "numberOfInProgressCheckpoints": len(checkpoints.under_way),
         "numberOfCompletedCheckpoints": checkpoints.completed_count,

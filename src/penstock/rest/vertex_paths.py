@@ -9,11 +9,12 @@ from starlette.requests import Request
 from penstock.jobmaster.execution_graph import Execution
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobVertex
+from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.answers import get, job_of, now_ms, subtask_of, vertex_of
 from penstock.rest.io_metrics import io_metrics
 from penstock.rest.job_paths import state_counts, times_of, vertex_state
 from penstock.rest.meter import Growth
-from penstock.rest.served_jobs import slot_name, vertex_id
+from penstock.rest.served_jobs import slot_name
 from penstock.rest.summary import summary_of
 
 _DURATIONS = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING")

@@ -103,6 +103,10 @@ class Circumstances:
     """How long barriers wait for each other before they overtake records; None: always."""
     rescale_at_steps: tuple[int, ...] = ()
     """When the user asks for other parallelisms while the job runs."""
+    load_changes_at_steps: tuple[int, ...] = ()
+    """When slots report another load, by which the autoscaler decides; without any the job has none."""
+    slots_change_at_steps: tuple[int, ...] = ()
+    """When Spark has another number of slots, which the job follows; without any it has all that the job needs."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -197,6 +201,8 @@ class Circumstances:
             in_flight_bytes=random.choice([1, 60, 400]),
             unaligned_after_ms=random.choice([None, None, 0, 0, 5, 100]),
             rescale_at_steps=_savepoints(random) if fails else (),
+            load_changes_at_steps=_savepoints(random) if fails else (),
+            slots_change_at_steps=_savepoints(random) if fails else (),
         )
 
     def budget(self, clock: Clock) -> Budget:

@@ -24,6 +24,7 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
     CallAsync,
     CloseResults,
+    CountSlots,
     Deliver,
     Deploy,
     Finish,
@@ -39,6 +40,7 @@ from penstock.jobmaster.events import (
     QueryFailed,
     RescaleRequested,
     SavepointRequested,
+    SlotsCounted,
     StorageEnded,
     Tick,
 )
@@ -47,10 +49,12 @@ from penstock.jobmaster.notices import JobNotice
 from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
 from penstock.runtime.operators.sink import CollectOperator
+from penstock.simulator.autoscaling import autoscaler_of
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
@@ -101,6 +105,8 @@ class MasterHost:
         self.is_former = False
         """Whether its process was taken for dead, and its job was taken over: what it still does must do no harm."""
         self.run = run
+        self.slots: int | None = None
+        """How many Spark has; None: as many as the job needs."""
         self.finish: Finish | None = None
         """How the job has ended."""
         self.stopped_with: str | None = None
@@ -130,7 +136,7 @@ class MasterHost:
         self.master = JobMaster(
             self.job_id,
             graph,
-            settings_of(circumstances, healed),
+            settings_of(circumstances, healed, graph),
             _restarts(circumstances, around.random, healed),
             around.clock.now_ms(),
             origin,
@@ -172,6 +178,7 @@ class MasterHost:
         for sink in self._sinks.values():
             sink.failure_rate = 0
         self.master.coordinator.timeout_ms = _HEALED_TIMEOUT_MS
+        self.slots = None
 
     def collect(self, newest: Manifest) -> None:
         """Results that count with a checkpoint whose manifest is stored, though the job master does not know it yet."""
@@ -277,10 +284,23 @@ class MasterHost:
             elif isinstance(effect, Finish):
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
+            elif isinstance(effect, CountSlots):
+                self.events.append(self._slots_counted())
             elif isinstance(effect, JobNotice):
                 self._around.trace.add("job master", type(effect).__name__)
             else:
                 _ON_RESULTS[type(effect)](self._lanes, effect)
+
+    def lacks_slots(self, graph: JobGraph) -> bool:
+        """Whether Spark has too few for a plan."""
+        return self.slots is not None and graph.slots > self.slots
+
+    def _slots_counted(self) -> SlotsCounted:
+        if self.slots is not None:
+            return SlotsCounted(self.slots)
+        free = self._around.random.choice([None, None, None, 3, 1, 0])
+        error = self._around.random.choice(["", "", "", "", "", "", "", "Spark is busy"])
+        return SlotsCounted(None if free is None or error else self.master.graph.slots + free, error)
 
     def _deliver(self, effect: Deliver) -> None:
         values = effect.values.value
@@ -322,8 +342,9 @@ def _collecting(graph: JobGraph) -> frozenset[int]:
     return frozenset(operator.sink_id for operator in operators if isinstance(operator, CollectOperator))
 
 
-def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
-    """The settings of a simulated job."""
+def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> JobSettings:
+    """The settings of a simulated job. What follows slots has no autoscaler."""
+    loads, slots = circumstances.load_changes_at_steps, circumstances.slots_change_at_steps
     checkpoints = CheckpointSettings(
         circumstances.checkpoint_interval_ms if circumstances.has_interval else None,
         _HEALED_TIMEOUT_MS if healed else circumstances.checkpoint_timeout_ms,
@@ -338,6 +359,8 @@ def settings_of(circumstances: Circumstances, healed: bool) -> JobSettings:
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
         failover_strategy=FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION,
         allow_duplicates=not circumstances.exactly_once,
+        autoscaler=autoscaler_of(graph) if loads and not slots else None,
+        slot_following=SlotFollowingSettings(False, stabilization_ms=2_000, cooldown_ms=1_000) if slots else None,
     )
 
 

@@ -81,6 +81,8 @@ def _run(
     def again(chance: Random) -> JobGraph:
         return build(rescaled(program, chance)).graph
 
+    if not may_shrink(program):
+        circumstances = dataclasses.replace(circumstances, slots_change_at_steps=())
     simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
     simulation.patience = patience
     status = simulation.run()
@@ -99,6 +101,11 @@ def _run(
     repeated = bool(simulation.went_back) and not circumstances.exactly_once
     dealt_anew = simulation.workers.were_rescaled and circumstances.unaligned_after_ms is not None
     return outcome, _by_sink(simulation.outside.results, built), repeated, dealt_anew
+
+
+def may_shrink(program: Program) -> bool:
+    """Whether all of its operators may have fewer subtasks, and its output stays the same: see `rescaled`."""
+    return not program.exact_time and not any(node.settings.get("how") == "broadcast" for node in program.nodes)
 
 
 def rescaled(program: Program, random: Random) -> Program:

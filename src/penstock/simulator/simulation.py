@@ -154,7 +154,7 @@ class Simulation:
         actions.tells(self._possibilities)
         self._actors = self._actors_beside_slots()
         self.faults = WorkerFaults(
-            workers.running, control, self.driver, self.random, self.trace, self._possibilities.touch
+            workers.running, control, self.driver, self.clock, self.random, self.trace, self._possibilities.touch
         )
         """What may befall the workers that run."""
 
@@ -162,7 +162,7 @@ class Simulation:
         """Spark starts the slots of an attempt, unless it has too few, or one of them never comes."""
         circumstances = self.circumstances
         region, number = effect.attempt
-        if number and self._fate.chance(circumstances.slots_missing_rate):
+        if self.driver.lacks_slots(effect.graph) or (number and self._fate.chance(circumstances.slots_missing_rate)):
             self.driver.query_failed(region, NotEnoughSlotsError("an executor has not been replaced yet"))
             return
         if number and self._fate.chance(circumstances.damage_rate):

@@ -7,7 +7,9 @@ from random import Random
 
 from penstock.common.errors import TaskLostError
 from penstock.runtime.ids import SlotId
+from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost
+from penstock.simulator.load import Load
 from penstock.simulator.master_host import MasterHost
 from penstock.simulator.network import ControlMessages
 from penstock.simulator.report import Trace, name_of
@@ -22,10 +24,13 @@ class WorkerFaults:
         running: dict[SlotId, SlotHost],
         control: ControlMessages,
         driver: MasterHost,
+        clock: Clock,
         random: Random,
         trace: Trace,
         touched: Callable[[SlotId], None],
     ) -> None:
+        self.load = Load(running, control, driver, clock, random, trace)
+        """What they report of it."""
         self._running = running
         self._control = control
         self._driver = driver
@@ -57,6 +62,14 @@ class WorkerFaults:
         if slot is not None:
             self._trace.add("fate", f"the connection of {name_of(slot)} breaks")
             self._control.cut(slot)
+
+    def change_slots(self) -> None:
+        """An executor comes, or one is lost with the workers that it runs: what the driver has then is what is left."""
+        least = len(self._driver.master.graph.widths)
+        slots = self._driver.slots = self._random.choice([least, least + 1, least * 2, least * 3, least * 4])
+        self._trace.add("fate", f"Spark has {slots} slots")
+        for _ in range(max(0, len(self._running) - slots)):
+            self.crash()
 
     def _victim(self) -> SlotId | None:
         regions = self._driver.master.regions

@@ -23,7 +23,9 @@ from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.rescaling import wanted
 from penstock.rpc.messages import Command, OperatorReport, TaskReport
 from penstock.rpc.server import ControlServer
@@ -44,6 +46,7 @@ class Job:
         env.execute("numbers")
         self.status = JobStatus.RUNNING
         self.restarts = 2
+        self.autoscaled: Autoscaled | None = None
         self.read = 0
         self.graph = planned.graphs[0]
         self._metrics = JobMetrics(self.graph)
@@ -126,6 +129,14 @@ def test_a_job_that_does_not_answer_is_listed_with_its_process(job: Job) -> None
 
     assert " records/s  " in lines[0] and lines[0].endswith("  numbers")
     assert lines[1].endswith(f"  does not answer (process {os.getpid()})  silent")
+
+
+def test_list_has_the_newest_decision_of_the_autoscaler(job: Job) -> None:
+    """Of many jobs the user would not see which of them has too few slots."""
+    decision = ScalingDecision(_now_ms() - 90_000, (VertexScaling(0, "map", 1, 3, "it is slow"),))
+    job.autoscaled = Autoscaled(decision, True)
+    _, second = CliRunner().invoke(app, ["list"]).stdout.splitlines()
+    assert re.fullmatch(r"  autoscaler 1 min \d+ s ago: map 1 → 3", second), second
 
 
 def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:

@@ -152,7 +152,7 @@ from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 lock = threading.Lock()
 late = OutputTag("late")
 
-def split(value):
+def split(value, ctx):
     yield late, value
 
 env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(30000)

@@ -14,14 +14,22 @@ from penstock.cli.top import screen
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.datastream import StreamExecutionEnvironment
+from penstock.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
 from penstock.jobmaster.metrics import JobFigures, JobMetrics
+from penstock.jobmaster.notices import Autoscaled
 from penstock.rpc.messages import OperatorReport, TaskReport
 
 START_MS = 1_700_000_000_000
 
 
 def sample(
-    at_ms: int, read: int, busy_ms: int, watermark: int = MIN_TIMESTAMP, reported: bool = True, **others: Any
+    at_ms: int,
+    read: int,
+    busy_ms: int,
+    watermark: int = MIN_TIMESTAMP,
+    reported: bool = True,
+    autoscaled: Autoscaled | None = None,
+    **others: Any,
 ) -> dict[str, Any]:
     """What a job answers that has read so many records, sent by the way that answers go."""
     planned = PlanExecutor()
@@ -35,7 +43,7 @@ def sample(
         report = TaskReport(0, 0, 0, 0, 0, 0, busy_ms * 1_000_000, idle_ns, 0, 0, 0, 0, operators)
         metrics.update([msgspec.structs.replace(report, **others)])
     checkpoint = CheckpointReport(7, at_ms - 1_500, 500, 1, 1, total_bytes=2_000)
-    figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint)
+    figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint, autoscaled)
     return {**json.loads(msgspec.json.encode(figures)), "at_ms": at_ms}
 
 
@@ -54,6 +62,18 @@ def test_a_screen_has_rates_loads_and_event_time() -> None:
     assert "event time 3.0 s behind" in text
     assert "checkpoint 7 1.0 s ago, took 500 ms, 2.0 kB" in text
     assert "Collection Source -> words -> Print to Std. Out 1 2,000/s 4,000/s 25% 0% -3.0 s" in text
+
+
+def test_the_newest_decision_of_the_autoscaler_is_seen() -> None:
+    """A user would see other numbers of subtasks than yesterday's, and not who has changed them."""
+    now_ms = START_MS + 10_000
+    scaling = VertexScaling(0, "words", 1, 3, "they are slow")
+    done = Autoscaled(ScalingDecision(now_ms - 4_000, (scaling,), ("2 more slots are needed",)), True)
+    text = shown(sample(now_ms - 2_000, 1, 1), sample(now_ms, 2, 2, autoscaled=done))
+    assert "autoscaler 4.0 s ago: words 1 → 3; 2 more slots are needed" in text
+    refused = Autoscaled(done.decision, False, "the job ends")
+    text = shown(sample(now_ms - 2_000, 1, 1), sample(now_ms, 2, 2, autoscaled=refused))
+    assert "autoscaler 4.0 s ago, not done: words 1 → 3; 2 more slots are needed (the job ends)" in text
 
 
 def test_a_restore_is_seen_while_it_lasts() -> None:

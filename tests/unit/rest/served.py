@@ -15,9 +15,10 @@ from penstock.common.configuration import Configuration
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.plan.job_graph import JobGraph
+from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.endpoint import RestEndpoint
 from penstock.rest.meter import Meter
-from penstock.rest.served_jobs import JobEntry, vertex_id
+from penstock.rest.served_jobs import JobEntry
 from penstock.rpc.messages import OperatorReport, TaskReport
 
 

@@ -69,8 +69,14 @@ def test_a_restart_does_not_make_rates_negative(served: Served) -> None:
 
 def test_metrics_of_a_job_count_restarts_and_checkpoints(served: Served) -> None:
     """Alerts on failed checkpoints and restarts could not be written."""
-    shown = values(served, "/jobs/id/metrics?get=numRestarts,numberOfCompletedCheckpoints,lastCheckpointDuration")
-    assert shown == {"numRestarts": 0, "numberOfCompletedCheckpoints": 0, "lastCheckpointDuration": -1}
+    names = "numRestarts,numRescales,numberOfCompletedCheckpoints,lastCheckpointDuration"
+    shown = values(served, f"/jobs/id/metrics?get={names}")
+    assert shown == {
+        "numRestarts": 0,
+        "numRescales": 0,
+        "numberOfCompletedCheckpoints": 0,
+        "lastCheckpointDuration": -1,
+    }
 
 
 def test_prometheus_reads_all_metrics_users_own_included(served: Served) -> None:

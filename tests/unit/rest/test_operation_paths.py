@@ -10,7 +10,7 @@ from tests.unit.rest.served import PlayedJob, Served
 
 from penstock.common.errors import CheckpointError
 from penstock.jobmaster.events import CancelRequested
-from penstock.rest.served_jobs import vertex_id
+from penstock.plan.vertex_ids import vertex_id
 
 
 def test_a_savepoint_is_asked_for_and_its_path_fetched(served: Served) -> None:

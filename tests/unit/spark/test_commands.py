@@ -23,6 +23,7 @@ class Commanded:
 
     status = JobStatus.RUNNING
     restarts = 2
+    autoscaled = None
 
     def __init__(self) -> None:
         self.metrics = JobMetrics(plan())

@@ -6,12 +6,21 @@ import logging
 import re
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import NotEnoughSlotsError, TaskLostError, UserFunctionError
+from penstock.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
 from penstock.jobmaster.events import CancelRequested, SavepointRequested
-from penstock.jobmaster.notices import EndFailed, EnumeratorNotClosed, FellBack, RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import (
+    Autoscaled,
+    EndFailed,
+    EnumeratorNotClosed,
+    FellBack,
+    RestartJoined,
+    RestartScheduled,
+)
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.spark.driver.job_events import JobEvents
 
@@ -88,6 +97,18 @@ def test_notices_name_the_job_and_the_error(log, caplog) -> None:
     events(log).followed([RestartJoined(error), FellBack(error), EndFailed(error)])
     assert all("job 'x'" in message and message.endswith(": away") for message in caplog.messages)
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+
+
+def test_decisions_of_the_autoscaler_say_why(log, caplog) -> None:
+    """A user would see that a job was rescaled, and not that he has asked for it, nor when it is no use."""
+    scaling = VertexScaling(1, "map", 1, 3, "400 records/s are to be processed, 1 subtask can do 200")
+    done = Autoscaled(ScalingDecision(0, (scaling,), ("2 more slots are needed",)), True)
+    events(log).followed([done, msgspec.structs.replace(done, done=False, why="the job ends")])
+    text = "map 1 → 3 (400 records/s are to be processed, 1 subtask can do 200); 2 more slots are needed"
+    assert caplog.messages == [
+        f"job 'x': the autoscaler decides: {text}",
+        f"job 'x': what the autoscaler would do is not done (the job ends): {text}",
+    ]
 
 
 def test_an_enumerator_that_is_not_closed_is_logged_with_its_traceback(log, caplog) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobFigures, JobMetrics
+from penstock.jobmaster.notices import Autoscaled
 from penstock.rpc.messages import Answer, Command
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,10 @@ class CommandedJob(Protocol):
     @property
     def metrics(self) -> JobMetrics:
         """Its counters."""
+
+    @property
+    def autoscaled(self) -> Autoscaled | None:
+        """The newest decision of its autoscaler."""
 
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """Its newest checkpoints."""
@@ -83,6 +88,7 @@ def _figures(job: CommandedJob) -> JobFigures:
         metrics.vertices(),
         completed[-1] if completed else None,
         metrics.rescales,
+        job.autoscaled,
     )
 
 

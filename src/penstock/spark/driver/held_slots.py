@@ -57,6 +57,11 @@ class HeldSlots:
             before = itertools.takewhile(lambda held: held[0] != job_id, self._jobs.items())
             return sum(job.slots for _, job in before)
 
+    def beside(self, job_id: str) -> int:
+        """How many slots are held by other jobs than this one."""
+        with self.lock:
+            return sum(held.slots for id, held in self._jobs.items() if id != job_id)
+
     @property
     def total(self) -> int:
         """How many slots are held."""

@@ -20,6 +20,7 @@ from penstock.jobmaster.events import (
     SavepointRequested,
 )
 from penstock.jobmaster.notices import (
+    Autoscaled,
     EndFailed,
     EnumeratorNotClosed,
     FellBack,
@@ -73,6 +74,8 @@ class JobEvents:
                 _notices.error("a split enumerator could not be closed", exc_info=effect.error)
             elif isinstance(effect, Rescaling):
                 _notices.warning("%s is rescaled: %s", self._name, _changes(effect))
+            elif isinstance(effect, Autoscaled):
+                _notices.warning("%s", self._autoscaled_line(effect))
             elif isinstance(effect, JobNotice):
                 _notices.warning(_NOTICES[type(effect)], self._name, effect.error)
             elif isinstance(effect, Deploy):
@@ -107,6 +110,12 @@ class JobEvents:
         return (
             f"{at} {self._name} failed and restarts in {notice.delay_ms} ms (restart {notice.restart}): {kind}: {text}"
         )
+
+    def _autoscaled_line(self, notice: Autoscaled) -> str:
+        if notice.done:
+            return f"{self._name}: the autoscaler decides: {notice.decision}"
+        why = f" ({notice.why})" if notice.why else ""
+        return f"{self._name}: what the autoscaler would do is not done{why}: {notice.decision}"
 
     def _log_checkpoint(self, report: CheckpointReport) -> None:
         if report.is_completed:

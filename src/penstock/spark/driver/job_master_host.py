@@ -26,6 +26,7 @@ from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.effects import (
     CallAsync,
     CloseResults,
+    CountSlots,
     Deliver,
     Deploy,
     Finish,
@@ -42,13 +43,14 @@ from penstock.jobmaster.events import (
     Reported,
     RescaleRequested,
     SavepointRequested,
+    SlotsCounted,
     Tick,
 )
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.execution_recorder import ExecutionRecorder
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
-from penstock.jobmaster.notices import JobNotice
+from penstock.jobmaster.notices import Autoscaled, JobNotice
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.plan.rescaling import wanted
@@ -80,7 +82,7 @@ class JobMasterHost:
         storage: CheckpointStorage,
         start_queries: Start,
         new_savepoint: NewSavepoint,
-        free_slots: Callable[[], int],
+        slots: Callable[[], int],
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
     ) -> None:
@@ -94,7 +96,8 @@ class JobMasterHost:
         self._recorder: ExecutionRecorder | None = None
         self._server = server
         self._new_savepoint = new_savepoint
-        self._free_slots = free_slots
+        self._slots = slots
+        """How many there are for the job, those that it holds included."""
         self._storage = StorageThread(storage, self.post, self._thread_failed)
         self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
@@ -152,6 +155,11 @@ class JobMasterHost:
         assert self._recorder is not None
         return self._recorder.published
 
+    @property
+    def autoscaled(self) -> Autoscaled | None:
+        """The newest decision of the autoscaler."""
+        return self._master.autoscaled
+
     def checkpoint_reports(self) -> list[CheckpointReport]:
         """The newest checkpoints that completed or failed, oldest first."""
         return list(self._master.coordinator.history)
@@ -174,7 +182,12 @@ class JobMasterHost:
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
         """Run on with other numbers of subtasks, by vertex. The future completes when all of them run."""
-        return self._request(lambda number: RescaleRequested(number, dict(parallelism), self._free_slots()))
+
+        def event(number: int) -> JobEvent:
+            free = max(0, self._slots() - self._master.graph.slots)
+            return RescaleRequested(number, dict(parallelism), free)
+
+        return self._request(event)
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         """The same of the whole job, as if it had been submitted with it, and of operators by name or uid."""
@@ -289,6 +302,17 @@ class JobMasterHost:
         # A daemon thread for each: a listing that hangs forever holds up neither another one nor the program's end.
         start_thread("penstock-enumerator", lambda: self.post(make_call(effect)), self._thread_failed)
 
+    def _count_slots(self, effect: CountSlots) -> None:
+        """On the storage's thread, as for a request: Spark's JVM may take its time."""
+
+        def count() -> None:
+            try:
+                self.post(SlotsCounted(self._slots()))
+            except RAISED as error:
+                self.post(SlotsCounted(error=f"Spark does not say how many slots it has: {error}"))
+
+        self._storage.call(count)
+
     def _send(self, effect: SendToSlot) -> None:
         key = (effect.message.attempt, effect.slot)
         identity = self._identities.get(key)
@@ -338,6 +362,7 @@ _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
     CloseResults: lambda host, effect: host._lanes.close(effect),
     Commit: lambda host, effect: host._lanes.commit(effect),
     AbortCommittables: lambda host, effect: host._lanes.abort(effect),
+    CountSlots: JobMasterHost._count_slots,
     Reply: JobMasterHost._answer,
     Finish: JobMasterHost._finish,
 }

@@ -23,7 +23,7 @@ from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.session import JobSession, control_host
-from penstock.spark.driver.slots import check_registered, free_slots
+from penstock.spark.driver.slots import check_registered, slots_for
 from penstock.spark.job_tag import job_tag
 from penstock.spark.payload import pack
 
@@ -63,7 +63,7 @@ class PipelinedRun:
             storage,
             self._deploy,
             new_savepoint,
-            lambda: free_slots(session.now()),
+            lambda: slots_for(session.now(), self._job_id),
             show_stack,
             log.events,
         )

@@ -50,11 +50,11 @@ def fits(session: SparkSession, slots: int) -> bool:
     return most is None or most - HELD.total >= slots
 
 
-def free_slots(session: SparkSession) -> int:
-    """How many slots there are now beside those that jobs hold."""
+def slots_for(session: SparkSession, job_id: str) -> int:
+    """How many slots there are now for a job, those that it holds included, beside those of others."""
     if HELD.others is not None:
-        return HELD.others.free(HELD.total)
-    return max(0, _count(session, concurrent_tasks) - HELD.total)
+        return HELD.others.free(HELD.total) + HELD.total - HELD.beside(job_id)
+    return max(0, _count(session, concurrent_tasks) - HELD.beside(job_id))
 
 
 def check_slots(session: SparkSession, slots: int) -> None:

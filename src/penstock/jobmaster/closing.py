@@ -1,0 +1,81 @@
+"""The end of a job whose regions are over: results are closed, checkpoints dropped or retained, then Finish.
+
+Its phases are in phases.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.checkpoint.recorded_end import RecordedEnd
+from penstock.common.errors import JobError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.controlled_job import ControlledJob
+from penstock.jobmaster.effects import CloseResults, Finish, JobEffect
+from penstock.jobmaster.events import ResultsClosed
+from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, cancelled, note_deletion, retains
+from penstock.jobmaster.phases import JOB, JobPhase, JobStep, after
+
+
+class JobClosing:
+    """Of one job. `emit` takes its effects, in order."""
+
+    def __init__(self, job: ControlledJob, recorded_end: RecordedEnd, emit: Callable[[JobEffect], None]) -> None:
+        self._phase = JobPhase.EXECUTING
+        self._job = job
+        self._recorded_end = recorded_end
+        self._emit = emit
+        self._end: JobEnd | None = None
+
+    @property
+    def is_executing(self) -> bool:
+        """Whether regions run, or are restarted."""
+        return self._phase is JobPhase.EXECUTING
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing follows."""
+        return self._phase is JobPhase.OVER
+
+    @property
+    def status(self) -> JobStatus | None:
+        """That of the job; None: its regions are not over."""
+        if self._end is None:
+            return None
+        # Not terminal before its results are closed: the last commit may still fail the job.
+        return self._end[0] if self.is_over else BEFORE_THE_END.get(self._end[0], self._end[0])
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why the job ends, if it does not succeed."""
+        return self._end[1] if self._end is not None else None
+
+    def begin(self, status: JobStatus, error: BaseException | None) -> None:
+        """All regions are over, and none is started again."""
+        if status is JobStatus.CANCELED:
+            regions = self._job.regions
+            error = cancelled(self._job.graph.name, [slot for region in regions for slot in region.abandoned])
+        elif status is JobStatus.FAILED:
+            error = error or JobError("the job failed")
+        self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
+        self._end = (status, error)
+        self._emit(CloseResults(error))
+
+    def results_were_closed(self, event: ResultsClosed) -> None:
+        """No result is under way any more."""
+        self._phase = after(JOB, self._phase, JobStep.RESULTS_CLOSED)
+        assert self._end is not None
+        if event.error is not None and self._end[0] is JobStatus.FINISHED:
+            self._end = (JobStatus.FAILED, event.error)
+        settings, job = self._job.settings, self._job
+        if not retains(settings.checkpoint_retention, self._end[0]):
+            if settings.has_checkpoint_directory and job.completed.newest and not job.storage.is_fenced:
+                note_deletion(self._end[1])
+            self._recorded_end.over(self._end[0].name)
+
+    def go_on(self) -> None:
+        """Something happened: perhaps the storage has answered everything."""
+        if self._phase is JobPhase.SETTLING and self._job.storage.is_idle:
+            self._phase = after(JOB, self._phase, JobStep.STORAGE_IDLE)
+            assert self._end is not None
+            self._emit(Finish(*self._end))

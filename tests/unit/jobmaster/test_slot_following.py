@@ -1,0 +1,257 @@
+"""Jobs that have as many subtasks as there are slots: when they grow, when they shrink, and when they wait."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.unit.jobmaster.played_job import SETTINGS, Job, deployed, plan, sent
+from tests.unit.jobmaster.test_rescaling import all_close, all_register
+
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.jobmaster.effects import CountSlots, JobEffect
+from penstock.jobmaster.events import CancelRequested, RescaleRequested, SlotsCounted
+from penstock.jobmaster.notices import Rescaling
+from penstock.jobmaster.settings import JobSettings
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
+from penstock.plan.slot_fitting import fitted, highest
+from penstock.runtime.task.events import Acknowledge, TriggerCheckpoint
+from penstock.runtime.task.opaque import Opaque
+
+REACTIVE = SlotFollowingSettings(reactive=True, stabilization_ms=5_000, cooldown_ms=20_000)
+ADAPTIVE = dataclasses.replace(REACTIVE, reactive=False)
+
+
+class Follower(Job):
+    """A job of one reader and some reducers in each region, whose Spark answers how many slots there are."""
+
+    def __init__(self, settings: SlotFollowingSettings = REACTIVE, parallelism: int = 1, regions: int = 1) -> None:
+        self.answered = 0
+        super().__init__(dataclasses.replace(SETTINGS, slot_following=settings), graph=plan(parallelism, regions))
+
+    def has(self, slots: int, ms: int = 1_000) -> list[JobEffect]:
+        """Time passes, and there are so many slots."""
+        effects = self.waits(ms)
+        while sum(isinstance(effect, CountSlots) for effect in self.effects) > self.answered:
+            self.answered += 1
+            effects += self.handle(SlotsCounted(slots))
+        return effects
+
+
+def following(settings: SlotFollowingSettings = REACTIVE, parallelism: int = 1, regions: int = 1) -> Follower:
+    return Follower(settings, parallelism, regions)
+
+
+def there_are(job: Follower, slots: int) -> list[JobEffect]:
+    return job.has(slots)
+
+
+def widths(job: Follower) -> list[int]:
+    return [vertex.parallelism for vertex in job.master.graph.vertices]
+
+
+def acknowledge(job: Follower) -> list[JobEffect]:
+    """All tasks acknowledge the checkpoint that is under way."""
+    (number,) = job.master.coordinator.under_way
+    effects: list[JobEffect] = []
+    for region in job.master.regions:
+        for slot, tasks in region.attempt.slots.items():
+            for vertex, subtask in tasks:
+                report = Acknowledge(vertex, subtask, number, commits=Opaque([]))
+                effects += job.report(slot.level, report, index=slot.index)
+    return effects
+
+
+def grown(slots: int = 4) -> Follower:
+    """One that has taken all slots."""
+    job = following().runs()
+    assert TriggerCheckpoint in sent(there_are(job, slots))
+    acknowledge(job)
+    all_close(job)
+    all_register(job)
+    assert job.master.status is JobStatus.RUNNING and widths(job) == [1, slots - 1]
+    return job
+
+
+def loses(job: Follower, slots: int, seconds: int) -> None:
+    """An executor is gone, and none takes its place: only so many slots are left."""
+    job.fails(TaskLostError("an executor is gone"))
+    all_close(job)
+    for _ in range(seconds):
+        if deployed(there_are(job, slots)) and job.master.graph.slots > slots:
+            job.fails(NotEnoughSlotsError("too few"))
+            all_close(job)
+
+
+def test_a_job_takes_the_slots_that_come() -> None:
+    """Machines that were added would stand idle until the job is started again."""
+    job = grown()
+    (notice,) = [effect for effect in job.effects if isinstance(effect, Rescaling)]
+    assert [vertex.parallelism for vertex in notice.after.vertices] == [1, 3]
+    assert job.master.restarts == 0
+
+
+def test_it_grows_no_sooner_than_its_cooldown_is_over() -> None:
+    """A cluster whose machines come one by one would have a job that does nothing but start."""
+    job = grown()
+    for _ in range(19):
+        assert TriggerCheckpoint not in sent(there_are(job, 6))
+    assert TriggerCheckpoint in sent(there_are(job, 6))
+
+
+def test_too_small_an_increase_is_not_worth_it() -> None:
+    """A job of a hundred subtasks would stop for one more."""
+    job = following(dataclasses.replace(REACTIVE, increase_min=3)).runs()
+    assert TriggerCheckpoint not in sent(there_are(job, 4))
+    assert TriggerCheckpoint in sent(there_are(job, 5))
+
+
+def test_with_fewer_slots_it_goes_on_with_fewer_subtasks() -> None:
+    """A job would stand still because one machine of ten is gone."""
+    job = grown(6)
+    loses(job, 3, seconds=8)
+    assert widths(job) == [1, 2]
+    all_register(job)
+    assert job.master.status is JobStatus.RUNNING and job.attempt.restored_id == 1
+
+
+def test_an_executor_that_is_replaced_in_time_costs_no_subtasks() -> None:
+    """A job would be made small, and large again a minute later, each time that a process ends."""
+    job = grown(6)
+    loses(job, 3, seconds=3)
+    assert widths(job) == [1, 5]
+    there_are(job, 6)
+    all_register(job)
+    assert job.master.status is JobStatus.RUNNING and widths(job) == [1, 5]
+
+
+def test_slots_that_come_and_go_begin_the_wait_again() -> None:
+    """A job would be started with what is there by chance, and a second later with what is there then."""
+    job = grown(8)
+    job.fails(TaskLostError("an executor is gone"))
+    all_close(job)
+    for slots in (5, 5, 5, 4, 4, 4, 3, 3, 3):
+        if deployed(there_are(job, slots)):
+            job.fails(NotEnoughSlotsError("too few"))
+            all_close(job)
+    assert widths(job) == [1, 7]
+
+
+def test_without_enough_for_one_subtask_of_each_it_waits() -> None:
+    """A part of the job would start, and hold slots for nothing."""
+    job = grown()
+    loses(job, 1, seconds=20)
+    assert widths(job) == [1, 3] and job.master.status in (JobStatus.RESTARTING, JobStatus.CREATED)
+
+
+def test_a_job_that_is_submitted_before_all_slots_are_there_begins_with_fewer() -> None:
+    """It would wait for five minutes for machines that nobody has promised."""
+    job = following(ADAPTIVE, parallelism=4)
+    job.fails(NotEnoughSlotsError("too few"))
+    for _ in range(8):
+        if deployed(there_are(job, 3)) and job.master.graph.slots > 3:
+            job.fails(NotEnoughSlotsError("too few"))
+    assert widths(job) == [1, 2]
+    all_register(job)
+    assert job.master.status is JobStatus.RUNNING
+    for _ in range(21):
+        there_are(job, 50)
+    acknowledge(job)
+    all_close(job)
+    assert widths(job) == [1, 4], "what the program asks for, and no more"
+
+
+def test_regions_that_run_change_with_those_that_are_started_again() -> None:
+    """Two regions would hold more slots than there are, and the one that was lost would never start."""
+    job = following(ADAPTIVE, parallelism=3, regions=2)
+    all_register(job)
+    job.fails(TaskLostError("an executor is gone"), region=1)
+    all_close(job, 1)
+    for _ in range(8):
+        if deployed(there_are(job, 6)) and job.master.graph.slots > 6:
+            job.fails(NotEnoughSlotsError("too few"), region=1)
+            all_close(job, 1)
+    assert job.master.regions[0].status is JobStatus.CANCELLING
+    all_close(job, 0)
+    job.waits(100)
+    assert widths(job) == [1, 1, 2, 2]
+    all_register(job)
+    assert job.master.status is JobStatus.RUNNING
+
+
+def test_a_growth_that_fails_for_lack_of_slots_ends_with_those_that_there_are() -> None:
+    """The job would go back to a parallelism for which there are no slots either, and stand still."""
+    job = grown(6)
+    for _ in range(21):
+        there_are(job, 8)
+    acknowledge(job)
+    all_close(job)
+    assert widths(job) == [1, 7]
+    loses(job, 3, seconds=12)
+    assert widths(job) == [1, 2]
+    all_register(job)
+    assert job.master.status is JobStatus.RUNNING
+
+
+def test_a_job_that_is_cancelled_while_it_waits_is_cancelled() -> None:
+    """It would start again, though its user has ended it."""
+    job = grown(6)
+    loses(job, 3, seconds=2)
+    job.handle(CancelRequested())
+    all_close(job)
+    assert job.finish is not None and job.finish.status is JobStatus.CANCELED
+
+
+def test_a_parallelism_that_the_user_wants_meanwhile_is_changed_back() -> None:
+    """Two would decide about one number, and neither would know of the other."""
+    job = grown()
+    job.handle(RescaleRequested(7, {1: 2}, 10))
+    acknowledge(job)
+    all_close(job)
+    all_register(job)
+    assert widths(job) == [1, 2]
+    for _ in range(21):
+        there_are(job, 4)
+    acknowledge(job)
+    all_close(job)
+    assert widths(job) == [1, 3]
+
+
+def test_a_job_that_follows_no_slots_does_not_ask() -> None:
+    """Spark would be asked each second for nothing."""
+    job = Job().runs()
+    assert not any(isinstance(effect, CountSlots) for _ in range(20) for effect in job.waits(1_000))
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 5, 9, 40])
+def test_a_plan_takes_no_more_slots_than_there_are(slots: int) -> None:
+    """Spark would admit it by its capacity, and it would wait for ever."""
+    graph = plan(regions=2)
+    best = fitted(graph, highest(graph, reactive=True), slots)
+    assert best.slots <= max(slots, 4) and best.slots >= min(slots - 1, 4)
+    assert [vertex.parallelism for vertex in best.vertices if vertex.is_source] == [1, 1], "one subtask reads it"
+
+
+def test_a_plan_has_no_more_subtasks_than_key_groups() -> None:
+    """A subtask without keys would hold a slot for nothing, and the plan be refused."""
+    graph = plan()
+    assert fitted(graph, highest(graph, reactive=True), 10_000).widths == (1, 128)
+
+
+@pytest.mark.parametrize("setting", ["scheduler-mode: reactive", "jobmanager.scheduler: Adaptive"])
+def test_settings(setting: str) -> None:
+    """A job would not follow slots, or begin from its start each time that one is lost."""
+    configuration = Configuration()
+    key, _, value = setting.partition(": ")
+    configuration.set_string(key, value)
+    with pytest.raises(ConfigurationError, match=rf"{key} needs execution\.checkpointing\.interval"):
+        JobSettings.of(configuration)
+    configuration.set_string("execution.checkpointing.interval", "1 s")
+    configuration.set_string("jobmanager.adaptive-scheduler.resource-stabilization-timeout", "3 s")
+    expected = SlotFollowingSettings(value == "reactive", 3_000, 30_000, 1)
+    assert JobSettings.of(configuration).slot_following == expected
+    configuration.set_string("job.autoscaler.enabled", "true")
+    with pytest.raises(ConfigurationError, match="can't both choose the parallelism"):
+        JobSettings.of(configuration)
