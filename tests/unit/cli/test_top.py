@@ -43,7 +43,7 @@ def sample(
         report = TaskReport(0, 0, 0, 0, 0, 0, busy_ms * 1_000_000, idle_ns, 0, 0, 0, 0, operators)
         metrics.update([msgspec.structs.replace(report, **others)])
     checkpoint = CheckpointReport(7, at_ms - 1_500, 500, 1, 1, total_bytes=2_000)
-    figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint, autoscaled)
+    figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint, autoscaled=autoscaled)
     return {**json.loads(msgspec.json.encode(figures)), "at_ms": at_ms}
 
 
