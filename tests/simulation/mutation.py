@@ -15,6 +15,8 @@ ADDED_LATER: dict[str, Any] = {
     "in_flight_ms": 0,
     "unaligned_after_ms": None,
     "rescale_at_steps": (),
+    "load_changes_at_steps": (),
+    "slots_change_at_steps": (),
 }
 """What circumstances are without the faults and features that were added later."""
 
