@@ -49,13 +49,13 @@ def test_the_readme(tmp_path: Path) -> None:
     """What the first page tells everybody to type would fail."""
     readme = ROOT / "README.md"
     commands = re.findall(r"^    (penstock .*?)(?: {2,}.*)?$", readme.read_text(encoding="utf-8"), re.MULTILINE)
-    # A cluster is in tests/e2e/test_standalone_cluster.py.
-    run, parallel, explain, top, listed = [command for command in commands if "spark://" not in command]
+    # Clusters are in tests/e2e/test_standalone_cluster.py and test_cluster.py.
+    run, parallel, cluster, explain, top, listed = [command for command in commands if "spark://" not in command]
     (tmp_path / "count.py").write_text(snippets_of(readme)[0].program, encoding="utf-8")
     with Terminal(tmp_path, variables(tmp_path)) as terminal:
         printed = {command: terminal.type(f"{command}; echo status $?") for command in (run, parallel, explain)}
         # These are about running jobs, of which there may be any or none.
-        printed |= {command: terminal.type(f"{command} --help; echo status $?") for command in (top, listed)}
+        printed |= {command: terminal.type(f"{command} --help; echo status $?") for command in (cluster, top, listed)}
 
     assert not {command: text for command, text in printed.items() if not text.endswith("status 0\n")}
     assert "('question', 1)\n" in printed[run]
