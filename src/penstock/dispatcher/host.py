@@ -162,7 +162,8 @@ class DispatcherHost:
         except OSError as error:
             # The job itself can go on. If this process ends, too, the next one finds it as it was before.
             _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
-        if job.phase is Phase.ENDING or job.status is not None:
+        if job.status is not None:
+            self.store.release(id)
             _log.info("job %s '%s': %s %s", id, job.name, job.status and job.status.name, job.error)
 
     def _start(self, effect: StartProcess) -> None:

@@ -129,7 +129,7 @@ class JobProcess:
                 with self._lock:
                     self._cancelled, client = True, self._client
                 if client is not None:
-                    _log.warning("the job is cancelled by its cluster")
+                    _log.info("the job is cancelled by its cluster")
                     client.cancel()
         # The dispatcher is gone, and Spark with it. Whoever takes its place starts this job again.
         os._exit(1)

@@ -5,7 +5,7 @@
     DIRECTORY/port              where the newest one has served: the next one does so, too, if it may
     DIRECTORY/bundles/NAME      what travels beside programs, by its content
     DIRECTORY/jobs/ID/job       as the client has sent it
-                     /NAME      a link to its bundle, if it has one
+                     /NAME      a link to its bundle, if it has one, and beside it the bundle unpacked, until it ends
                      /state     how it is with it now
                      /output    what its process has written
                      /figures   what it had counted at its end
@@ -110,6 +110,14 @@ class JobStore:
     def record(self, job: DispatchedJob) -> None:
         """Keep how it is with a job now."""
         _write(self.folder(job.id) / "state", msgspec.json.encode(job))
+
+    def release(self, id: str) -> None:
+        """Remove the code of a job that has ended, which can be large. What is to be known of it stays."""
+        for path in self.folder(id).glob("*.bundle*"):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def drop(self, id: str) -> None:
         """Remove a job with all that is known of it, and the bundles that no other one has."""

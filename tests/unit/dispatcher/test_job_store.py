@@ -112,3 +112,17 @@ def test_the_next_dispatcher_knows_where_the_one_before_has_served(tmp_path: Pat
     store.keep_port(8082)
     store.close()
     assert JobStore(tmp_path).port() == 8082
+
+
+def test_of_a_job_that_has_ended_no_code_is_kept(tmp_path: Path) -> None:
+    """A hundred jobs that have ended would keep a hundred copies of an environment."""
+    store = JobStore(tmp_path)
+    bundle = store.bundle(f"penstock-{'0' * 32}.bundle")
+    bundle.write_bytes(b"code")
+    store.add(DispatchedJob("a", "job", 1, 1), b"packed", bundle.name)
+    (store.folder("a") / f"{bundle.name}.d" / "modules").mkdir(parents=True)
+    (store.folder("a") / f".{bundle.name}-part").mkdir()
+    (store.folder("a") / "output").write_bytes(b"printed")
+    store.release("a")
+    assert sorted(path.name for path in store.folder("a").iterdir()) == ["job", "output", "state"]
+    assert bundle.exists(), "other jobs may have it"
