@@ -14,7 +14,7 @@ import msgspec
 from penstock.client.packed_job import PackedJob
 from penstock.common.errors import JobError
 from penstock.common.job_threads import start_thread
-from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher, Phase
+from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher
 from penstock.dispatcher.events import (
     CancelJob,
     Drop,
