@@ -164,7 +164,7 @@ class DispatcherHost:
             _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
         if job.status is not None:
             self.store.release(id)
-            _log.info("job %s '%s': %s %s", id, job.name, job.status and job.status.name, job.error)
+            _log.info("job %s '%s': %s %s", id, job.name, job.status.name, job.error)
 
     def _start(self, effect: StartProcess) -> None:
         id, folder = effect.id, self.store.folder(effect.id)
