@@ -177,6 +177,14 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     states = {job["jid"]: job["state"] for job in cluster.client.get("/jobs/overview")["jobs"]}
     assert (states[neighbour], states[killed], states[queued["id"]]) == ("RUNNING", "FAILED", "FINISHED")
     assert {vertex["status"] for vertex in cluster.client.get(f"/jobs/{queued['id']}")["vertices"]} == {"FINISHED"}
+    stopped = process_of(cluster, neighbour)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        # One that does not answer does not hold up what is known of the others.
+        shown = RestClient(cluster.rest.url, cluster.rest.token(), 8).get("/jobs/overview")["jobs"]
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert {job["jid"]: job["state"] for job in shown} == states
     saved = cluster.command("savepoint", neighbour, tmp_path / "saved").stdout.strip()
     assert (Path(saved) / "_metadata").exists()
     cluster.client.ask("PATCH", f"/jobs/{neighbour}?mode=cancel")

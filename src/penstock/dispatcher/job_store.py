@@ -112,19 +112,20 @@ class JobStore:
         _write(self.folder(job.id) / "state", msgspec.json.encode(job))
 
     def release(self, id: str) -> None:
-        """Remove the code of a job that has ended, which can be large. What is to be known of it stays."""
-        for path in self.folder(id).glob("*.bundle*"):
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+        """Remove the code of a job that has ended, which can be large. What is to be known of it stays. Raises nothing."""
+        with contextlib.suppress(OSError):
+            for path in self.folder(id).glob("*.bundle*"):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
     def drop(self, id: str) -> None:
-        """Remove a job with all that is known of it, and the bundles that no other one has."""
+        """Remove a job with all that is known of it, and the bundles that no other one has. Raises nothing."""
         shutil.rmtree(self.folder(id), ignore_errors=True)
-        of_jobs = {path.name for path in (self.directory / "jobs").glob("*/*.bundle")}
-        for path in (self.directory / "bundles").iterdir():
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            of_jobs = {path.name for path in (self.directory / "jobs").glob("*/*.bundle")}
+            for path in (self.directory / "bundles").iterdir():
                 if path.name not in of_jobs and time.time() - path.stat().st_mtime > _WANTED_S:
                     path.unlink()
 
