@@ -112,7 +112,7 @@ class JobStore:
         _write(self.folder(job.id) / "state", msgspec.json.encode(job))
 
     def release(self, id: str) -> None:
-        """Remove the code of a job that has ended, which can be large. What is to be known of it stays. Raises nothing."""
+        """Remove the code of a job that has ended, which can be large; what is to be known stays. Raises nothing."""
         with contextlib.suppress(OSError):
             for path in self.folder(id).glob("*.bundle*"):
                 if path.is_dir() and not path.is_symlink():

@@ -199,15 +199,20 @@ async def put_bundle(request: Request) -> Response:
     """PUT /bundles/:name: what travels with jobs. Its name is made from its content, which is looked at."""
     path = _bundle(request)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    digest = hashlib.sha256()
+    digest, chunks = hashlib.sha256(), request.stream()
     try:
         with part.open("wb") as file:
-            async for chunk in request.stream():
+            async for chunk in chunks:
                 digest.update(chunk)
                 await run_in_threadpool(file.write, chunk)
         if not path.name.startswith(f"penstock-{digest.hexdigest()[:32]}"):
             raise HTTPException(400, "the content is not that of this name: it was damaged on its way")
         part.rename(path)
+    except OSError as error:
+        async for _ in chunks:
+            # A client that is still sending would see the connection end, and not why.
+            pass
+        raise HTTPException(507, f"the cluster can't keep the code of the job: {error}") from None
     finally:
         part.unlink(missing_ok=True)
     return json_answer({}, 201)
