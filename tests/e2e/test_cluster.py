@@ -139,6 +139,9 @@ def test_a_program_runs_in_a_cluster_as_it_does_at_home(cluster: Cluster) -> Non
     assert "penstock.UserFunctionError: operator 'Map'" in failed.stderr
     assert "ZeroDivisionError" in failed.stderr
     assert "Traceback (most recent call last)" not in failed.stderr.partition("penstock.UserFunctionError")[0]
+    cluster.run("-D", "execution.runtime-mode=BATCH", "counts.py")
+    # It holds one, so that others can't take all and leave it to wait for ever.
+    assert cluster.client.get("/submissions")[-1]["slots"] == 1
     large = cluster.run("-p", 20, "counts.py", check=False)
     assert f"needs 41 slots at once, and this cluster has {SLOTS}" in large.stderr
 
@@ -156,6 +159,14 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     (queued,) = [job for job in cluster.client.get("/submissions") if job["phase"] == "QUEUED"]
     assert queued["waiting"] == f"waits for 2 slots: 0 of {SLOTS} are free"
     assert "waits for 2 slots" in cluster.command("cluster", "status", "--dir", cluster.directory).stdout
+    given_up = subprocess.Popen(
+        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.rest.url[7:], "counts.py"],
+        cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until(lambda: "behind 1 other" in cluster.client.get("/submissions")[-1]["waiting"])
+    given_up.send_signal(signal.SIGINT)
+    given_up.communicate(timeout=60)
+    assert (given_up.returncode, cluster.client.get("/submissions")[-1]["status"]) == (130, "CANCELED")
     os.kill(process_of(cluster, killed), signal.SIGKILL)
     until(lambda: cluster.job(killed)["phase"] == "ENDED")
     assert "was ended by SIGKILL" in cluster.job(killed)["error"]
@@ -166,6 +177,14 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     states = {job["jid"]: job["state"] for job in cluster.client.get("/jobs/overview")["jobs"]}
     assert (states[neighbour], states[killed], states[queued["id"]]) == ("RUNNING", "FAILED", "FINISHED")
     assert {vertex["status"] for vertex in cluster.client.get(f"/jobs/{queued['id']}")["vertices"]} == {"FINISHED"}
+    stopped = process_of(cluster, neighbour)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        # One that does not answer does not hold up what is known of the others.
+        shown = RestClient(cluster.rest.url, cluster.rest.token(), 8).get("/jobs/overview")["jobs"]
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    assert {job["jid"]: job["state"] for job in shown} == states
     saved = cluster.command("savepoint", neighbour, tmp_path / "saved").stdout.strip()
     assert (Path(saved) / "_metadata").exists()
     cluster.client.ask("PATCH", f"/jobs/{neighbour}?mode=cancel")
@@ -176,8 +195,9 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
 
 def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     """All jobs would be gone with one process, or do again what they have done; and programs lose their jobs."""
-    port, count = cluster.rest.url.rpartition(":")[2], 3_000
-    standby = ("cluster", "start", "--standby", "--dir", cluster.directory, "--slots", SLOTS, "--rest-port", port)
+    count = 3_000
+    # Of all free ports it takes the same one.
+    standby = ("cluster", "start", "--standby", "--dir", cluster.directory, "--slots", SLOTS, "--rest-port", 0)
     assert "stands by" in cluster.command(*standby).stderr
     checkpoints = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
     program = subprocess.Popen(

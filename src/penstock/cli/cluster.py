@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -86,11 +86,12 @@ def start(
     text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given, standby)).decode()
     command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
     if foreground:
+        # The same words if it can't be written.
+        _log_at(path / "cluster.log").close()
         os.execv(sys.executable, command)
     log = path / "cluster.log"
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    begin = log.stat().st_size if log.exists() else 0
-    with log.open("ab") as output:
+    with _log_at(log) as output:
+        begin = output.tell()
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
@@ -112,6 +113,16 @@ def _settings_of_spark(given: dict[str, str], slots: int) -> dict[str, str]:
             )
     # On this machine as many as are asked for, and no more: that is what jobs are told of.
     return {"spark.master": f"local[{slots}]", **given}
+
+
+def _log_at(log: Path) -> BinaryIO:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return log.open("ab")
+    except OSError as error:
+        raise typer.BadParameter(
+            f"a cluster keeps its jobs in this folder, which can't be written to: {error}", param_hint="--dir"
+        ) from None
 
 
 def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> RunningCluster:

@@ -30,6 +30,8 @@ class _Job:
 
     meter: ProgressMeter
     client: JobClient | None = None
+    outlives: bool = False
+    """Whether it goes on when the program has ended."""
 
     def __str__(self) -> str:
         return f"{self.meter.job_id[:8]} '{self.meter.name}'".lstrip()
@@ -84,7 +86,9 @@ class WatchedExecutor(PipelineExecutor):
             self._line.__exit__(kind, error, trace)
         with self._lock:
             for job in self._running:
-                if job.client is not None:
+                if job.outlives:
+                    self._goes_on(job)
+                elif job.client is not None:
                     text = f"job {job} ends here: the program has ended and did not wait for it"
                     self._say("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
             self._running.clear()
@@ -111,10 +115,11 @@ class WatchedExecutor(PipelineExecutor):
             raise
         job.client = client
         configuration = submission.configuration
-        if configuration.get(options.TARGET) == "remote" and not configuration.get(rest_options.ATTACHED):
+        job.outlives = configuration.get(options.TARGET) == "remote"
+        if job.outlives and not configuration.get(rest_options.ATTACHED):
             with self._lock:
                 self._running.remove(job)
-            self._say("detached", f"job {job} goes on in its cluster", {"job_id": job.meter.job_id})
+            self._goes_on(job)
             return client
         client.when_ended(lambda: self._ended(job))
         return client
@@ -129,6 +134,9 @@ class WatchedExecutor(PipelineExecutor):
             f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
             {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
         )
+
+    def _goes_on(self, job: _Job) -> None:
+        self._say("detached", f"job {job} goes on in its cluster", {"job_id": job.meter.job_id})
 
     def _serves(self, rest: RestAddress) -> None:
         if rest != self._rest:

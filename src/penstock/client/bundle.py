@@ -17,6 +17,8 @@ from penstock.client.dependencies import Dependencies
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.spark.job_files import JobFiles
 
+BUNDLE_NAME = r"penstock-([0-9a-f]{32})\.bundle"
+"""With a part of the SHA-256 of its content."""
 PACKED = (".zip", ".egg", ".whl")
 _REQUIREMENTS = "requirements.txt"
 _WHEELS = "wheels"

@@ -10,12 +10,12 @@ import pickle
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 import penstock
-from penstock.client.bundle import bundle
+from penstock.client.bundle import BUNDLE_NAME, bundle
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
 from penstock.client.script_modules import script_modules
@@ -34,13 +34,13 @@ class JobDescription(msgspec.Struct, frozen=True):
     """What a dispatcher has to know of a job that it starts."""
 
     name: str
-    slots: int
+    slots: Annotated[int, msgspec.Meta(ge=1)]
     """How many it needs at once."""
     version: str
     """Of penstock."""
     python: str
     """Its version, up to the second number: code of another one can't be loaded."""
-    bundle: str = ""
+    bundle: Annotated[str, msgspec.Meta(pattern=rf"\A({BUNDLE_NAME})?\Z")] = ""
     """The name of the file with all that travels beside the program, made from its content. Empty: there is none."""
     working_directory: str = ""
     """Of the program. The job has the same, where it exists: paths in programs are relative to it."""

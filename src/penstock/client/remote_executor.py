@@ -47,7 +47,12 @@ class RemoteExecutor(PipelineExecutor):
                 cluster.send("PUT", f"/bundles/{bundle.name}", file)
         answer = msgspec.json.decode(cluster.send("POST", "/submissions", msgspec.msgpack.encode(job)))
         run = RemoteJob(cluster, answer["id"], graph, configuration.get(rest_options.ATTACHED))
-        job_id = JobID(self._begun(run, graph.name))
+        try:
+            job_id = JobID(self._begun(run, graph.name))
+        except KeyboardInterrupt:
+            # It would start when slots are free, with nobody there.
+            run.cancel()
+            raise
         submission.on_start(job_id)
         return JobClient(job_id, run)
 
@@ -55,7 +60,7 @@ class RemoteExecutor(PipelineExecutor):
     def _begun(run: RemoteJob, name: str) -> str:
         """Wait until it has the slots that it needs. Returns its id; raises the error of a job that could not begin."""
         with LiveLine() as line:
-            while not (state := run.state())["job_id"]:
+            while not (state := run.patient_state())["job_id"]:
                 if state["status"] is not None:
                     raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")

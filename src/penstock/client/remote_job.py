@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,6 +22,8 @@ from penstock.jobmaster.metrics import JobFigures, JobMetrics, JobTotals, Vertex
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.failures import revive
 from penstock.rpc.messages import Command
+
+Answer = TypeVar("Answer")
 
 _POLL_S = 0.2
 _LOST_S = 30.0
@@ -39,6 +42,7 @@ class RemoteJob:
         self._attached = attached
         self._unknown = JobMetrics(graph)
         self._shown = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._showing = threading.Lock()
         self._figures: JobFigures | None = None
         self._asked_s = 0.0
@@ -114,31 +118,41 @@ class RemoteJob:
         """
         if not self._attached and self.state()["job_id"]:
             return None
-        silent_since_s: float | None = None
+        try:
+            while True:
+                state = self.patient_state()
+                # All of it, of a job that has ended: it says no more.
+                self._patiently(self._show_output)
+                if state["phase"] in ("ENDING", "ENDED"):
+                    # What is asked next is what it had counted at its end.
+                    self._asked_s = 0.0
+                    return _error_of(state)
+                time.sleep(_POLL_S)
+        except UnreachableError as error:
+            return JobError(str(error))
+
+    def patient_state(self) -> dict[str, Any]:
+        """The same, also while another process takes the place of the cluster's. Raises UnreachableError."""
+        return self._patiently(self.state)
+
+    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
+        until_s = time.monotonic() + _LOST_S
         while True:
             try:
-                state = self.state()
-                self._show_output()
-                silent_since_s = None
+                return ask()
             except UnreachableError as error:
-                silent_since_s = silent_since_s or time.monotonic()
-                if time.monotonic() - silent_since_s > _LOST_S:
-                    return JobError(
+                if time.monotonic() > until_s:
+                    raise UnreachableError(
                         f"the cluster does not answer any more, and whether the job goes on is not known: {error}"
-                    )
-                state = None
-            if state is not None and state["phase"] in ("ENDING", "ENDED"):
-                self._show_output()
-                # What is asked next is what it had counted at its end.
-                self._asked_s = 0.0
-                return _error_of(state)
-            time.sleep(_POLL_S)
+                    ) from None
+                time.sleep(_POLL_S)
 
     def _show_output(self) -> None:
         with self._showing:
             while output := self._cluster.send("GET", f"{self._path}/output?from={self._shown}"):
                 self._shown += len(output)
-                sys.stdout.write(output.decode(errors="replace"))
+                # A part may end within a character.
+                sys.stdout.write(self._decoder.decode(output))
                 sys.stdout.flush()
 
     def _newest(self) -> JobFigures | None:

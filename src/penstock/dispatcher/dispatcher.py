@@ -186,8 +186,10 @@ class Dispatcher:
 
     def _freed(self, job: DispatchedJob, at_ms: int) -> list[Effect]:
         job.phase, job.rest, job.control = Phase.ENDED, None, None
-        ended = sorted((other.ended_ms or 0, other.id) for other in self.jobs.values() if other.phase is Phase.ENDED)
-        old = [id for _, id in ended[:-ENDED_MOST]]
+        # Without this one: the clock may have gone back.
+        others = [other for other in self.jobs.values() if other.phase is Phase.ENDED and other is not job]
+        ended = sorted((other.ended_ms or 0, other.id) for other in others)
+        old = [id for _, id in ended[: 1 - ENDED_MOST]]
         for id in old:
             del self.jobs[id]
         return [*(Drop(id) for id in old), *self._grant(at_ms)]

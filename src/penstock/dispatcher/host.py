@@ -7,14 +7,14 @@ import logging
 import queue
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.client.packed_job import PackedJob
 from penstock.common.errors import JobError
-from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher, Phase
+from penstock.common.job_threads import start_thread
+from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher
 from penstock.dispatcher.events import (
     CancelJob,
     Drop,
@@ -60,13 +60,13 @@ class DispatcherHost:
         """How many there are in all."""
         self.free = 0
         """How many nobody holds."""
-        self._thread = threading.Thread(target=self._run, name="penstock-dispatcher", daemon=True)
+        self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
     def start(self) -> None:
         """Begin, with the jobs that an earlier dispatcher has left."""
         self._publish()
-        self._thread.start()
+        self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
         threading.Thread(target=self._keep_counting, name="penstock-slots", daemon=True).start()
 
     def close(self) -> None:
@@ -76,12 +76,18 @@ class DispatcherHost:
         with self._changed:
             self._changed.notify_all()
         # From here on nothing is recorded: that they have ended is not their end.
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
         for process in list(self._processes.values()):
             process.kill()
         self.store.close()
 
     # Any thread.
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it takes no events any more: it was closed, or has failed, which is logged."""
+        return self._ended.is_set()
 
     @property
     def jobs(self) -> list[DispatchedJob]:
@@ -105,11 +111,12 @@ class DispatcherHost:
                 f"the job '{description.name}' needs {description.slots} slots at once, and this cluster has {most}. "
                 "Run it with a lower parallelism (-p), or start a cluster with more: penstock cluster start --slots"
             )
+        at_ms = _now_ms()
         try:
-            self.store.add(id, packed)
+            self.store.add(DispatchedJob(id, description.name, description.slots, at_ms), packed, description.bundle)
         except OSError as error:
             raise JobError(f"the cluster can't keep the job: {error}") from error
-        self.post(Submitted(_now_ms(), id, description.name, description.slots))
+        self.post(Submitted(at_ms, id, description.name, description.slots))
         # Its client may ask for it as soon as it has its id.
         with self._changed:
             self._changed.wait_for(lambda: id in self._published or self._ended.is_set())
@@ -155,8 +162,9 @@ class DispatcherHost:
         except OSError as error:
             # The job itself can go on. If this process ends, too, the next one finds it as it was before.
             _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
-        if job.phase is Phase.ENDING or job.status is not None:
-            _log.info("job %s '%s': %s %s", id, job.name, job.status and job.status.name, job.error)
+        if job.status is not None:
+            self.store.release(id)
+            _log.info("job %s '%s': %s %s", id, job.name, job.status.name, job.error)
 
     def _start(self, effect: StartProcess) -> None:
         id, folder = effect.id, self.store.folder(effect.id)
@@ -168,8 +176,6 @@ class DispatcherHost:
 
         try:
             description = msgspec.msgpack.decode((folder / "job").read_bytes(), type=PackedJob).description
-            if description.bundle:
-                _link(self.store.bundle(description.bundle), folder / description.bundle)
             self._processes[id] = SupervisedProcess(
                 id, folder, description.working_directory, self._java, effect.resumes, self.post, ended
             )
@@ -197,11 +203,6 @@ class DispatcherHost:
 
     def _count(self) -> int:
         return concurrent_tasks(self._session)
-
-
-def _link(target: Path, link: Path) -> None:
-    link.unlink(missing_ok=True)
-    link.symlink_to(target)
 
 
 def _now_ms() -> int:

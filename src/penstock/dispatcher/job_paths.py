@@ -6,6 +6,7 @@ together here.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections import Counter
 from typing import Any
@@ -30,6 +31,8 @@ from penstock.rest.answers import bytes_of, get, json_answer, now_ms
 from penstock.rest.described_route import JSON
 
 _ASK_S = 10.0
+_OVERVIEW_S = 1.0
+"""For each of all jobs, which are shown together."""
 
 
 def job_ids(request: Request) -> dict[str, Any]:
@@ -40,12 +43,13 @@ def job_ids(request: Request) -> dict[str, Any]:
 async def overview(request: Request) -> Response:
     """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
     host = host_of(request)
-    jobs = [await run_in_threadpool(_overview, request, job) for job in host.newest().values()]
-    return json_answer({"jobs": jobs})
+    # Side by side: one that is busy, or was stopped, does not hold up the others.
+    jobs = await asyncio.gather(*(run_in_threadpool(_overview, request, job) for job in host.newest().values()))
+    return json_answer({"jobs": list(jobs)})
 
 
 def _overview(request: Request, job: DispatchedJob) -> dict[str, Any]:
-    status, answer = _answer(request, job, "GET", "/jobs/overview", b"")
+    status, answer = _answer(request, job, "GET", "/jobs/overview", b"", _OVERVIEW_S)
     found = msgspec.json.decode(answer)["jobs"] if status == 200 else []
     return next((one for one in found if one["jid"] == _id(job)), None) or _own_overview(host_of(request), job)
 
@@ -89,11 +93,13 @@ async def of_job(request: Request) -> Response:
     return Response(answer, status, media_type=JSON)
 
 
-def _answer(request: Request, job: DispatchedJob, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+def _answer(
+    request: Request, job: DispatchedJob, method: str, path: str, body: bytes, most_s: float = _ASK_S
+) -> tuple[int, bytes]:
     """The status, and what is answered."""
     if job.rest is not None:
         try:
-            return RestClient(job.rest.url, job.rest.token(), _ASK_S).answer(method, path, body or None)
+            return RestClient(job.rest.url, job.rest.token(), most_s).answer(method, path, body or None)
         except (OSError, UnreachableError):
             # It has just ended.
             pass

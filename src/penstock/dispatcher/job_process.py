@@ -129,7 +129,7 @@ class JobProcess:
                 with self._lock:
                     self._cancelled, client = True, self._client
                 if client is not None:
-                    _log.warning("the job is cancelled by its cluster")
+                    _log.info("the job is cancelled by its cluster")
                     client.cancel()
         # The dispatcher is gone, and Spark with it. Whoever takes its place starts this job again.
         os._exit(1)
@@ -138,7 +138,8 @@ class JobProcess:
 
     def want(self, slots: int) -> None:
         """Hold so many slots of the application from now on. Raises NotEnoughSlotsError if others have them."""
-        answer = self._ask(slots)
+        # One in batch mode holds none in its own process. Without one that others can't have it would never go on.
+        answer = self._ask(max(1, slots))
         if not answer.granted:
             raise NotEnoughSlotsError(
                 f"this job needs {slots} slots at once, and {answer.free} are free in its cluster beside those that it "
@@ -147,7 +148,7 @@ class JobProcess:
 
     def free(self, held: int) -> int:
         """How many slots of the application nobody holds; `held`: those of this process."""
-        return self._ask(held).free
+        return self._ask(max(1, held)).free
 
     def _ask(self, slots: int) -> SlotsAnswer:
         with self._asking:

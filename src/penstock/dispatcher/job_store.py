@@ -2,8 +2,10 @@
 
     DIRECTORY/lock              held by the dispatcher that leads
     DIRECTORY/token             that its REST asks for: the same of the next one, so that clients go on with it
+    DIRECTORY/port              where the newest one has served: the next one does so, too, if it may
     DIRECTORY/bundles/NAME      what travels beside programs, by its content
     DIRECTORY/jobs/ID/job       as the client has sent it
+                     /NAME      a link to its bundle, if it has one, and beside it the bundle unpacked, until it ends
                      /state     how it is with it now
                      /output    what its process has written
                      /figures   what it had counted at its end
@@ -19,6 +21,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
@@ -27,6 +30,8 @@ from penstock.common.errors import ConfigurationError
 from penstock.dispatcher.dispatcher import DispatchedJob
 
 FIGURES = "figures"
+_WANTED_S = 3600.0
+"""How long a bundle is kept for a job that is still to come."""
 
 
 class JobStore:
@@ -45,6 +50,11 @@ class JobStore:
                 f"a cluster runs already with the jobs in {directory}: penstock cluster status"
             ) from None
 
+        for folder in (directory / "jobs").iterdir():
+            if not (folder / "state").exists():
+                # Its client has not been told that it was taken.
+                shutil.rmtree(folder, ignore_errors=True)
+
     def close(self) -> None:
         """Another dispatcher may have the directory."""
         self._lock.close()
@@ -56,6 +66,16 @@ class JobStore:
             _write(file, secrets.token_hex(32).encode())
         return file.read_text(encoding="ascii")
 
+    def port(self) -> int | None:
+        """Where the dispatcher before has served; None: there was none."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.directory / "port").read_text(encoding="ascii"))
+        return None
+
+    def keep_port(self, port: int) -> None:
+        """For the next dispatcher. Raises OSError."""
+        _write(self.directory / "port", str(port).encode())
+
     def folder(self, id: str) -> Path:
         """Of one submission."""
         return self.directory / "jobs" / id
@@ -64,18 +84,50 @@ class JobStore:
         """Where a bundle is, or would be."""
         return self.directory / "bundles" / name
 
-    def add(self, id: str, job: bytes) -> None:
-        """Keep a job as its client has sent it."""
-        self.folder(id).mkdir(mode=0o700)
-        _write(self.folder(id) / "job", job)
+    def wanted(self, bundle: Path) -> bool:
+        """Whether it is there, and so is not removed until the job that it is wanted for has come."""
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(bundle)
+            return True
+        return False
+
+    def add(self, job: DispatchedJob, packed: bytes, bundle: str = "") -> None:
+        """Keep a job as its client has sent it. `bundle`: the name of its bundle, which is there; empty: it has none.
+
+        Raises OSError; nothing is left then.
+        """
+        folder = self.folder(job.id)
+        folder.mkdir(mode=0o700)
+        try:
+            _write(folder / "job", packed)
+            if bundle:
+                (folder / bundle).symlink_to(self.bundle(bundle).resolve(strict=True))
+            self.record(job)
+        except OSError:
+            self.drop(job.id)
+            raise
 
     def record(self, job: DispatchedJob) -> None:
         """Keep how it is with a job now."""
         _write(self.folder(job.id) / "state", msgspec.json.encode(job))
 
+    def release(self, id: str) -> None:
+        """Remove the code of a job that has ended, which can be large; what is to be known stays. Raises nothing."""
+        with contextlib.suppress(OSError):
+            for path in self.folder(id).glob("*.bundle*"):
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
+
     def drop(self, id: str) -> None:
-        """Remove a job with all that is known of it."""
+        """Remove a job with all that is known of it, and the bundles that no other one has. Raises nothing."""
         shutil.rmtree(self.folder(id), ignore_errors=True)
+        with contextlib.suppress(OSError):
+            of_jobs = {path.name for path in (self.directory / "jobs").glob("*/*.bundle")}
+            for path in (self.directory / "bundles").iterdir():
+                if path.name not in of_jobs and time.time() - path.stat().st_mtime > _WANTED_S:
+                    path.unlink()
 
     def jobs(self) -> list[DispatchedJob]:
         """All that are kept, in the order of their submission. Those that can't be read are left out."""

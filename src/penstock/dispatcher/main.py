@@ -21,6 +21,7 @@ from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import JobStore
 from penstock.rest import own_page
 from penstock.rest.application import guarded
+from penstock.rest.ports import preferring
 from penstock.rest.token_server import TokenServer
 from penstock.spark.driver.session import start_session
 from penstock.spark.internals.jvm import jvm_has_ended
@@ -94,8 +95,9 @@ def _stand_by(settings: ClusterSettings, ended: threading.Event) -> JobStore | N
 
 
 def _lead(session: SparkSession, store: JobStore, settings: ClusterSettings, ended: threading.Event) -> None:
-    server = TokenServer(settings.ports, os.environ, _REQUEST_S, store.token())
+    server = TokenServer(preferring(store.port(), settings.ports), os.environ, _REQUEST_S, store.token())
     try:
+        store.keep_port(server.port)
         host = DispatcherHost(session, store)
         host.start()
         server.start(lambda: _application(host, server), lambda: None, _LOOK_S)
@@ -104,6 +106,9 @@ def _lead(session: SparkSession, store: JobStore, settings: ClusterSettings, end
         while not ended.wait(_LOOK_S):
             if jvm_has_ended():
                 _log.error("Spark's JVM has ended: killed, or out of memory. The next start goes on with the jobs")
+                break
+            if host.has_ended:
+                _log.error("the cluster can't go on, by the error above. The next start goes on with the jobs")
                 break
         host.close()
     finally:

@@ -46,6 +46,8 @@ class SupervisedProcess:
                 cwd=directory, env={**os.environ, **jvm.environment}, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
+        self._gone = threading.Event()
+        threading.Thread(target=self._reap, name=f"penstock-end-{id[:8]}", daemon=True).start()
         threading.Thread(
             target=self._supervise, args=(received, ended), name=f"penstock-job-{id[:8]}", daemon=True
         ).start()
@@ -57,8 +59,19 @@ class SupervisedProcess:
     def kill(self) -> None:
         """End it, and wait for that."""
         self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_FORCED_S)
+        self._gone.wait(_FORCED_S)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            # Not reaped yet: nobody else can have its number, which is that of its group, too.
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        # What a function of the user's has forked would outlive the job, and hold its end of the link.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        # What was said before is still read, also if a process that has left the group holds the other end.
+        self._link.close()
+        self._gone.set()
 
     def _supervise(self, received: Callable[[FromJob], object], ended: Callable[[str], object]) -> None:
         try:
@@ -67,7 +80,8 @@ class SupervisedProcess:
         finally:
             # It may have closed the link only, by a function of the user's.
             self._link.close()
-            code = self._process.wait()
+            self._gone.wait()
+            code = self._process.returncode
             ended(
                 f"the process of the job, {self._process.pid}, {_how(code)}, before the job had ended. With "
                 "checkpoints, run the job again with -s latest: it goes on from the newest one"

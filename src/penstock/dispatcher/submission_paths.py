@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import secrets
 from pathlib import Path
@@ -14,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.client.bundle import BUNDLE_NAME
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_id import JobID
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
@@ -25,7 +27,6 @@ from penstock.rest.described_route import TEXT, DescribedRoute, Parameter
 from penstock.rpc.commands import ask
 from penstock.rpc.messages import Command
 
-_BUNDLE = re.compile(r"penstock-([0-9a-f]{32})\.bundle")
 _OUTPUT_MOST = 1 << 20
 _FROM = Parameter("from", "The first byte.", int)
 _COMMAND_S = 10.0
@@ -97,7 +98,11 @@ def why_it_waits(host: DispatcherHost, job: DispatchedJob) -> str:
     """For what a job waits; empty: it does not."""
     if job.phase is not Phase.QUEUED:
         return ""
-    before = [other for other in host.jobs if other.phase is Phase.QUEUED and other.submitted_ms < job.submitted_ms]
+    before = [
+        other
+        for other in itertools.takewhile(lambda other: other.id != job.id, host.jobs)
+        if other.phase is Phase.QUEUED
+    ]
     ahead = f", behind {len(before)} other{'s'[: len(before) != 1]}" if before else ""
     return f"waits for {job.slots} slots{ahead}: {host.free} of {host.slots} are free"
 
@@ -180,29 +185,34 @@ def _part_of(file: Path, begin: int) -> bytes:
 
 def _bundle(request: Request) -> Path:
     name = request.path_params["name"]
-    if not _BUNDLE.fullmatch(name):
+    if not re.fullmatch(BUNDLE_NAME, name):
         raise HTTPException(400, f"a bundle is named by its content, got '{name}'")
     return host_of(request).store.bundle(name)
 
 
 def has_bundle(request: Request) -> dict[str, Any]:
     """GET /bundles/:name: whether it is there."""
-    return {"there": _bundle(request).exists()}
+    return {"there": host_of(request).store.wanted(_bundle(request))}
 
 
 async def put_bundle(request: Request) -> Response:
     """PUT /bundles/:name: what travels with jobs. Its name is made from its content, which is looked at."""
     path = _bundle(request)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    digest = hashlib.sha256()
+    digest, chunks = hashlib.sha256(), request.stream()
     try:
         with part.open("wb") as file:
-            async for chunk in request.stream():
+            async for chunk in chunks:
                 digest.update(chunk)
                 await run_in_threadpool(file.write, chunk)
         if not path.name.startswith(f"penstock-{digest.hexdigest()[:32]}"):
             raise HTTPException(400, "the content is not that of this name: it was damaged on its way")
         part.rename(path)
+    except OSError as error:
+        async for _ in chunks:
+            # A client that is still sending would see the connection end, and not why.
+            pass
+        raise HTTPException(507, f"the cluster can't keep the code of the job: {error}") from None
     finally:
         part.unlink(missing_ok=True)
     return json_answer({}, 201)

@@ -24,3 +24,11 @@ def ports_in(text: str) -> Iterator[int]:
             )
         ranges.append(range(first, last + 1))
     return (port for each in ranges for port in each)
+
+
+def preferring(port: int | None, ports: str) -> str:
+    """The same ports, with this one first if it is among them: where somebody asks already. None: there is none.
+
+    Raises ConfigurationError.
+    """
+    return f"{port},{ports}" if port is not None and {port, 0} & set(ports_in(ports)) else ports

@@ -43,12 +43,12 @@ class TokenServer:
     def __init__(self, ports: str, environ: Mapping[str, str], request_s: float, token: str | None = None) -> None:
         self.token = token or secrets.token_hex(32)
         self._socket = _bound(ports)
-        port = self._socket.getsockname()[1]
-        self._token_file: Path = write_token(cache_directory(environ) / "rest", port, self.token)
-        self.address = RestAddress(f"http://{_HOST}:{port}", str(self._token_file))
-        self.cookie = f"penstock-{port}"
+        self.port: int = self._socket.getsockname()[1]
+        self._token_file: Path = write_token(cache_directory(environ) / "rest", self.port, self.token)
+        self.address = RestAddress(f"http://{_HOST}:{self.port}", str(self._token_file))
+        self.cookie = f"penstock-{self.port}"
         """The name of the cookie that stands for the token in browsers. Cookies are shared by ports."""
-        self._name = f"penstock-rest-{port}"
+        self._name = f"penstock-rest-{self.port}"
         self._process = os.getpid()
         self._request_s = request_s
         self._stop = threading.Event()

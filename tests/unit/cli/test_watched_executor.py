@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.job_progress import ProgressMeter, as_duration
 from penstock.client.plan_executor import PlanExecutor
 from penstock.cluster.rest_address import RestAddress
+from penstock.common.configuration import Configuration
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import JobCancelledError
 from penstock.common.job_client import JobClient
@@ -166,6 +168,34 @@ def test_a_job_that_does_not_start_is_not_told_to_end(capsys: pytest.CaptureFixt
     with pytest.raises(RuntimeError), WatchedExecutor("job.py", executor=Refusing()) as executor:
         program(executor).execute("numbers")
     assert capsys.readouterr().err == ""
+
+
+class Going(PipelineExecutor):
+    """Its jobs go on until the test has ended."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def execute(self, submission: Submission) -> JobClient:
+        run = Run(submission.graph)
+        run.wait = lambda: None if self.ended.wait(60) else TimeoutError()  # type: ignore[method-assign]
+        job_id = JobID.generate()
+        submission.on_start(job_id)
+        return JobClient(job_id, run)
+
+
+@pytest.mark.parametrize(("target", "does"), [("local", "ends here"), ("remote", "goes on in its cluster")])
+def test_what_becomes_of_a_job_that_the_program_has_not_waited_for(
+    target: str, does: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user would start a job again that runs in his cluster, or wait for one that has ended with his program."""
+    going = Going()
+    with WatchedExecutor("job.py", executor=going) as executor:
+        env = StreamExecutionEnvironment(Configuration.from_dict({"execution.target": target}), executor=executor)
+        env.from_collection([1]).print()
+        env.execute_async("numbers")
+    going.ended.set()
+    assert does in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_figures_of_a_running_job() -> None:

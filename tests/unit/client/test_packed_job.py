@@ -92,6 +92,15 @@ def test_what_the_dispatcher_has_to_know_can_be_read_without_the_code() -> None:
     assert description.working_directory == str(Path.cwd())
 
 
+@pytest.mark.parametrize("said", [{"slots": -5}, {"slots": 0}, {"bundle": "../../penstock"}, {"bundle": "x\0"}])
+def test_what_no_client_says_of_a_job_is_refused(said: dict[str, object]) -> None:
+    """A job would add to the slots that there are, or have a file of the cluster's user removed."""
+    job = msgspec.to_builtins(packed(Submission(graph()[0], {}, Configuration(), None))[0])
+    job["description"] |= said
+    with pytest.raises(msgspec.ValidationError, match=next(iter(said))):
+        msgspec.msgpack.decode(msgspec.msgpack.encode(job), type=PackedJob)
+
+
 def test_settings_arrive_as_they_were(tmp_path: Path) -> None:
     """A job would run in a cluster with other settings than at home."""
     plan, configuration = graph()

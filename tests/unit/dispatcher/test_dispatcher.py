@@ -203,3 +203,14 @@ def test_no_slot_is_held_twice_and_no_job_waits_for_nothing(seed: int) -> None:
         assert not dispatcher.queue or dispatcher.queue[0].slots > dispatcher.free
     assert len(started) == len(set(started)), "a job was started twice"
     assert len(started) > 5
+
+
+def test_a_job_that_ends_now_is_not_forgotten_if_the_clock_goes_back() -> None:
+    """Its end could not be told, and the dispatcher would end with a job that it does not know."""
+    dispatcher = submitted(*[4] * (ENDED_MOST + 1))
+    for number in range(1, ENDED_MOST + 1):
+        dispatcher.handle(CancelRequested(1_000, str(number)))
+    dispatcher.handle(JobEnded(5, "0", JobStatus.FINISHED))
+    effects = dispatcher.handle(ProcessEnded(5, "0"))
+    assert effects == [Drop("1")]
+    assert dispatcher.jobs["0"].phase is Phase.ENDED

@@ -15,7 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.jobmaster.events import CancelRequested
 from penstock.rest.endpoint import RestEndpoint, endpoint_of
-from penstock.rest.ports import ports_in
+from penstock.rest.ports import ports_in, preferring
 
 
 def test_ports_are_a_list_of_ports_and_ranges() -> None:
@@ -24,6 +24,14 @@ def test_ports_are_a_list_of_ports_and_ranges() -> None:
     for text in ("", "x", "9-8", "70000", "80-", "-1"):
         with pytest.raises(ConfigurationError, match=r"rest\.bind-port"):
             ports_in(text)
+
+
+def test_a_port_comes_first_if_it_is_one_of_those_that_are_wanted() -> None:
+    """Clients of a process would not find the one that takes its place; or a port be used that nobody has asked for."""
+    assert preferring(8082, "8081-8099,0") == "8082,8081-8099,0"
+    assert preferring(45_000, "8081-8099,0") == "45000,8081-8099,0"
+    assert preferring(8082, "9000") == "9000"
+    assert preferring(None, "0") == "0"
 
 
 def test_the_next_port_is_taken_if_one_is_not_free(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 "use strict";
 
 const EVERY_MS = 1000;
+const LATE_MS = 3000;
 const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsPerSecond", "backPressuredTimeMsPerSecond",
   "currentInputWatermark"];
 const NO_WATERMARK = 2 ** 62;
@@ -10,7 +11,11 @@ const notes = {};
 const ended = {};
 
 async function ask(path, method = "GET", body) {
-  const answer = await fetch(path, {method, body: body && JSON.stringify(body)});
+  // What changes something may take its time. What is shown is asked again: one that is stopped does not hold up the others.
+  const signal = method === "GET" ? AbortSignal.timeout(LATE_MS) : null;
+  const answer = await fetch(path, {method, signal, body: body && JSON.stringify(body)}).catch((error) => {
+    throw error.name === "TimeoutError" ? new Error("It does not answer: its process is busy, or was stopped.") : error;
+  });
   if (answer.status === 401) location.assign("login");
   const value = await answer.json();
   if (!answer.ok) throw new Error(value.errors.join("; "));
@@ -101,7 +106,9 @@ function failures(history) {
 
 async function shown(job) {
   const path = `jobs/${job.jid}`, runs = job["end-time"] < 0;
-  const [details, all, exceptions] = await Promise.all([ask(path), ask(`${path}/checkpoints`), ask(`${path}/exceptions`)]);
+  // First alone: a browser has six connections, of which one that does not answer takes no more than one.
+  const details = await ask(path);
+  const [all, exceptions] = await Promise.all([ask(`${path}/checkpoints`), ask(`${path}/exceptions`)]);
   const metrics = await Promise.all(details.vertices.map((vertex) => runs ? ask(`${path}/vertices/${vertex.id}/subtasks/metrics?get=${METRICS}`) : []));
   const rescaled = details["job-type"] === "STREAMING" && job.state === "RUNNING" ? job : null;
   return [graph(details, metrics, rescaled), element("h2", "Checkpoints"), checkpoints(all), ...failures(exceptions.exceptionHistory)];

@@ -1,0 +1,84 @@
+"""A job of a cluster, as its client sees it, over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from penstock.client.plan_executor import PlanExecutor
+from penstock.client.remote_job import RemoteJob
+from penstock.client.rest_client import RestClient
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.plan.job_graph import JobGraph
+
+Answer = Callable[[str, int], bytes | None]
+"""By the path and the first byte that is asked for. None: the connection ends without an answer."""
+
+
+@contextlib.contextmanager
+def cluster(answer: Answer) -> Iterator[RestClient]:
+    """One that answers by a plan, where a real one needs luck."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            body = answer(url.path, int(parse_qs(url.query).get("from", ["0"])[0]))
+            if body is not None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield RestClient(f"http://127.0.0.1:{server.server_port}", "token")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def graph() -> JobGraph:
+    """Of a small program."""
+    executor = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=executor)
+    env.from_collection([1]).print()
+    env.execute("small")
+    return executor.graphs[0]
+
+
+def test_what_a_job_prints_is_shown_as_it_was_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Letters would be lost where one part of the output ends and the next one begins."""
+    printed = "a\u00e9\u4e16\n".encode()
+
+    def answer(path: str, begin: int) -> bytes:
+        if path.endswith("/output"):
+            return printed[begin : begin + 1]
+        return json.dumps({"status": "FINISHED", "phase": "ENDED", "job_id": "a", "waiting": ""}).encode()
+
+    with cluster(answer) as client:
+        assert RemoteJob(client, "a", graph()).wait() is None
+    assert capsys.readouterr().out == printed.decode()
+
+
+def test_a_job_that_waits_is_found_again_when_another_process_has_taken_the_clusters_place() -> None:
+    """Programs whose jobs are in the queue would end with an error, and their jobs start without them."""
+    asked: list[str] = []
+
+    def answer(path: str, begin: int) -> bytes | None:
+        asked.append(path)
+        return None if len(asked) < 3 else json.dumps({"job_id": "a"}).encode()
+
+    with cluster(answer) as client:
+        assert RemoteJob(client, "a", graph()).patient_state()["job_id"] == "a"
+    assert len(asked) == 3
