@@ -85,17 +85,11 @@ def start(
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
     text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given, standby)).decode()
     command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
-    if foreground:
-        # The same words if it can't be written.
-        _log_at(path / "cluster.log").close()
-        os.execv(sys.executable, command)
     log = path / "cluster.log"
-    with _log_at(log) as output:
-        begin = output.tell()
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
-    running = _wait_for_start(process, log, begin)
+    output = _log_at(log)
+    if foreground:
+        os.execv(sys.executable, command)
+    running = _started(command, log, output)
     if running.rest is None:
         typer.echo(f"stands by, as process {running.pid}. Log: {log}", err=True)
         return
@@ -123,6 +117,15 @@ def _log_at(log: Path) -> BinaryIO:
         raise typer.BadParameter(
             f"a cluster keeps its jobs in this folder, which can't be written to: {error}", param_hint="--dir"
         ) from None
+
+
+def _started(command: list[str], log: Path, output: BinaryIO) -> RunningCluster:
+    with output:
+        begin = output.tell()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    return _wait_for_start(process, log, begin)
 
 
 def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> RunningCluster:

@@ -104,7 +104,7 @@ def why_it_waits(host: DispatcherHost, job: DispatchedJob) -> str:
         if other.phase is Phase.QUEUED
     ]
     ahead = f", behind {len(before)} other{'s'[: len(before) != 1]}" if before else ""
-    return f"waits for {job.slots} slots{ahead}: {host.free} of {host.slots} are free"
+    return f"waits for {job.slots} slot{'s'[: job.slots != 1]}{ahead}: {host.free} of {host.slots} are free"
 
 
 def submissions(request: Request) -> list[Submission]:
