@@ -22,7 +22,7 @@ from penstock.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 30
+SEEDS_IN_CI = 12
 SEEDS_IN_SOAK = 10_000
 
 

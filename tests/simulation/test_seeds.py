@@ -19,7 +19,7 @@ from penstock.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 200
+SEEDS_IN_CI = 120
 SEEDS_IN_SOAK = 100_000
 FOUND_WITHOUT_KINDS_ADDED_LATER = {
     40: "a savepoint after a drain is answered twice if the job fails meanwhile",
