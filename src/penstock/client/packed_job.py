@@ -7,7 +7,6 @@ and none of its code.
 from __future__ import annotations
 
 import pickle
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ import penstock
 from penstock.client.bundle import BUNDLE_NAME, bundle
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
-from penstock.client.script_modules import script_modules
+from penstock.client.script_modules import import_folders, script_modules
 from penstock.common import pyflink_alias
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, ProgramError
@@ -27,6 +26,7 @@ from penstock.plan import program_pickler
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.pickling import dump_main_classes, load_main_classes
 from penstock.spark.job_files import JobFiles
+from penstock.spark.payload import this_python
 from penstock.spark.worker.job_files import WorkerOfJob
 
 
@@ -58,11 +58,6 @@ class PackedJob(msgspec.Struct, frozen=True):
     pyflink: bool
 
 
-def this_python() -> str:
-    """Of this process."""
-    return "{}.{}".format(*sys.version_info)
-
-
 def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
     """A job to be sent, and its bundle, which lasts as long as this process.
 
@@ -72,8 +67,7 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
     _check_results(submission.result_sinks)
     files, path = bundle(Dependencies.of(configuration).and_modules(script_modules()))
     # Where the cluster is on this machine, it finds what this process finds.
-    here = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
-    files = msgspec.structs.replace(files, path=here)
+    files = msgspec.structs.replace(files, path=import_folders())
     try:
         program = program_pickler.dumps((graph, dict(submission.result_sinks)))
     except Exception as error:

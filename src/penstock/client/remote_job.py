@@ -17,6 +17,7 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.file_systems import absolute
+from penstock.common.job_client import in_a_thread
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.metrics import JobFigures, JobMetrics, JobTotals, VertexMetrics, by_operator
 from penstock.plan.job_graph import JobGraph
@@ -173,7 +174,7 @@ class RemoteJob:
         return text
 
     def _later(self, command: Command) -> Future[str]:
-        return _in_a_thread(lambda: self._ask(command, self._cluster.patient()))
+        return in_a_thread(lambda: self._ask(command, self._cluster.patient()))
 
 
 def _error_of(state: Mapping[str, Any]) -> BaseException | None:
@@ -187,16 +188,3 @@ def _error_of(state: Mapping[str, Any]) -> BaseException | None:
 def _absolute(directory: str | None) -> str | None:
     # The job may have another working directory.
     return None if directory is None else absolute(directory)
-
-
-def _in_a_thread(call: Callable[[], str]) -> Future[str]:
-    future: Future[str] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="penstock-remote", daemon=True).start()
-    return future

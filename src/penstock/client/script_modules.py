@@ -31,6 +31,11 @@ def script_modules(modules: Mapping[str, ModuleType] | None = None) -> list[Path
     return sorted(found)
 
 
+def import_folders() -> list[str]:
+    """The folders of this process's import path, for processes on the same machine."""
+    return [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
+
+
 def _folder_of(main: ModuleType | None) -> Path | None:
     """The folder that Python has put first on the path for this script."""
     file = getattr(main, "__file__", None)

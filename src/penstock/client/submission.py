@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +15,7 @@ import penstock
 from penstock.client.bundle import bundle
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
-from penstock.client.script_modules import script_modules
+from penstock.client.script_modules import import_folders, script_modules
 from penstock.client.settings_check import check_settings, check_streaming_settings
 from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, check_place, new_savepoint, start_point, take_job
@@ -198,8 +196,7 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
             files, path = submission.files
         elif session_is_local(spark):
             files, path = bundle(dependencies)
-            here = [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
-            files = msgspec.structs.replace(files, path=here)
+            files = msgspec.structs.replace(files, path=import_folders())
         else:
             files, path = bundle(dependencies.and_modules(script_modules()))
         return JobSession(spark, configuration, files, path, log.settings)

@@ -186,6 +186,11 @@ class JobClient:
 
 def _later(call: Callable[[], T]) -> CompletableFuture[T]:
     """Run the call on its own thread: callers may wait with a timeout, or not at all."""
+    return CompletableFuture(in_a_thread(call))
+
+
+def in_a_thread(call: Callable[[], T]) -> Future[T]:
+    """Make a call on a thread of its own. The future has what it returns, or raises."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -195,4 +200,4 @@ def _later(call: Callable[[], T]) -> CompletableFuture[T]:
             future.set_exception(error)
 
     threading.Thread(target=run, name="penstock-future", daemon=True).start()
-    return CompletableFuture(future)
+    return future

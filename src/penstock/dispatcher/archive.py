@@ -15,6 +15,7 @@ import msgspec
 from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import PenstockError
+from penstock.dispatcher.job_store import write_whole
 
 _OF_JOB = (
     "", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/jobmanager/config", "/plan",
@@ -45,9 +46,7 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
     """Keep what is to be known of a job, which has ended. Raises nothing: the job itself needs nothing here."""
     try:
         answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
-        unfinished = file.with_name(f".{file.name}")
-        unfinished.write_bytes(msgspec.json.encode(Archive(answers)))
-        unfinished.rename(file)
+        write_whole(file, msgspec.json.encode(Archive(answers)))
     except (OSError, PenstockError) as error:
         _log.warning("the cluster will show little of this job, which has ended: %s", error)
 

@@ -7,7 +7,6 @@ together here.
 from __future__ import annotations
 
 import asyncio
-import datetime
 from collections import Counter
 from typing import Any
 
@@ -28,6 +27,7 @@ from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer, now_ms
+from penstock.rest.cluster_paths import config
 from penstock.rest.described_route import JSON
 
 _ASK_S = 10.0
@@ -141,20 +141,6 @@ def cluster(request: Request) -> dict[str, Any]:
         "jobs-failed": counts[JobStatus.FAILED],
         "flink-version": f"penstock {penstock.__version__}",
         "flink-commit": "",
-    }
-
-
-def config(request: Request) -> dict[str, Any]:
-    """GET /config: the version, the time zone, and what may be done."""
-    now = datetime.datetime.now().astimezone()
-    offset = now.utcoffset() or datetime.timedelta()
-    return {
-        "refresh-interval": 3000,
-        "timezone-name": now.tzname() or "UTC",
-        "timezone-offset": round(offset.total_seconds() * 1000),
-        "flink-version": f"penstock {penstock.__version__}",
-        "flink-revision": "",
-        "features": {"web-submit": False, "web-cancel": True, "web-rescale": True, "web-history": False},
     }
 
 

@@ -26,7 +26,7 @@ from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.dispatcher.archive import archive
 from penstock.dispatcher.events import Began, CancelJob, JobEnded, Listens, SlotsAnswer, SlotsWanted
-from penstock.dispatcher.job_store import FIGURES
+from penstock.dispatcher.job_store import FIGURES, write_whole
 from penstock.dispatcher.link import FromJob, Link, ToJob, job_end
 from penstock.jobmaster.metrics import JobFigures, totals_of
 from penstock.plan.job_graph import JobGraph
@@ -169,7 +169,7 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
         client.get_num_rescales(),
     )
     try:
-        file.write_bytes(msgspec.json.encode(figures))
+        write_whole(file, msgspec.json.encode(figures))
     except OSError as error:
         _log.warning("what the job has counted can't be kept: %s", error)
 

@@ -63,7 +63,7 @@ class JobStore:
         """Made by the first dispatcher. Raises OSError if it can't be kept."""
         file = self.directory / "token"
         if not file.exists():
-            _write(file, secrets.token_hex(32).encode())
+            write_whole(file, secrets.token_hex(32).encode())
         return file.read_text(encoding="ascii")
 
     def port(self) -> int | None:
@@ -74,7 +74,7 @@ class JobStore:
 
     def keep_port(self, port: int) -> None:
         """For the next dispatcher. Raises OSError."""
-        _write(self.directory / "port", str(port).encode())
+        write_whole(self.directory / "port", str(port).encode())
 
     def folder(self, id: str) -> Path:
         """Of one submission."""
@@ -99,7 +99,7 @@ class JobStore:
         folder = self.folder(job.id)
         folder.mkdir(mode=0o700)
         try:
-            _write(folder / "job", packed)
+            write_whole(folder / "job", packed)
             if bundle:
                 (folder / bundle).symlink_to(self.bundle(bundle).resolve(strict=True))
             self.record(job)
@@ -109,7 +109,7 @@ class JobStore:
 
     def record(self, job: DispatchedJob) -> None:
         """Keep how it is with a job now."""
-        _write(self.folder(job.id) / "state", msgspec.json.encode(job))
+        write_whole(self.folder(job.id) / "state", msgspec.json.encode(job))
 
     def release(self, id: str) -> None:
         """Remove the code of a job that has ended, which can be large; what is to be known stays. Raises nothing."""
@@ -138,7 +138,8 @@ class JobStore:
         return sorted(found, key=lambda job: (job.submitted_ms, job.id))
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name, and rename it when it is on disk. Raises OSError."""
     unfinished = path.with_name(f".{path.name}")
     with open(unfinished, "wb", opener=_for_the_user_alone) as file:
         file.write(content)

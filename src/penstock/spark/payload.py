@@ -44,6 +44,11 @@ class Payload(msgspec.Struct, frozen=True):
     """In batched mode: whether slots tell the driver how they go. Else only those connect that have results."""
 
 
+def this_python() -> str:
+    """The version of this process's Python, up to the second number: code of another one can't be loaded."""
+    return "{}.{}".format(*sys.version_info)
+
+
 def pack(
     levels: list[LevelSpec],
     control: ControlAddress | None,
@@ -60,7 +65,7 @@ def pack(
     alias = sys.modules.get("penstock.common.pyflink_alias")
     pyflink = alias is not None and bool(alias.is_installed())
     classes = dump_main_classes()
-    python = "{}.{}".format(*sys.version_info)
+    python = this_python()
     return [
         Payload(
             penstock.__version__,
@@ -86,7 +91,7 @@ def unpack(payload: Payload) -> LevelSpec:
     Raises ConfigurationError if this worker has another version of penstock or Python than the driver, or a version of
     PySpark that is not supported, or if the job's requirements can't be installed.
     """
-    python = "{}.{}".format(*sys.version_info)
+    python = this_python()
     check_version(where="this executor")
     if payload.version != penstock.__version__ or payload.python != python:
         raise ConfigurationError(
