@@ -6,15 +6,18 @@ BIN := .venv/bin
 # Written last by `setup`, so that an interrupted one is done again; older than pyproject.toml: done again, too.
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
-# Of the processes that share the tests, file by file, two have those on Spark (tests/conftest.py), since their jobs wait
-# for JVMs and workers half of the time; more at a time would miss each other's deadlines.
+# Of the processes that share the tests, file by file, two more have those on Spark (tests/conftest.py), since their jobs
+# wait for JVMs and workers half of the time; more at a time would miss each other's deadlines.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SHARED := --dist loadfile --no-loadscope-reorder
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
+# Without files of bytecode each process that tests start would compile penstock anew, and pytest the tests: a sixth of a run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-kafka cluster servers test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
+.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +46,9 @@ servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL and a Redis
 	@$(BIN)/python -m penstock.testing.servers
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
-	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder)
-	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 1)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
+# Before the processes share the tests: what they would all do at once, each for itself.
+	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder & $(PYTEST) --collect-only -qq > /dev/null; wait)
+	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 2)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
 	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
@@ -61,6 +65,16 @@ coverage: $(READY) ## branches that unit tests and simulation reach: per package
 
 test-figures: $(READY) ## lines of unit tests and of source, by package
 	@$(BIN)/python tests/figures.py
+
+HELM = $(or $(shell command -v helm),build/bin/helm)
+
+helm: build/bin/helm ## Helm, from its source, into build/bin: needs Go, and ten minutes
+
+build/bin/helm:
+	@GOBIN=$(CURDIR)/build/bin go install helm.sh/helm/v3/cmd/helm@v3.19.0
+
+manifests: ## deploy/kubernetes/penstock.yaml: the chart with its defaults, for those without Helm
+	@$(HELM) template penstock deploy/helm/penstock --namespace orders --kube-version 1.30 > deploy/kubernetes/penstock.yaml
 
 parity: $(READY) ## docs/pyflink-parity.md: which of PyFlink's names are there
 	@$(BIN)/python tests/parity.py > docs/pyflink-parity.md.new && mv docs/pyflink-parity.md.new docs/pyflink-parity.md

@@ -16,11 +16,15 @@ _SHOWN_S = 120.0
 
 
 class Browser:
-    """One page. `failures`: errors of its scripts, and requests that were answered by an error."""
+    """One page. `failures`: errors of its scripts, and requests that were answered by an error.
+
+    `requested`: the addresses of all that it has asked for, sockets included.
+    """
 
     def __init__(self) -> None:
         assert CHROMIUM is not None
         self.failures: list[str] = []
+        self.requested: list[str] = []
         self._profile = tempfile.mkdtemp(prefix="chromium-")
         # Chromium reads commands from descriptor 3 and writes to 4, each message ended by a zero byte.
         to_read, self._to = os.pipe()
@@ -70,6 +74,26 @@ class Browser:
             shown = self.text()
         return shown
 
+    def wait_for_none(self, text: str) -> None:
+        """Wait until this is gone. Raises AssertionError if it stays."""
+        until = time.monotonic() + _SHOWN_S
+        while text in self.text():
+            assert time.monotonic() < until, f"the page still shows {text!r}"
+            time.sleep(0.1)
+
+    def type(self, field: str, text: str) -> None:
+        """Type into the last field that a selector finds."""
+        self.evaluate(
+            f"(() => {{ const field = [...document.querySelectorAll({json.dumps(field)})].pop();"
+            f" field.value = {json.dumps(text)}; field.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
+        )
+
+    def resize(self, width: int, height: int) -> None:
+        """Be as wide as a phone, or a wall."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+
     def log_in(self, url: str, token: str) -> None:
         """Open an endpoint and type its token in."""
         self.open(url)
@@ -80,7 +104,8 @@ class Browser:
     def click(self, text: str) -> None:
         """Click the last element whose own text this is."""
         found = self.evaluate(
-            "(() => { const all = [...document.querySelectorAll('a, button, [nz-menu-item], .ant-tabs-tab, span')]"
+            "(() => { const kinds = 'a, button, [nz-menu-item], .ant-tabs-tab, .q-tab, span';"
+            " const all = [...document.querySelectorAll(kinds)]"
             f".filter(e => e.offsetParent && e.innerText && e.innerText.trim() === {json.dumps(text)});"
             " if (!all.length) return false; all[all.length - 1].click(); return true; })()"
         )
@@ -123,7 +148,11 @@ class Browser:
 
     def _note(self, event: dict[str, Any]) -> None:
         details = event.get("params", {})
-        if event.get("method") == "Runtime.exceptionThrown":
+        if event.get("method") == "Network.requestWillBeSent":
+            self.requested.append(details["request"]["url"])
+        elif event.get("method") == "Network.webSocketCreated":
+            self.requested.append(details["url"])
+        elif event.get("method") == "Runtime.exceptionThrown":
             thrown = details["exceptionDetails"]
             self.failures.append(thrown.get("exception", {}).get("description") or thrown["text"])
         elif event.get("method") == "Network.responseReceived" and details["response"]["status"] >= 400:

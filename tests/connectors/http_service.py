@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -55,6 +58,17 @@ def slow(seconds: float) -> Answer:
     return answer
 
 
+def dripping(handler: BaseHTTPRequestHandler) -> None:
+    """An answer whose body comes bit by bit, longer than anybody would wait."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000000")
+    handler.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            handler.wfile.write(b"x")
+            time.sleep(0.02)
+
+
 def events(text: str, then: threading.Event | None = None) -> Answer:
     """A stream of events, which ends at once, or when a test says so."""
 
@@ -74,9 +88,9 @@ def events(text: str, then: threading.Event | None = None) -> Answer:
 
 
 class HttpService:
-    """Gives the answers in their order, and then `usual`. Keeps what it was asked."""
+    """Gives the answers in their order, and then `usual`. Keeps what it was asked. `certificate`: by TLS, with that."""
 
-    def __init__(self, *answers: Answer, usual: Answer | None = None) -> None:
+    def __init__(self, *answers: Answer, usual: Answer | None = None, certificate: Path | None = None) -> None:
         self.answers = list(answers)
         self.usual = usual or status(200)
         self.asked: list[Asked] = []
@@ -103,7 +117,12 @@ class HttpService:
 
         self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://{LOOPBACK}:{self._server.server_port}"
+        self.port = self._server.server_port
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"http{'s' * (certificate is not None)}://{LOOPBACK}:{self.port}"
         self._thread = threading.Thread(target=lambda: self._server.serve_forever(0.05), daemon=True)
 
     def __enter__(self) -> Self:

@@ -24,7 +24,7 @@ JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="alice"
 
 
 class Topics:
-    """On one broker."""
+    """On a broker, or on several: with as many replicas as there are of them."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -32,7 +32,7 @@ class Topics:
 
     def create(self, partitions: int = 1, name: str | None = None) -> str:
         name = name or f"t{uuid.uuid4().hex}"
-        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_S)
+        self.admin.create_topics([NewTopic(name, partitions)])[name].result(PATIENCE_S)
         return name
 
     def write(self, topic: str, values: list[bytes | None], partition: int = 0, **options: Any) -> None:

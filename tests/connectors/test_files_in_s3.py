@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.connectors.file_sinks import all_prepared, checkpointed, lines_below
 
+from penstock.common.errors import ProgramError
 from penstock.connectors.files.sink import BucketAssigner, FileCompactor, FileCompactStrategy, FileSink, RollingPolicy
 from penstock.connectors.files.sink.uploads import PART_BYTES_MIN
 from penstock.datastream.formats.parquet import ParquetBulkWriters
@@ -160,6 +161,19 @@ def test_parquet(bucket: str, store: Store, tmp_path: Path) -> None:
     sink.create_committer().commit(committables)
     (content,) = store.objects().values()
     assert items == [] and pq.read_table(pa.BufferReader(content)).column("n").to_pylist() == list(range(25))
+
+
+def test_a_bucket_that_is_not_there_is_refused_before_a_job_starts(
+    bucket: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks would fail by it, minutes later on a cluster, and restart."""
+    lines_below(f"{bucket}/out").build().validate()
+    with pytest.raises(ProgramError, match=r"s3://\S+-other/out can't be written to: there is no bucket \S+-other"):
+        lines_below(f"{bucket}-other/out").build().validate()
+    assert not caplog.text
+    monkeypatch.setitem(__import__("sys").modules, "boto3", None)
+    lines_below(f"{bucket}/out").build().validate()
+    assert "pip install 'penstock-streams[s3]'" in caplog.text
 
 
 def test_without_boto3_each_checkpoint_makes_an_object(

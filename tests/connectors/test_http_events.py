@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
 import pytest
-from tests.connectors.driven import SourceInTest
+from tests.connectors.driven import SourceInTest, until
 from tests.connectors.http_service import Answer, HttpService, cut, events, slow, status
 
 from penstock.common.errors import SourceError
@@ -27,13 +28,20 @@ def numbered(*ids: int, then: threading.Event | None = None) -> Answer:
     return events("".join(f"id: {id}\ndata: {id}\n\n" for id in ids), then)
 
 
+def fetchers() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == "penstock-events"}
+
+
 def last_ids(service: HttpService) -> list[str | None]:
     return [asked.headers.get("Last-Event-ID") for asked in service.asked]
 
 
 def test_the_position_is_the_id_of_the_last_event() -> None:
     """Events would be lost, or come twice, when a connection ends or a job is restored."""
-    with HttpService(numbered(1, 2), numbered(3, 4, 5), numbered(5), usual=status(204)) as service:
+    # The first run, which reads ahead, gets no third answer.
+    quiet = threading.Event()
+    answers = numbered(1, 2), numbered(3, 4, 5, then=quiet), numbered(5)
+    with HttpService(*answers, usual=status(204)) as service:
         run = SourceInTest(source_of(service).build(), parallelism=2)
         assert [event.data for event in run.values(4, max_records=2)] == ["1", "2", "3", "4"]
         state = run.snapshot()
@@ -43,6 +51,7 @@ def test_the_position_is_the_id_of_the_last_event() -> None:
         assert again.values() == [ServerSentEvent("message", "5", "5")]
         again.close()
         assert last_ids(service) == ["4", "5"]
+    quiet.set()
 
 
 @pytest.mark.parametrize(
@@ -72,12 +81,42 @@ def test_the_pause_is_that_of_the_server() -> None:
         assert times[1] - times[0] >= 0.3 and times[2] - times[1] >= 0.3
 
 
+def test_a_server_that_wants_no_pause_and_has_nothing() -> None:
+    """The server, and the worker, would be busy with a thousand connections a second that bring nothing."""
+    with HttpService(*[events("retry: 0\n\n")] * 3, numbered(1), usual=status(204)) as service:
+        run = SourceInTest(source_of(service).set_backoff_ms(200, 200).build())
+        assert len(run.values()) == 1
+        run.close()
+        times = [asked.at_s for asked in service.asked]
+        assert min(after - before for before, after in itertools.pairwise(times[:4])) >= 0.1
+
+
+def test_a_position_without_an_event() -> None:
+    """Who reads a part of a stream would be sent all that it does not read again, with each connection and restart."""
+    quiet = threading.Event()
+    with HttpService(events("id: 1\ndata: 1\n\nid: 7\n\n", quiet), numbered(8), usual=status(204)) as service:
+        run = SourceInTest(source_of(service).build())
+        assert [event.id for event in run.values(1)] == ["1"]
+
+        def position() -> str:
+            run.readers[0].poll(10)
+            _, ((split,),) = run.snapshot()
+            return str(split.last_id)
+
+        until(lambda: position() == "7")
+        quiet.set()
+        assert [event.id for event in run.values()] == ["8"]
+        run.close()
+        assert last_ids(service) == [None, "7", "8"]
+
+
 @pytest.mark.parametrize(
     ("answer", "requests", "said"),
     [
         (status(500), 3, "has answered 500: so. It was tried 3 times"),
         (status(404), 1, "Check the path"),
         (status(200, Content_Type="text/html"), 1, "has answered with text/html, and a stream of events is"),
+        (status(200, Content_Type="text/event-stream", Content_Encoding="gzip"), 1, "in the encoding gzip"),
     ],
 )
 def test_what_no_stream_is(answer: Any, requests: int, said: str) -> None:
@@ -103,12 +142,12 @@ def test_silence() -> None:
 
 def test_it_closes_while_nothing_comes() -> None:
     """A job could not be cancelled before the next event, but by killing its workers."""
-    quiet = threading.Event()
+    quiet, others = threading.Event(), fetchers()
     with HttpService(numbered(1, then=quiet)) as service:
         run = SourceInTest(source_of(service).set_last_event_id("ä0").set_header("X-Of", "me").build())
         assert len(run.values(1)) == 1
         run.close()
-        assert not [thread for thread in threading.enumerate() if thread.name == "penstock-events"]
+        assert not fetchers() - others
         asked = service.asked[0].headers
         assert asked["Last-Event-ID"].encode("latin-1").decode() == "ä0"
         assert (asked["Accept"], asked["X-Of"]) == ("text/event-stream", "me")

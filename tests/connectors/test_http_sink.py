@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.connectors.driven import prepared, until
-from tests.connectors.http_service import HttpService, cut, slow, status
+from tests.connectors.http_service import HttpService, cut, dripping, slow, status
 
 from penstock.common import Encoder, Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
@@ -227,6 +227,29 @@ def test_a_writer_closes_though_its_server_does_not_answer(answer: Any) -> None:
         until(lambda: bool(service.asked))
         writer.close()
         assert not [thread for thread in threading.enumerate() if thread.name == "penstock-http"]
+
+
+def test_a_writer_closes_though_its_connection_has_served_before() -> None:
+    """A job that is cancelled would send its last batch once more, and wait for another answer that does not come."""
+    with HttpService(status(200), usual=slow(60)) as service:
+        writer = writer_of(sink_to(service))
+        writer.write_chunk([1, 2, 3], None)
+        writer.flush(False)
+        writer.write_chunk([4, 5, 6], None)
+        until(lambda: len(service.asked) == 2)
+        writer.close()
+        assert not [thread for thread in threading.enumerate() if thread.name == "penstock-http"]
+        assert len(service.asked) == 2
+
+
+def test_an_answer_that_does_not_end() -> None:
+    """One slow proxy would hold up all checkpoints, though its server has taken the records."""
+    with HttpService(dripping, status(200)) as service:
+        writer = writer_of(sink_to(service).set_timeout_ms(100))
+        writer.write_chunk([1, 2, 3, 4], None)
+        writer.flush(False)
+        assert service.records == [1, 2, 3, 4]
+        writer.close()
 
 
 def test_the_interval() -> None:

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-_JOB = """
+JOB = """
     from penstock.common import WatermarkStrategy
     from penstock.connectors.base.data_generator import DataGeneratorSource
     from penstock.connectors.base.rate_limiter import RateLimiterStrategy
@@ -41,7 +41,7 @@ class RestJob:
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.log = directory / "log"
-        (directory / "job.py").write_text(textwrap.dedent(_JOB))
+        (directory / "job.py").write_text(textwrap.dedent(JOB))
         command = [sys.executable, "-m", "penstock.cli.main", "run", "--rest-port", "0", "-p", "1"]
         interval = ("-D", "execution.checkpointing.interval=500ms")
         with self.log.open("w") as file:

@@ -168,7 +168,7 @@ def endless_job(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.own_jvm
-@pytest.mark.parametrize("whom", ["the process", "the terminal's group"])
+@pytest.mark.parametrize("whom", ["the process", pytest.param("the terminal's group", marks=pytest.mark.soak)])
 def test_ctrl_c(whom: str, tmp_path: Path) -> None:
     """Ctrl-C leaves a JVM and its workers running, or functions without their close()."""
     with endless_job(tmp_path) as process:

@@ -194,8 +194,11 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
 
 
 def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
-    """All jobs would be gone with one process, or do again what they have done; and programs lose their jobs."""
-    count = 3_000
+    """All jobs would be gone with one process, or do again what they have done; and programs lose their jobs.
+
+    And functions that a job was given while it ran would be gone with the process that ran it.
+    """
+    count = 8_000
     # Of all free ports it takes the same one.
     standby = ("cluster", "start", "--standby", "--dir", cluster.directory, "--slots", SLOTS, "--rest-port", 0)
     assert "stands by" in cluster.command(*standby).stderr
@@ -206,14 +209,27 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
         cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     until(lambda: list((tmp_path / "checkpoints").glob("*/chk-*/_metadata")))
+    new = cluster.directory / "count_up_anew.py"
+    new.write_text(NUMBERS.replace("return str(number)", 'return f"{number} anew"'))
+    job_id = cluster.client.get("/submissions")[-1]["job_id"]
+    updated = cluster.command("update", job_id, new, tmp_path / "out", count).stdout
+    (checkpoint,) = re.findall(r"has new functions from checkpoint (\d+) on: 'Map'", updated)
     before = cluster.running
     os.kill(before.pid, signal.SIGKILL)
     _, said = program.communicate(timeout=120)
     assert program.returncode == 0, said
     assert cluster.running.pid != before.pid
     shown = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
-    numbers = sorted(int(line) for path in shown for line in path.read_text().splitlines())
-    assert numbers == list(range(1, count + 1))
+    lines = sorted((line.partition(" ") for path in shown for line in path.read_text().splitlines()), key=_number)
+    assert [int(number) for number, _, _ in lines] == list(range(1, count + 1))
+    ways = [way for _, _, way in lines]
+    old = ways.index("anew")
+    assert int(checkpoint) > 0 and not any(ways[:old]), "those of before the update"
+    assert set(ways[old:]) == {"anew"}, "the one that took its place began with the functions before the update"
+
+
+def _number(line: tuple[str, str, str]) -> int:
+    return int(line[0])
 
 
 def process_of(cluster: Cluster, job_id: str) -> int:

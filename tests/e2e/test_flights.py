@@ -187,6 +187,7 @@ def test_what_is_late_is_told_and_nothing_is_lost(parallelism: int) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.soak
 def test_the_command() -> None:
     """`make demo`, the first thing that anyone runs."""
     options = ["--events", "4000", "-p", "1", "--mode", "both", "--out-of-orderness", "max", "--no-kill"]

@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import os
 import subprocess
+import textwrap
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from tests.browser import CHROMIUM, Browser
-from tests.e2e.rest_job import RestJob
+from tests.e2e.flinks_pages import FlinksPages
+from tests.e2e.rest_job import JOB, RestJob
+from tests.e2e.test_cluster import Cluster, until
 from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served, report
+
+from penstock.runtime.task.events import SampledStack, StacksSampled
 
 FLINK_HOME = Path(os.environ.get("FLINK_HOME", "/nonexistent"))
 JARS = sorted(FLINK_HOME.glob("lib/flink-dist-*.jar"))
@@ -96,8 +104,8 @@ def test_flinks_own_classes_read_all_answers(job: RestJob) -> None:
     assert done.stdout.splitlines() == [f"ok {path}" for path in classes]
 
 
-def flink(job: RestJob, *arguments: str) -> str:
-    """What Flink's command says."""
+def flink(job: Any, *arguments: str) -> str:
+    """What Flink's command says. `job`: with the url and the token of an endpoint."""
     action, *rest = arguments
     command = [str(FLINK_HOME / "bin" / "flink"), action, "-m", job.url.removeprefix("http://"), *rest]
     headers = {"FLINK_REST_CLIENT_HEADERS": f"Authorization:Bearer {job.token}"}
@@ -121,8 +129,11 @@ def test_flinks_command_lists_saves_and_stops_a_job(job: RestJob, tmp_path: Path
 def test_flinks_command_cancels_a_job(tmp_path: Path) -> None:
     """A job in a wrong state could not be ended by the tools that are at hand."""
     job = RestJob(tmp_path).until_it_runs()
-    assert "Cancelled job" in flink(job, "cancel", job.job_id)
-    assert job.process.wait(_SECONDS) == 1 and "was cancelled" in job.log.read_text()
+    try:
+        assert "Cancelled job" in flink(job, "cancel", job.job_id)
+        assert job.process.wait(_SECONDS) == 1 and "was cancelled" in job.log.read_text()
+    finally:
+        job.process.kill()
 
 
 PAGES = {
@@ -136,7 +147,7 @@ PAGES = {
     "job/running/id/overview/{vertex}/watermarks": ["5000"],
     "job/running/id/overview/{vertex}/backpressure": ["Back Pressure Status", "LOW"],
     "job/running/id/overview/{vertex}/metrics": ["Metrics"],
-    "job/running/id/overview/{vertex}/flamegraph": ["FlameGraph"],
+    "job/running/id/overview/{vertex}/flamegraph": ["FlameGraph", "where_time_is_spent:7"],
     "job/running/id/timeline": ["TimeLine"],
     "job/running/id/exceptions": ["a first failure"],
     "job/running/id/checkpoints": ["Triggered: 3", "Completed: 2", "In Progress: 1", "Path: /checkpoints/chk-2"],
@@ -156,7 +167,8 @@ def test_flinks_pages_show_our_figures_without_an_error(tmp_path: Path) -> None:
     with zipfile.ZipFile(JARS[0]) as jar:
         jar.extractall(tmp_path, [name for name in jar.namelist() if name.startswith("web/")])
     pages = [Mount("/", StaticFiles(directory=tmp_path / "web", html=True))]
-    served = Served(tmp_path, PlayedJob(plan()), {"execution.checkpointing.interval": "5 s"}, pages=pages)
+    settings = {"execution.checkpointing.interval": "5 s", "rest.flamegraph.enabled": "true"}
+    served = Served(tmp_path, PlayedJob(plan()), settings, pages=pages)
     (served.logs / "driver.log").write_text("the driver says\n")
     (served.logs / "level-0-slot-0.log").write_text("a worker says\n")
     played = served.job.played
@@ -169,6 +181,9 @@ def test_flinks_pages_show_our_figures_without_an_error(tmp_path: Path) -> None:
     for seconds in (1, 2, 3):
         served.job.metrics.update([report(v.id, 0, seconds, seconds * 100) for v in played.graph.vertices])
         served.entry.meter.sample(seconds)
+    assert served.get(f"{served.vertex(1)}/flamegraph")["endTimestamp"] == -3
+    stack = SampledStack(["run:1", "where_time_is_spent:7"], True, 3)
+    served.job.samplings[0][1].set_result([StacksSampled(1, 0, 1, [stack])])
     vertex = served.vertex(1).rpartition("/")[2]
     browser = Browser()
     try:
@@ -182,3 +197,54 @@ def test_flinks_pages_show_our_figures_without_an_error(tmp_path: Path) -> None:
     finally:
         browser.close()
         served.endpoint.close()
+
+
+PAGES_OF_CLUSTER = [
+    "overview", "job/running", "job/completed", "task-manager", "job-manager/config", "job-manager/metrics",
+    "job-manager/logs", "job-manager/stdout", "job-manager/thread-dump",
+]  # fmt: skip
+PAGES_OF_JOB = [
+    "overview", "overview/{vertex}/detail", "overview/{vertex}/subtasks", "overview/{vertex}/taskmanagers",
+    "overview/{vertex}/watermarks", "overview/{vertex}/backpressure", "overview/{vertex}/metrics",
+    "overview/{vertex}/flamegraph", "timeline", "exceptions", "checkpoints", "configuration",
+]  # fmt: skip
+
+
+@pytest.mark.own_jvm
+def test_flinks_command_and_pages_with_a_cluster(tmp_path: Path) -> None:
+    """What works with a job's own endpoint would fail with that of a cluster, or for jobs that have ended."""
+    cluster = Cluster(tmp_path)
+    browser = pages = None
+    try:
+        (tmp_path / "job.py").write_text(textwrap.dedent(JOB))
+        stopped, runs = (cluster.submit("-D", "execution.checkpointing.interval=500ms", "job.py") for _ in range(2))
+        for id in (stopped, runs):
+            until(lambda id=id: cluster.client.get(f"/jobs/{id}")["state"] == "RUNNING")
+        at = SimpleNamespace(url=cluster.rest.url, token=cluster.rest.token())
+        assert f"{runs} : highest numbers (RUNNING)" in flink(at, "list")
+        assert f"Path: {tmp_path}/savepoint-" in flink(at, "savepoint", runs, str(tmp_path))
+        assert f"Path: {tmp_path}/savepoint-" in flink(at, "stop", "-p", str(tmp_path), stopped)
+        until(lambda: cluster.job(stopped)["phase"] == "ENDED")
+        assert f"{stopped} : highest numbers (FINISHED)" in flink(at, "list", "-a")
+        if CHROMIUM is None:
+            return
+        pages = FlinksPages(JARS[0], tmp_path, int(at.url.rpartition(":")[2]), at.token)
+        browser = Browser()
+        paths = list(PAGES_OF_CLUSTER)
+        for kind, id in (("running", runs), ("completed", stopped)):
+            vertex = cluster.client.get(f"/jobs/{id}")["vertices"][-1]["id"]
+            paths += [f"job/{kind}/{id}/{page.format(vertex=vertex)}" for page in PAGES_OF_JOB]
+        for path in paths:
+            browser.open(f"{pages.url}/#/{path}")
+            # What it shows comes with its first answers.
+            time.sleep(2)
+            assert [failure for failure in browser.failures if "favicon" not in failure] == [], path
+        browser.open(f"{pages.url}/#/task-manager")
+        browser.wait_for(f"{runs[:8]}-level-0-slot-0")
+        assert "Cancelled job" in flink(at, "cancel", runs)
+    finally:
+        if browser is not None:
+            browser.close()
+        if pages is not None:
+            pages.close()
+        cluster.command("cluster", "stop", "--cancel-jobs", "--dir", tmp_path)

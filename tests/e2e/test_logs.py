@@ -82,6 +82,7 @@ def test_a_job_that_fails_says_where_its_logs_are(tmp_path: Path) -> None:
     assert [line for line in lines if line.startswith("driver: ERROR   penstock.job - the job has ended: FAILED")]
 
 
+@pytest.mark.soak
 def test_settings_of_logs_in_batch_mode(tmp_path: Path) -> None:
     """On a cluster the directory has to be one that others read; and a batch job is as hard to follow as any."""
     (tmp_path / "job.py").write_text(JOB)

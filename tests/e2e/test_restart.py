@@ -57,6 +57,7 @@ def lines(out: Path) -> list[str]:
     return [line for path in files for line in path.read_text().splitlines()]
 
 
+@pytest.mark.soak
 def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
     """The night's work would be lost with the machine on which it was started, or be in the output twice."""
     out, job = tmp_path / "out", tmp_path / "job.py"

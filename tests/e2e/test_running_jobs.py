@@ -114,8 +114,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     assert "the job is stopped with a savepoint from outside" in (tmp_path / "log").read_text()
     assert not [*registry.glob("*.json")]
 
-    another_master = ("-D", "spark.master=local-cluster[2,4,1024]")
-    second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip(), *another_master)
+    second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip())
     highest = max(int(line.split()[-1]) for line in (tmp_path / "log").read_text().splitlines() if line[-1:].isdigit())
     until(second, tmp_path / "log2", str(highest + 500))
     assert "\n1> 1\n" not in (tmp_path / "log2").read_text(), "it went on where it was"

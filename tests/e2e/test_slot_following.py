@@ -72,6 +72,7 @@ def test_a_worker_comes_and_goes(tmp_path: Path) -> None:
             "scheduler-mode": "reactive",
             "jobmanager.adaptive-scheduler.resource-stabilization-timeout": "3 s",
             "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": "1 s",
+            "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": "0 s",
             "execution.checkpointing.interval": "1 s",
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         }

@@ -97,6 +97,7 @@ def held(cluster: StandaloneCluster) -> int:
     return slots
 
 
+@pytest.mark.soak
 def test_jobs_wait_for_executors_that_come_late(cluster: StandaloneCluster, tmp_path: Path) -> None:
     """Jobs submitted right after the start of a cluster would fail, as there are no slots yet.
 
@@ -116,6 +117,7 @@ def test_jobs_wait_for_executors_that_come_late(cluster: StandaloneCluster, tmp_
         assert (code, COUNTED in said) == (0, True), errors
 
 
+@pytest.mark.soak
 def test_too_few_slots_are_told_with_who_holds_them(cluster: StandaloneCluster, tmp_path: Path) -> None:
     """A job would wait without end, and nobody would know for whom."""
     settings = {**settings_of(cluster), "parallelism.default": "2"}
@@ -123,7 +125,7 @@ def test_too_few_slots_are_told_with_who_holds_them(cluster: StandaloneCluster, 
     first = submit(settings, tmp_path / "first", SLOWLY.replace("NUMBERS", "10**9"))
     try:
         wait_until(lambda: held(cluster) == 5, "the first job does not run", RUN_SECONDS)
-        second = submit({**settings, "slot.request.timeout": "15 s"}, tmp_path / "second", COUNT)
+        second = submit({**settings, "slot.request.timeout": "5 s"}, tmp_path / "second", COUNT)
         code, _, errors = outcome(second)
     finally:
         first.send_signal(signal.SIGINT)
@@ -145,6 +147,7 @@ def test_a_master_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     assert "org.apache" not in errors and len(errors.splitlines()) <= 6, errors
 
 
+@pytest.mark.soak
 def test_an_executor_that_is_killed_is_replaced(cluster: StandaloneCluster, tmp_path: Path) -> None:
     """A machine that fails would end the job, though the cluster has put another executor in its place."""
     settings = {

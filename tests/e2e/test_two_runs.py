@@ -68,6 +68,7 @@ class Job:
         assert not [*(self.path / "checkpoints").rglob("_metadata")]
 
 
+@pytest.mark.soak
 def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
     """Its work would be done twice: by the run that has taken its place, and by itself."""
     job = Job(tmp_path)
@@ -91,6 +92,7 @@ def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
     job.check()
 
 
+@pytest.mark.soak
 def test_two_that_start_from_the_latest_at_once(tmp_path: Path) -> None:
     """Both would be let in, and do the same work side by side."""
     job = Job(tmp_path)

@@ -17,6 +17,8 @@ ADDED_LATER: dict[str, Any] = {
     "rescale_at_steps": (),
     "load_changes_at_steps": (),
     "slots_change_at_steps": (),
+    "update_at_steps": (),
+    "state_reads_at_steps": (),
 }
 """What circumstances are without the faults and features that were added later."""
 

@@ -35,7 +35,7 @@ def complete_left_out(patch: pytest.MonkeyPatch) -> None:
 
 def overtaken_marks(patch: pytest.MonkeyPatch) -> None:
     """A watermark is emitted at once, before the records that it follows."""
-    patch.setattr(AsyncWaitOperator, "_mark", lambda self, mark: bool(mark()))
+    patch.setattr(AsyncWaitOperator, "_in_turn", lambda self, mark: bool(mark()))
 
 
 def ends_with_calls_in_flight(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from penstock.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 40
+SEEDS_IN_CI = 24
 SEEDS_IN_SOAK = 10_000
 
 

@@ -95,12 +95,21 @@ def below(root: int, all_processes: Iterable[tuple[int, int, str]]) -> list[tupl
     return found
 
 
+def _daemons_and_workers(root: int | None) -> dict[int, int]:
+    """Parents by pid. Workers are forked by daemons, which stay."""
+    return {pid: parent for pid, parent, command in processes(root) if re.search(r"python\S* -m \S*daemon\b", command)}
+
+
 def workers(root: int | None = None) -> list[int]:
-    """Python workers of Spark below this process, or below `root`. They are forked by daemons, which stay."""
-    daemons = {
-        pid: parent for pid, parent, command in processes(root) if re.search(r"python\S* -m \S*daemon\b", command)
-    }
-    return [pid for pid, parent in daemons.items() if parent in daemons]
+    """Python workers of Spark below this process, or below `root`."""
+    parents = _daemons_and_workers(root)
+    return [pid for pid, parent in parents.items() if parent in parents]
+
+
+def daemons() -> list[int]:
+    """From which Spark forks the Python workers below this process."""
+    parents = _daemons_and_workers(None)
+    return [pid for pid, parent in parents.items() if parent not in parents]
 
 
 def no_worker_left() -> None:

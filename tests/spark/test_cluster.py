@@ -11,6 +11,8 @@ from tests.spark.jobs import run_script
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+# Two workers of a standalone cluster are in tests/e2e/test_standalone_cluster.py.
+@pytest.mark.soak
 def test_two_executors(tmp_path: Path) -> None:
     """What works in one JVM may not between two: records cross the network, the control port must be reached."""
     done = run_script(

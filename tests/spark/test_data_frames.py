@@ -6,6 +6,7 @@ import datetime
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.spark.test_lost_workers import killed, killing
 from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
 
-from penstock.common import Configuration, Instant, JobStatus, Row, Types, WatermarkStrategy
+from penstock.common import Configuration, Instant, JobStatus, Row, RowKind, Types, WatermarkStrategy
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors import NumberSequenceSource
@@ -26,6 +27,8 @@ from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
 from penstock.spark.driver.session import session_for
+from penstock.spark.frames.exact_files import exact_files
+from penstock.spark.frames.frame_copy import FrameCopy
 from penstock.testing.conformance.source import check_source, read_all
 
 pytestmark = pytest.mark.spark
@@ -33,19 +36,29 @@ NONE = WatermarkStrategy.no_watermarks()
 BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 EVERY_TYPE = """
     SELECT true AS yes, 1Y AS byte, 2S AS short, 3 AS `int`, 4L AS long, 1.5f AS float, 2.5D AS double,
-        12345678901234567890.12 AS `decimal`, 'ä' AS text, X'00ff' AS bytes, DATE'1583-01-01' AS day,
-        TIMESTAMP'9999-12-31 23:59:59.999999 UTC' AS instant, TIMESTAMP_NTZ'2013-01-01 05:15:00' AS local,
-        array(1, NULL) AS list, map('a', TIMESTAMP'1900-01-01 00:00:00 UTC') AS map,
+        12345678901234567890.12 AS `decimal`, 'ä' AS text, X'00ff' AS bytes, DATE'1400-01-01' AS day,
+        TIME'12:34:56.789012' AS time,
+        TIMESTAMP'9999-12-31 23:59:59.999999 UTC' AS instant, TIMESTAMP_NTZ'0001-01-01 05:15:00' AS local,
+        array(1, NULL) AS list, map('a', TIMESTAMP'1400-01-01 00:00:00 UTC') AS map,
         named_struct('x', 1, 'y', array(named_struct('z', 'deep'))) AS struct,
         CAST(NULL AS STRUCT<a: INT>) AS nothing, 'dotted' AS `a.b`
 """
 ROW = {
     "yes": True, "byte": 1, "short": 2, "int": 3, "long": 4, "float": 1.5, "double": 2.5,
-    "decimal": Decimal("12345678901234567890.12"), "text": "ä", "bytes": b"\x00\xff", "day": datetime.date(1583, 1, 1),
-    "instant": Instant(253402300799, 999_999_000), "local": datetime.datetime(2013, 1, 1, 5, 15),
-    "list": [1, None], "map": {"a": Instant(-2208988800, 0)}, "struct": Row(x=1, y=[Row(z="deep")]),
+    "decimal": Decimal("12345678901234567890.12"), "text": "ä", "bytes": b"\x00\xff", "day": datetime.date(1400, 1, 1),
+    "time": datetime.time(12, 34, 56, 789_012),
+    "instant": Instant(253402300799, 999_999_000), "local": datetime.datetime(1, 1, 1, 5, 15),
+    "list": [1, None], "map": {"a": Instant(-17987443200, 0)}, "struct": Row(x=1, y=[Row(z="deep")]),
     "nothing": None, "a.b": "dotted",
 }  # fmt: skip
+
+
+INEXACT = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInWrite": "LEGACY",
+    "spark.sql.caseSensitive": "false",
+}
 
 
 @pytest.fixture
@@ -53,18 +66,30 @@ def spark() -> Any:
     return session_for(2, False, Configuration(), None)
 
 
+@pytest.fixture
+def inexact(spark: Any) -> Iterator[Any]:
+    """A session whose Parquet files are not for everybody."""
+    before = {key: spark.conf.get(key) for key in INEXACT}
+    for key, value in INEXACT.items():
+        spark.conf.set(key, value)
+    yield spark
+    assert {key: spark.conf.get(key) for key in INEXACT} == INEXACT, "they are the user's"
+    for key, value in before.items():
+        spark.conf.set(key, value)
+
+
 @in_both_modes
-def test_rows_of_every_type(mode: RuntimeExecutionMode, spark: Any) -> None:
+def test_rows_of_every_type(mode: RuntimeExecutionMode, inexact: Any) -> None:
     """A column would come as something else than it is in Spark, or a partition twice, or not at all."""
     env = environment(mode, 3)
-    rows = env.from_data_frame(spark.sql(EVERY_TYPE), source_name="every type")
-    numbers = env.from_data_frame(spark.range(0, 1_000, 1, 7))
+    rows = env.from_data_frame(inexact.sql(f"{EVERY_TYPE}, 'case' AS YES"), source_name="every type")
+    numbers = env.from_data_frame(inexact.range(0, 1_000, 1, 7))
 
     (row,) = collect(rows)
     assert isinstance(row, Row)
-    assert row.as_dict() == ROW
+    assert row.as_dict() == {**ROW, "YES": "case"}
     names = rows.get_type().get_field_names()
-    assert names == list(ROW)
+    assert names == [*ROW, "YES"]
     assert rows.get_type().get_field_types()[names.index("instant")] == Types.INSTANT()
     assert sorted(row.id for row in collect(numbers)) == [*range(1_000)]
 
@@ -221,11 +246,12 @@ def test_what_is_refused(spark: Any, tmp_path: Path) -> None:
         "SELECT INTERVAL '1' DAY AS pause": "column pause has the type interval day",
         "SELECT array(named_struct('v', parse_json('1'))) AS a": "column a[].v has the type variant",
         "SELECT 1 AS a, 2 AS a": "two columns a",
+        "SELECT map(named_struct('l', array(1)), 2) AS a": "column a has keys of the type struct<l:array<int>>",
     }
     for query, reason in refused.items():
         assert reason in failure_of(lambda query=query: env.from_data_frame(spark.sql(query)))
     ticks = spark.readStream.format("rate").load()
-    assert "streaming" in failure_of(lambda: env.from_data_frame(ticks))
+    assert "streaming one" in failure_of(lambda: DataFrameSource(ticks))
     with pytest.raises(TypeError, match="expected a DataFrame of Spark"):
         env.from_data_frame([1, 2])  # type: ignore[arg-type]
     broken = env.from_data_frame(spark.sql("SELECT string(raise_error('no such flight')) AS a"), source_name="broken")
@@ -235,6 +261,10 @@ def test_what_is_refused(spark: Any, tmp_path: Path) -> None:
 
     numbers = env.from_source(NumberSequenceSource(1, 9), NONE, "numbers")
     assert "declare one" in failure_of(lambda: numbers.map(lambda v: [v]).to_data_frame())
+    for other, reason in (("a", "one name for Spark"), ("b", "is a change of a row, of the kind -U")):
+        changes = [Row.of_kind(RowKind.UPDATE_BEFORE, 1, 2), Row.of_kind(RowKind.UPDATE_BEFORE, 1, 3)]
+        rows = env.from_collection(changes, Types.ROW_NAMED(["A", other], [Types.LONG(), Types.LONG()]))
+        assert reason in failure_of(rows.to_data_frame)
     endless = env.from_source(DataGeneratorSource(lambda i: i), NONE, "endless")
     assert "'endless' is unbounded" in failure_of(lambda: endless.map(str).to_data_frame())
     (tmp_path / "full").touch()
@@ -253,3 +283,25 @@ def test_a_job_is_cancelled_while_its_frame_is_computed(spark: Any) -> None:
 
     assert client.get_job_status().result() is JobStatus.CANCELED
     wait_until(lambda: not tracker.getActiveJobsIds(), "Spark goes on")
+
+
+def test_who_waits_for_a_frame_does_not_cancel_it(spark: Any, tmp_path: Path) -> None:
+    """One of two jobs that read a frame would fail when the other one is cancelled."""
+    frame = spark.range(0, 1, 1, 1).selectExpr("java_method('java.lang.Thread', 'sleep', 1000L) AS a")
+    copy = FrameCopy(frame, "slow", str(tmp_path))
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(copy.make, "one job")
+        wait_until(spark.sparkContext.statusTracker().getActiveJobsIds, "the frame is not computed")
+        copy.cancel("another job")
+        assert Path(made.result(60)).is_dir()
+
+
+def test_two_frames_that_are_copied_at_once_leave_the_users_settings(inexact: Any) -> None:
+    """A session would keep settings that its user has not made, and his queries give other results from then on."""
+    one, other = exact_files(inexact), exact_files(inexact.getActiveSession())
+    for copying in (one, other):
+        copying.__enter__()
+    one.__exit__(None, None, None)
+    assert inexact.conf.get("spark.sql.parquet.outputTimestampType") == "INT96", "the other one is still written"
+    other.__exit__(None, None, None)
+    assert {key: inexact.conf.get(key) for key in INEXACT} == INEXACT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,7 +65,10 @@ def test_square_roots(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_learned_slope(capsys: pytest.CaptureFixture[str]) -> None:
     """What was learned would not come back to those who learn."""
-    assert output_of("learned_slope", capsys) == ["after 400 samples: y = 3.0 x"]
+    (line,) = output_of("learned_slope", capsys)
+    learned = re.fullmatch(r"after 400 samples: y = (\d\.\d) x", line)
+    # How much the samples in between have learned from depends on how many were in the loop at a time.
+    assert learned is not None and abs(float(learned.group(1)) - 3) < 0.3, line
 
 
 def test_groups_of_friends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,6 +189,7 @@ def test_counted_orders(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_plain_python_runs_an_example_too() -> None:
     """An IDE's run button would not do."""
     run = subprocess.run(

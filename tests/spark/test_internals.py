@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Any
 
@@ -15,6 +16,7 @@ from penstock.spark.driver.session import session_for
 from penstock.spark.failures import from_spark
 from penstock.spark.internals.jvm import concurrent_tasks, is_alive, java_stack_of, was_stopped_by_spark
 from penstock.spark.internals.memory_stream import empty_stream
+from penstock.spark.internals.python_daemons import renew_after
 from penstock.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
 from penstock.spark.rows import ROW_TYPE, to_batch
 
@@ -63,6 +65,28 @@ def test_assumption_daemon(spark: Any) -> None:
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(origin, ROW_TYPE).collect()
     assert bytes(row.buffer).decode() == "penstock.spark.worker.daemon"
     assert row.target > 10_000
+
+
+def test_assumption_daemon_of_environment(spark: Any) -> None:
+    """A daemon that can't be reached would be asked for workers for ever: each restart of a job would fail."""
+
+    def daemon(batches: Any) -> Any:
+        for _ in batches:
+            yield to_batch([(os.getppid(), b"")])
+
+    def present() -> int:
+        (row,) = spark.range(0, 1, 1, 1).mapInArrow(daemon, ROW_TYPE).collect()
+        return int(row.target)
+
+    before = present()
+    renew_after(RuntimeError("java.lang.IllegalStateException\n\tat org.apache.spark.sql.Another.method"))
+    assert present() == before
+    factory = type(spark._jvm.org.apache.spark.api.python.PythonWorkerFactory).__name__
+    assert factory == "JavaClass", "Spark has no class of this name"
+    renew_after(RuntimeError("\tat org.apache.spark.api.python.PythonWorkerFactory.createThroughDaemon"))
+    after = present()
+    assert after != before
+    assert present() == after
 
 
 def test_assumption_memory_stream(spark: Any) -> None:

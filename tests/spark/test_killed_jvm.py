@@ -72,6 +72,7 @@ def said(folder: Path, program: str) -> str:
     return done.stdout
 
 
+@pytest.mark.soak
 def test_a_job_goes_on_in_a_new_jvm(tmp_path: Path) -> None:
     """The job would restart twice a second against a session that is gone; and so would the next one of the program."""
     text = said(
@@ -89,6 +90,7 @@ print("second:", outcome(started(environment())))
     assert text.count("a new session is started") == 1, text
 
 
+@pytest.mark.soak
 def test_a_session_of_the_users_that_is_gone_fails_the_job_at_once(tmp_path: Path) -> None:
     """A job would restart without end, or in a session that lacks what its user has set up."""
     text = said(

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, STREAMING, collect, environment, no_worker_left, wait_until_running, workers
+from tests.spark.jobs import (
+    BATCH,
+    STREAMING,
+    collect,
+    daemons,
+    environment,
+    no_worker_left,
+    wait_until_running,
+    workers,
+)
 
 from penstock.common import Encoder, JobStatus, WatermarkStrategy
 from penstock.common.errors import TaskLostError
@@ -148,3 +160,42 @@ def test_pipelined_worker_killed(levels: int) -> None:
     assert "org.apache" not in message
     assert client.get_job_status().result() is JobStatus.FAILED
     no_worker_left()
+
+
+def kill_daemons_that_start(times: int, random: Random) -> threading.Thread:
+    """Kill those that there are, and then so many, each a moment after it has begun."""
+
+    def kill() -> None:
+        known = set(daemons())
+        for pid in known:
+            os.kill(pid, signal.SIGKILL)
+        for _ in range(times):
+            deadline = time.monotonic() + 20
+            while not (new := set(daemons()) - known) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            time.sleep(random.uniform(0, 0.1))
+            for pid in new:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            known |= new
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+@pytest.mark.soak
+def test_daemons_that_are_killed_while_they_start() -> None:
+    """An executor that keeps a daemon without its address would fail each restart of each job from then on."""
+    random = Random(1)
+    settings = {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "20",
+        "restart-strategy.fixed-delay.delay": "100 ms",
+    }
+    for _ in range(20):
+        killer = kill_daemons_that_start(random.choice((1, 2, 3)), random)
+        env = environment(STREAMING, 2, settings)
+        sums = collect(env.from_collection(range(10)).key_by(lambda v: v % 5).reduce(lambda a, b: a + b))
+        killer.join()
+        assert {5, 7, 9, 11, 13} <= set(sums)

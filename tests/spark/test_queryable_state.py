@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from tests.spark.jobs import environment, wait_until
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from penstock.cluster.registry import JobRegistry
 from penstock.common import Types, WatermarkStrategy
 from penstock.common.errors import StateNotFoundError
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.rate_limiter import RateLimiterStrategy
-from penstock.datastream.functions import KeyedProcessFunction
+from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction
 from penstock.datastream.queryable_state import QueryableStateClient
-from penstock.datastream.state import MapStateDescriptor, ReducingStateDescriptor
+from penstock.datastream.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.snapshots.state_answer import Isolation
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +42,55 @@ class Seen(KeyedProcessFunction[int, int, int]):
         self.seen.put(value, True)
 
 
+class Total(AggregateFunction[int, int, int]):
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: int, accumulator: int) -> int:
+        return accumulator + value
+
+    def get_result(self, accumulator: int) -> int:
+        return accumulator
+
+    def merge(self, acc_a: int, acc_b: int) -> int:
+        return acc_a + acc_b
+
+
+class Everything(KeyedProcessFunction[int, int, int]):
+    """Keeps the values of a key in each way that there is."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.value = runtime_context.get_state(ValueStateDescriptor("value", Types.LONG()))
+        self.list = runtime_context.get_list_state(ListStateDescriptor("list", Types.LONG()))
+        self.map = runtime_context.get_map_state(MapStateDescriptor("map", Types.LONG(), Types.STRING()))
+        self.highest = runtime_context.get_reducing_state(ReducingStateDescriptor("highest", max, Types.LONG()))
+        self.total = runtime_context.get_aggregating_state(AggregatingStateDescriptor("total", Total(), Types.LONG()))
+
+    def process_element(self, value: int, ctx: Any) -> None:
+        self.value.update(value)
+        self.map.put(value, str(value))
+        for state in (self.list, self.highest, self.total):
+            state.add(value)
+
+
+OF_EVERYTHING = [("everything", name) for name in ("value", "list", "map", "highest", "total")]
+
+
+def says_the_same_live(client: QueryableStateClient, job_id: str, uid: str, state: str) -> bool:
+    """Whether state at rest is the same, committed and live, by key and without."""
+    keys = list(range(8))
+    try:
+        by_key, any_ = (
+            [client.entries(job_id, operator=uid, state=state, isolation=isolation, **what).entries
+             for isolation in get_args(Isolation)]
+            for what in ({"keys": keys}, {"limit": 20})
+        )  # fmt: skip
+    except StateNotFoundError:
+        return False
+    scanned = [sorted(entries, key=repr) for entries in any_]
+    return len(by_key[0]) == 7 == len(any_[0]) and by_key[0] == by_key[1] and scanned[0] == scanned[1]
+
+
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_state_of_a_running_job_is_asked_for_by_key(tmp_path: Path, backend: str) -> None:
     """A user would write a sink and a database to look at one customer; or be told what a restart takes back."""
@@ -48,6 +105,10 @@ def test_state_of_a_running_job_is_asked_for_by_key(tmp_path: Path, backend: str
     keyed.as_queryable_state("newest")
     keyed.as_queryable_state("highest", ReducingStateDescriptor("highest", max, Types.LONG()))
     keyed.process(Seen()).uid("seen").print()
+    at_rest = env.from_collection(list(range(40)), Types.LONG()).set_parallelism(1)
+    of_seven = at_rest.key_by(lambda n: n % 7, Types.LONG())
+    of_seven.process(Everything()).uid("everything").set_parallelism(1).print().set_parallelism(1)
+    of_seven.count_window(100).reduce(max).uid("windows").set_parallelism(1).print().set_parallelism(1)
     job = env.execute_async("queryable")
     try:
         job_id = str(job.get_job_id())
@@ -70,7 +131,23 @@ def test_state_of_a_running_job_is_asked_for_by_key(tmp_path: Path, backend: str
             assert highest.entries[0]["value"] == max(values), "all operators are asked for one moment"
         names = {name for one in client.states(job_id).states for name in one.queryable_names}
         assert names == {"newest", "highest", "all seen"}
-        printed = CliRunner().invoke(app, ["query", job_id, "--operator", "seen", "seen", "7", "--json"])
-        assert printed.exit_code == 0 and json.loads(printed.stdout.splitlines()[0])["key"] == 7, printed.output
+        for live in ([], ["--live"]):
+            printed = CliRunner().invoke(app, ["query", job_id, "--operator", "seen", "seen", "7", "--json", *live])
+            assert printed.exit_code == 0 and json.loads(printed.stdout.splitlines()[0])["key"] == 7, printed.output
+        before = client.get_kv_state(job_id, "newest", 7)
+        now = client.get_kv_states(job_id, "newest", [3, 7, 12], isolation="read-uncommitted")
+        assert now.keys() == {3, 7} and now[7] >= before
+        rest = JobRegistry().find(job_id).rest
+        assert rest is not None
+        over_rest = QueryableStateClient(rest.url, rest.token())
+        for one in (client, over_rest):
+            with pytest.raises(StateNotFoundError, match="'newest'"):
+                one.get_kv_state(job_id, "none", 7, isolation="read-uncommitted")
+            with pytest.raises(StateNotFoundError):
+                # Not what this job has by that name.
+                one.entries("0" * 32, name="newest", keys=[7], isolation="read-uncommitted")
+        for uid, state in [*OF_EVERYTHING, ("windows", "(windows) contents")]:
+            for one in (client, over_rest):
+                wait_until(lambda: says_the_same_live(one, job_id, uid, state), f"{state} is not the same live", 60)  # noqa: B023
     finally:
         job.cancel().result()

@@ -175,13 +175,14 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("startup", "refusal"),
     [
-        (
+        pytest.param(
             "class Absent:\n"
             "    def find_spec(self, name, path=None, target=None):\n"
             "        if name.split('.')[0] == 'penstock':\n"
             "            raise ModuleNotFoundError(\"No module named 'penstock'\", name='penstock')\n"
             "sys.meta_path.insert(0, Absent())\n",
             "the executors have no penstock",
+            marks=pytest.mark.soak,
         ),
         ("import penstock\npenstock.__version__ = '0.0.1.other'\n", "this executor has penstock 0.0.1.other"),
     ],
@@ -196,6 +197,7 @@ def test_executors_without_the_same_penstock(tmp_path: Path, startup: str, refus
     told_in_both_modes(tmp_path, str(python), refusal)
 
 
+@pytest.mark.soak
 def test_executors_without_the_python_of_the_driver(tmp_path: Path) -> None:
     """On a cluster that has its environment elsewhere the job fails with a stack of Java's, after four tries."""
     told_in_both_modes(tmp_path, str(tmp_path / "nowhere" / "python"), f"an executor has no {tmp_path}/nowhere/python")

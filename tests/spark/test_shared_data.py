@@ -21,6 +21,9 @@ from penstock.datastream.window import TumblingEventTimeWindows
 pytestmark = pytest.mark.spark
 DATA = ROOT.parent / "shared" / "data"
 ZEEK = {"dns": "zeek-wrccdc/dns.json.gz", "ssl": "zeek-wrccdc/ssl.json.gz"}
+SHIPS = "ais-us-2022/ais_2022-01-03_first-99999.csv.gz"
+LATE_SHIPS = {0: 99_217, 30: 93_869, 60: 83_351, 120: 54_154, 180: 24_157, 240: 7_939, 300: 2_859, 600: 1_039, 900: 7}
+"""Of the positions of the day's first hour, by the bound in seconds: as if the clocks of 352 others were right."""
 EDITS = "wikipedia-edits/wikiticker-2015-09-12-sampled.json.gz"
 LATE = {
     "dns": {0: 13_003, 1: 9_454, 5: 9_330, 6: 9_320, 10: 6_824, 30: 2_852, 60: 1_572, 120: 225, 300: 2, 600: 1},
@@ -35,11 +38,11 @@ MICROSECOND = dt.timedelta(microseconds=1)
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def source(name: str) -> FileSource:
+def source(name: str, form: StreamFormat | None = None) -> FileSource:
     path: Path = DATA / name
     if not path.exists():
         pytest.skip(f"the shared data set {name} is not on this machine")
-    return FileSource.for_record_stream_format(StreamFormat.json_lines_format(), path).build()
+    return FileSource.for_record_stream_format(form or StreamFormat.json_lines_format(), path).build()
 
 
 def micros(text: str) -> int:
@@ -242,3 +245,59 @@ def test_names_that_were_looked_up_before_they_were_used(mode: RuntimeExecutionM
     found = Counter(seconds for seconds, _ in set(collect(joins[0].union(*joins[1:]))))
 
     assert found == LOOKED_UP
+
+
+class Once(KeyedProcessFunction[Any, Any, Any]):
+    """The first record of each key."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if not self.seen.value():
+            self.seen.update(True)
+            yield value
+
+
+def test_queries_that_the_capture_saw_twice() -> None:
+    """A step that removes duplicates would let some through, or take records for equal that are not."""
+    env = environment(STREAMING, 2)
+    queries = env.from_source(source(ZEEK["dns"]), WatermarkStrategy.no_watermarks(), "dns").map(
+        lambda record: tuple(record.get(name) for name in ("uid", "trans_id", "query", "qtype"))
+    )
+    found = collect(queries.key_by(lambda query: query).process(Once()))
+    assert len(found) == len(set(found)) == 24_600
+
+
+class Believed(WatermarkGenerator):
+    """Behind the highest time; one that is far ahead counts when a hundred in a row are."""
+
+    def __init__(self, bound_ms: int) -> None:
+        self.bound_ms = bound_ms
+        self.highest: int | None = None
+        self.beyond = 0
+
+    def on_event(self, value: Any, timestamp: int, output: Any) -> None:
+        if self.highest is not None and timestamp > self.highest + 600_000:
+            self.beyond += 1
+            if self.beyond < 100:
+                return
+        self.beyond = 0
+        self.highest = timestamp if self.highest is None else max(self.highest, timestamp)
+        output.emit_watermark(self.highest - self.bound_ms - 1)
+
+    def on_periodic_emit(self, output: Any) -> None:
+        """A watermark follows each record."""
+
+
+def test_ships_whose_clocks_are_wrong() -> None:
+    """One time from the far future would make the rest of a day late."""
+    env = environment(STREAMING, 1)
+    lines = env.from_source(source(SHIPS, StreamFormat.text_line_format()), WatermarkStrategy.no_watermarks(), "ships")
+    times = lines.filter(lambda line: not line.startswith("MMSI")).map(lambda line: line.split(",")[1])
+    late = []
+    for bound in LATE_SHIPS:
+        strategy = WatermarkStrategy.for_generator(lambda bound=bound: Believed(bound * 1_000))
+        strategy = strategy.with_timestamp_assigner(lambda time, _: micros(f"{time}+00:00") // 1_000)
+        late.append(times.assign_timestamps_and_watermarks(strategy).process(IsLate(bound)))
+    assert Counter(bound for bound, _ in collect(late[0].union(*late[1:]))) == LATE_SHIPS

@@ -20,6 +20,7 @@ PRINTED = {
     '"word count"': "('question', 1)\n",
     "class Buffer": "1\n2\n3\n",
     "FileSource": "{'airport': 'JFK', 'delay': 90}\n",
+    'format("rate")': "[0, 1, 2]\n",
     "createDataFrame": "|    JFK| true|    1|\n",
     "partition_bucket_assigner": "|2013-01-02|   JFK|\n",
     "class TableReader": "(1, 'JFK', 90.0)\n",
@@ -35,7 +36,7 @@ PRINTED = {
     "def departure": "'().__class__' may not be used in an expression",
     '"squares"': "[0, 1, 4]\n",
     '.uid("counts")': "('be', 2)\n",
-    "class Judge": "('JFK', 'late')",
+    "class Judge": "('Kennedy', 'late')",
     "or spark://host:7077": "2\n3\n4\n",
     '"one source after another"': "130\n",
     # These assert what they give.

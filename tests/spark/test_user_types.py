@@ -85,7 +85,7 @@ for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
 """
 
 
-@pytest.mark.parametrize("how", ["penstock run", "python"])
+@pytest.mark.parametrize("how", [pytest.param("penstock run", marks=pytest.mark.soak), "python"])
 def test_classes_of_the_script(how: str, tmp_path: Path) -> None:
     """Every first program defines its own record types; they would not be found in the workers."""
     (tmp_path / "prices.py").write_text("def of(kind):\n    return {'book': 10, 'pen': 1}[kind]\n")

@@ -15,6 +15,7 @@ import penstock.common
 import penstock.datastream
 import penstock.metrics
 import penstock.state_processor
+import penstock.table
 import penstock.testing
 from penstock.common.typeinfo import Types
 from penstock.datastream.functions import KeyedProcessFunction
@@ -22,7 +23,14 @@ from penstock.datastream.state import StateTtlConfig, ValueStateDescriptor
 from penstock.datastream.window import TimeWindow, Trigger, TumblingEventTimeWindows
 
 # The packages from which users import. What one of their modules lists in `__all__` is public.
-PUBLIC = (penstock.common, penstock.datastream, penstock.metrics, penstock.state_processor, penstock.testing)
+PUBLIC = (
+    penstock.common,
+    penstock.datastream,
+    penstock.metrics,
+    penstock.state_processor,
+    penstock.table,
+    penstock.testing,
+)
 
 
 @cache

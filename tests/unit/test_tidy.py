@@ -25,7 +25,7 @@ HOT_LOOPS: frozenset[str] = frozenset()
 # What a program wrote there by mistake is committed as easily as what was meant.
 IN_THE_ROOT = {
     ".ci", ".editorconfig", ".gitattributes", ".gitignore", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
-    "benchmarks", "changelog.d", "docs", "examples", "manual", "mkdocs.yml", "pyproject.toml", "src", "tests",
+    "benchmarks", "changelog.d", "deploy", "docs", "examples", "manual", "mkdocs.yml", "pyproject.toml", "src", "tests",
 }  # fmt: skip
 
 # Names that say nothing of what is inside.
@@ -47,6 +47,7 @@ MAY_PATCH_ALL = {
     "tests/simulation/test_mutants.py",
     "tests/simulation/test_async_mutants.py",
     "tests/simulation/test_iteration_mutants.py",
+    "tests/simulation/test_live_query_mutants.py",
     "tests/simulation/test_region_mutants.py",
     "tests/simulation/test_savepoint_mutants.py",
 }

@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 from penstock.api.metrics import MetricGroup
 from penstock.api.state.state import KeyedStateStore
+from penstock.common.cached_files import DistributedCache
 
 
 class RuntimeContext(KeyedStateStore):
@@ -42,6 +43,10 @@ class RuntimeContext(KeyedStateStore):
     @abstractmethod
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """A job parameter set by `env.get_config().set_global_job_parameters`."""
+
+    @abstractmethod
+    def get_distributed_cache(self) -> DistributedCache:
+        """The files that `env.register_cached_file` has registered. In Java: `getDistributedCache`."""
 
     @abstractmethod
     def get_metrics_group(self) -> MetricGroup:

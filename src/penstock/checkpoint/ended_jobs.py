@@ -7,7 +7,7 @@ import sys
 
 from pyarrow import fs
 
-from penstock.checkpoint.job_record import JobRecord, recorded
+from penstock.checkpoint.job_record import End, JobRecord, Recorded, recorded
 from penstock.checkpoint.storage import DirectoryStorage, file_system_of, record_in
 from penstock.common.errors import CheckpointError
 
@@ -31,6 +31,19 @@ def _remove_if_ended(directory: str, job_name: str, savepoint: str) -> None:
     seen = recorded(store)
     if seen is None or seen.end is None or seen.end.job_name != job_name or seen.end.savepoint not in ("", savepoint):
         return
-    record = JobRecord(store, job_name, seen.epoch, seen.last)
+    _remove(directory, seen.end, seen)
+
+
+def _remove(directory: str, end: End, seen: Recorded) -> None:
+    record = JobRecord(record_in(directory), end.job_name, seen.epoch, seen.last)
     record.has_ended = True
     DirectoryStorage(directory, record, seen.epoch, newest=sys.maxsize).delete()
+
+
+def remove_ended_job(base: str, job_id: str) -> None:
+    """Remove what is left of this job, whose end is known elsewhere. Raises nothing: what stays does no harm."""
+    directory = f"{base.rstrip('/')}/{job_id}"
+    with contextlib.suppress(OSError, CheckpointError):
+        seen = recorded(record_in(directory))
+        if seen is not None and seen.end is not None:
+            _remove(directory, seen.end, seen)

@@ -14,6 +14,8 @@ A run publishes by creating the entry behind the last one that it knows. Creatin
 over finds its number taken, by the claim, and is fenced off: it can neither complete a checkpoint, and so commit what
 belongs to it, nor end the job. To look before a write would not do: a process may be stopped for a minute between the
 two. Only entries of subsumed checkpoints are removed. A claim stays, since a former run may try its number at any time.
+A claim may itself come late, and find a number free because its entry was removed: it is withdrawn if anything is
+behind it.
 
 Source: State Management paper, 4.5 (high availability); the epoch is Flink's fencing token.
 """
@@ -108,6 +110,10 @@ class Recorded(NamedTuple):
     """What is wrong with entries behind that checkpoint, or at its place."""
     savepoint: str = ""
     """A savepoint that takes the place of the checkpoint: it is newer, and output was committed with it."""
+
+
+NOTHING = Recorded(0, 1, None, None)
+"""Of a job of which nothing was published yet. Who claims it has the second epoch."""
 
 
 def recorded(store: RecordStore) -> Recorded | None:
@@ -218,13 +224,26 @@ class JobRecord:
     @staticmethod
     def claim(store: RecordStore, job_name: str, seen: Recorded | None) -> JobRecord:
         """Take a job over, as it was when `seen` was read. Raises CheckpointError if another run was quicker."""
-        epoch, last = (seen.epoch + 1, seen.last) if seen is not None else (1, 0)
-        entry = _Entry(_CLAIM, epoch, record_number=last + 1, job_name=job_name)
-        if not store.create(last + 1, seal(entry)):
+        record = JobRecord.try_to_claim(store, job_name, seen)
+        if record is None:
             raise CheckpointError(
                 "the job has gone on in the meantime, or another run has taken it over at the same moment: see "
                 "penstock list"
             )
+        return record
+
+    @staticmethod
+    def try_to_claim(store: RecordStore, job_name: str, seen: Recorded | None) -> JobRecord | None:
+        """The same. None: another run was quicker, or has published something."""
+        epoch, last = (seen.epoch + 1, seen.last) if seen is not None else (1, 0)
+        entry = _Entry(_CLAIM, epoch, record_number=last + 1, job_name=job_name)
+        if not store.create(last + 1, seal(entry)):
+            return None
+        if max(store.numbers(), default=0) > last + 1:
+            # The number was free because its entry was subsumed and removed: the run has published several since. It
+            # goes on behind these, and would never find the claim.
+            store.remove(last + 1)
+            return None
         return JobRecord(store, job_name, epoch, last + 1)
 
     def publish(self, manifest: Manifest) -> None:

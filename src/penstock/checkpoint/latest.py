@@ -96,6 +96,15 @@ def latest_of_job(base: str, job_id: str, job_name: str, repeats: list[str] | No
     return _newest_in(directory, seen, job_name, repeats or [])
 
 
+def end_of_job(base: str, job_id: str) -> End | None:
+    """How this job, below a directory of checkpoints, has ended. None: it has not, or nothing is there any more."""
+    system, root = file_system_of(base)
+    if system.get_file_info(f"{root}/{job_id}").type is not fs.FileType.Directory:
+        return None
+    seen = recorded(record_in(f"{base.rstrip('/')}/{job_id}"))
+    return None if seen is None else seen.end
+
+
 class _Ended(NamedTuple):
     """A job that has ended. They are compared by their times."""
 

@@ -113,11 +113,20 @@ class DirectoryStorage(StateFiles):
     """The directory of one job's checkpoints, as one run of the job sees it.
 
     `record`: what the run publishes by; workers, which publish nothing, need its `epoch` only. `newest`: the number of
-    the newest checkpoint when the run took the job over.
+    the newest checkpoint when the run took the job over. `keeps_end`: the record stays when the job has ended, until
+    `remove_ended_job` removes it.
     """
 
-    def __init__(self, directory: str, record: JobRecord | None = None, epoch: int = 1, newest: int = 0) -> None:
+    def __init__(
+        self,
+        directory: str,
+        record: JobRecord | None = None,
+        epoch: int = 1,
+        newest: int = 0,
+        keeps_end: bool = False,
+    ) -> None:
         super().__init__(directory)
+        self._keeps_end = keeps_end
         self._record = record or JobRecord(record_in(directory), epoch=epoch)
         self._newest = newest
 
@@ -202,7 +211,7 @@ class DirectoryStorage(StateFiles):
         self._remove_if_empty("")
         # Where directories need not be made a former run could begin a new record: there this one stays. Elsewhere it
         # goes last: without it nothing says that the job has ended, nor where the savepoint is with which it stopped.
-        if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem):
+        if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem) and not self._keeps_end:
             with contextlib.suppress(FileNotFoundError):
                 self._system.delete_file(self._path(LEASE))
             with contextlib.suppress(FileNotFoundError):

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn
 
 import typer
 
-from penstock.cli.options import ConfFile, Settings, settings_in, settings_of
+from penstock.cli.elected import leader_in
+from penstock.cli.options import ConfFile, Settings, high_availability_in, settings_in, settings_of, ssl_in
 from penstock.common.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -78,15 +79,22 @@ def start(
     """
     import msgspec
 
-    from penstock.dispatcher.main import ClusterSettings
+    from penstock.cluster.running_cluster import LOG
+    from penstock.dispatcher.cluster_settings import ClusterSettings
     from penstock.spark.driver.java import cache_directory
 
-    given = _settings_of_spark(settings_in(conf_file) | settings_of(None, settings, master=master), slots)
+    _check_ports(rest_port)
+    both = settings_in(conf_file) | settings_of(None, settings, master=master)
+    elected, ssl = high_availability_in(both), ssl_in(both)
+    given = _settings_of_spark({key: value for key, value in both.items() if key not in elected | ssl}, slots)
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
-    text = msgspec.json.encode(ClusterSettings(slots, str(path), rest_port, given, standby)).decode()
-    command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
-    log = path / "cluster.log"
+    log = path / LOG
     output = _log_at(log)
+    warm_up = str(_warm_up_in(path)) if elected else ""
+    text = msgspec.json.encode(
+        ClusterSettings(slots, str(path), rest_port, given, standby, elected, ssl, warm_up)
+    ).decode()
+    command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
     if foreground:
         os.execv(sys.executable, command)
     running = _started(command, log, output)
@@ -103,10 +111,32 @@ def _settings_of_spark(given: dict[str, str], slots: int) -> dict[str, str]:
     for key in given:
         if not key.startswith("spark."):
             raise typer.BadParameter(
-                f"{key} is a setting of jobs: give it to penstock run. A cluster takes those of Spark", param_hint="-D"
+                f"{key} is a setting of jobs: give it to penstock run. A cluster takes those of Spark and of "
+                "high-availability",
+                param_hint="-D",
             )
     # On this machine as many as are asked for, and no more: that is what jobs are told of.
     return {"spark.master": f"local[{slots}]", **given}
+
+
+def _warm_up_in(directory: Path) -> Path:
+    """The folder of a job that a process runs while it stands by."""
+    from penstock.cli.warm_up import warm_up_job
+
+    folder = directory / "warm-up"
+    folder.mkdir(exist_ok=True, mode=0o700)
+    (folder / "job").write_bytes(warm_up_job())
+    return folder
+
+
+def _check_ports(ports: str) -> None:
+    from penstock.common.errors import ConfigurationError
+    from penstock.rest.ports import ports_in
+
+    try:
+        ports_in(ports)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="--rest-port") from None
 
 
 def _log_at(log: Path) -> BinaryIO:
@@ -155,28 +185,44 @@ def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> 
 
 
 @cluster.command()
-def status(directory: Directory = None) -> None:
-    """Show the clusters of this user on this machine, or the one of DIR: their slots, and their jobs."""
+def status(directory: Directory = None, settings: Settings = None, conf_file: ConfFile = None) -> None:
+    """Show the clusters of this user on this machine, or the one of DIR: their slots, and their jobs.
+
+    With settings of high-availability: the cluster that they name, by whoever leads it.
+    """
     from penstock.client.rest_client import RestClient
 
+    leader = leader_in(settings, conf_file)
+    if leader is not None:
+        address = leader.address()
+        _show(leader, f"{address.url}  process {address.pid} on {address.host}, term {address.term}", leader.url)
+        return
     found = _clusters(directory)
     if not found:
-        typer.echo("no cluster is running on this machine: penstock cluster start", err=True)
-        raise typer.Exit(1)
+        _say_that_none_runs(directory, ": penstock cluster start")
     for one in found:
         if one.rest is None:
             typer.echo(f"process {one.pid}  stands by for the cluster with the jobs in {one.directory}")
             continue
+        head = f"{one.rest.url}  process {one.pid}"
         try:
             client = RestClient(one.rest.url, one.rest.token())
-            slots, jobs = client.get("/overview"), client.get("/submissions")
-        except (PenstockError, OSError) as error:
-            typer.echo(f"{one.rest.url}  process {one.pid}  does not answer: {error}", err=True)
+        except OSError as error:
+            typer.echo(f"{head}  does not answer: {error}", err=True)
             continue
-        free, total = slots["slots-available"], slots["slots-total"]
-        typer.echo(f"{one.rest.url}  process {one.pid}  {free} of {total} slots are free  jobs in {one.directory}")
-        for job in jobs:
-            typer.echo(f"  {_job_line(job)}")
+        _show(client, head, f"jobs in {one.directory}")
+
+
+def _show(client: RestClient, head: str, where: str) -> None:
+    try:
+        slots, jobs = client.get("/overview"), client.get("/submissions")
+    except (PenstockError, OSError) as error:
+        typer.echo(f"{head}  does not answer: {error}", err=True)
+        return
+    free, total = slots["slots-available"], slots["slots-total"]
+    typer.echo(f"{head}  {free} of {total} slots are free  {where}")
+    for job in jobs:
+        typer.echo(f"  {_job_line(job)}")
 
 
 def _job_line(job: dict[str, Any]) -> str:
@@ -202,8 +248,7 @@ def stop(
 
     found = _clusters(directory)
     if not found:
-        typer.echo("no cluster is running on this machine", err=True)
-        raise typer.Exit(1)
+        _say_that_none_runs(directory)
     # First those that would take the place of the others.
     for one in sorted(found, key=lambda one: one.rest is not None):
         client = None if one.rest is None else RestClient(one.rest.url, one.rest.token())
@@ -234,6 +279,18 @@ def _wait(happened: Callable[[], bool], otherwise: str) -> None:
             typer.echo(f"{otherwise} in {_STOP_S:.0f} s", err=True)
             raise typer.Exit(1)
         time.sleep(_LOOK_S)
+
+
+def _say_that_none_runs(directory: Path | None, advice: str = "") -> NoReturn:
+    others = _clusters()
+    if directory is None or not others:
+        typer.echo(f"no cluster is running on this machine{advice}", err=True)
+    else:
+        known = ", ".join(one.directory for one in others)
+        typer.echo(
+            f"no cluster with the jobs in {directory.absolute()} is running; there is one with {known}", err=True
+        )
+    raise typer.Exit(1)
 
 
 def _clusters(directory: Path | None = None) -> list[RunningCluster]:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import typer
 
-from penstock.cli.options import Arguments, Job, Parallelism, PyFlink, Settings, program_context, settings_of
+from penstock.cli.options import (
+    Arguments,
+    ConfFile,
+    Job,
+    Parallelism,
+    PyFlink,
+    Settings,
+    program_context,
+    say_if_misplaced,
+    settings_in,
+    settings_of,
+)
 from penstock.cli.script import run_script
 
 
 def explain(
+    context: typer.Context,
     job: Job,
     arguments: Arguments = None,
     parallelism: Parallelism = None,
     settings: Settings = None,
+    conf_file: ConfFile = None,
     pyflink: PyFlink = False,
 ) -> None:
     """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
@@ -27,8 +40,9 @@ def explain(
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.plan_executor import PlanExecutor
 
+    say_if_misplaced(context, job, arguments or [])
     executor = PlanExecutor()
-    with program_context(settings_of(parallelism, settings), pyflink, executor):
+    with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
         try:
             run_script(job, arguments or [])
         except (typer.Exit, SystemExit):

@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.cli.elected import leader_in
+from penstock.cli.options import ConfFile, Settings
 from penstock.common.errors import PenstockError
+from penstock.common.quantities import as_moment, as_size
 
 if TYPE_CHECKING:
     from penstock.cluster.registry import RunningJob
@@ -40,10 +43,18 @@ Directory = Annotated[
 ]
 
 
-def list_jobs() -> None:
-    """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name."""
+def list_jobs(settings: Settings = None, conf_file: ConfFile = None) -> None:
+    """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name.
+
+    With settings of high-availability: id, start, status and name of all jobs of that cluster, by whoever leads it.
+    """
     from penstock.cluster.registry import JobRegistry
 
+    leader = leader_in(settings, conf_file)
+    if leader is not None:
+        for job in leader.get("/jobs/overview")["jobs"]:
+            typer.echo(f"{job['jid']}  {as_moment(job['start-time'])}  {job['state']:<12}  {job['name']}")
+        return
     jobs = JobRegistry().jobs()
     # At the same time: one that does not answer does not delay the others.
     with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
@@ -135,7 +146,10 @@ def scale(
     """
     from penstock.rpc.messages import Command
 
-    by_name = dict(_operator(text) for text in operators or [])
+    named = [_operator(text) for text in operators or []]
+    by_name = dict(named)
+    if len(by_name) < len(named):
+        raise typer.BadParameter("--operator names one operator twice")
     if parallelism is None and not by_name:
         raise typer.BadParameter("how many subtasks? --parallelism 4, or --operator NAME=4")
     print_result(lambda: _command(job, Command("scale", parallelism=parallelism, operators=by_name), None))
@@ -148,12 +162,23 @@ def _operator(text: str) -> tuple[str, int]:
     return name, int(subtasks)
 
 
+def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
+    """Give a running job new functions. `program_for`: packs them, for a job of that name."""
+    from penstock.cluster.registry import JobRegistry
+    from penstock.rpc.messages import Command
+
+    found = JobRegistry().find(job)
+    command = Command("update", program=program_for(found.name), allow_non_restored=allow_non_restored)
+    return _answer(found, command, None)
+
+
 def cancel(job: Job) -> None:
     """Stop a running job immediately. Output not committed yet is lost, and checkpoints are deleted, unless retained.
 
     They are retained with execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.
     """
     print_result(lambda: _ask(job, "cancel"))
+    typer.echo(f"'{job}' is being cancelled", err=True)
 
 
 def checkpoints(
@@ -202,20 +227,6 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
             f"{one['vertex']} ({one['subtask'] + 1}){' ended' * one['ended']}"
         )
     return lines
-
-
-def as_moment(timestamp_ms: int) -> str:
-    """Format a timestamp (ms since the epoch) in the local time zone."""
-    return datetime.fromtimestamp(timestamp_ms / 1000).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def as_size(count: float) -> str:
-    """Format a size in bytes."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError
 
 
 def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:

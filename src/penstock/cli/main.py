@@ -8,6 +8,7 @@ import typer
 
 from penstock.cli import demo, jobs
 from penstock.cli.cluster import cluster
+from penstock.cli.dashboard import dashboard
 from penstock.cli.end_sessions import end_sessions
 from penstock.cli.explain import explain
 from penstock.cli.logs import logs
@@ -15,6 +16,7 @@ from penstock.cli.query import query
 from penstock.cli.run import run
 from penstock.cli.state import state
 from penstock.cli.top import top
+from penstock.cli.update import update
 from penstock.cli.version import version
 
 _PROGRAM_FIRST = {"allow_interspersed_args": False}
@@ -28,7 +30,7 @@ Start here:
   penstock explain job.py                   draw the job graph and the slots it needs
   penstock run job.py                       run it on this machine
   penstock run -p 4 job.py --day monday     four subtasks of each operator; --day is the job's own
-  penstock list                             jobs; then top, logs, checkpoints, savepoint, scale, stop, cancel JOB
+  penstock list                             jobs; then top, logs, savepoint, scale, update, stop, cancel JOB
   penstock state ls SAVEPOINT               contents of a savepoint or checkpoint; then state show
   penstock query JOB STATE KEY              state of a running job, as of its last completed checkpoint
   penstock cluster start                    one Spark application for many jobs; then penstock run -m HOST:PORT job.py
@@ -85,10 +87,12 @@ app.command()(top)
 app.command()(logs)
 app.command()(jobs.savepoint)
 app.command()(jobs.scale)
+app.command(context_settings=_PROGRAM_FIRST)(update)
 app.command()(jobs.stop)
 app.command()(jobs.cancel)
 app.command()(jobs.checkpoints)
 app.command()(query)
+app.command()(dashboard)
 app.command()(end_sessions)
 app.add_typer(state, name="state")
 app.add_typer(cluster, name="cluster")

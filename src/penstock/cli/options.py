@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -121,27 +121,24 @@ AllowDuplicates = Annotated[
     ),
 ]
 
-_OURS = (
-    "-p", "--parallelism", "--master", "-D", "-s", "--from-savepoint", "-n", "--allow-non-restored-state",
-    "-q", "--quiet", "--json", "--pyflink", "--keep-session", "--rest-port", "-m", "--cluster", "-d", "--detached",
-)  # fmt: skip
 
-
-def misplaced(job: Path, arguments: Sequence[str]) -> str | None:
-    """A sentence about an option of penstock's that stands after the job; None if the job may know it, too."""
+def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]) -> None:
+    """Tell of an option of this command's that stands after the job, unless the job's own text has it."""
     try:
         program = job.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return None
+        return
+    ours = {option for parameter in context.command.params for option in parameter.opts}
     for argument in arguments:
         name = argument.partition("=")[0]
         option = "-D" if name.startswith("-D") else name
-        if option in _OURS and f'"{option}"' not in program and f"'{option}'" not in program:
-            return (
+        if option in ours and f'"{option}"' not in program and f"'{option}'" not in program:
+            typer.echo(
                 f"{argument} stands after {job.name}, so it is passed to the job, which does not mention it. To give "
-                f"it to penstock, put it first: penstock run {argument} … {job.name}"
+                f"it to penstock, put it first: penstock {context.info_name} {argument} … {job.name}",
+                err=True,
             )
-    return None
+            return
 
 
 def settings_of(
@@ -190,6 +187,36 @@ def settings_of(
     return result
 
 
+def high_availability_in(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that say who leads a cluster. Raises typer.BadParameter for a wrong value."""
+    from penstock.common import high_availability_options
+
+    return _of_group(vars(high_availability_options), settings)
+
+
+def ssl_in(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that say whether REST is served by TLS. Raises typer.BadParameter for a wrong value."""
+    from penstock.common import ssl_options
+
+    return _of_group(vars(ssl_options), settings)
+
+
+def _of_group(group: Mapping[str, Any], settings: Mapping[str, str]) -> dict[str, str]:
+    from penstock.common.config_options import ConfigOption
+    from penstock.common.configuration import Configuration
+    from penstock.common.errors import ConfigurationError
+
+    known = [option for option in group.values() if isinstance(option, ConfigOption)]
+    keys = {key for option in known for key in (option.key, *option.fallback_keys)}
+    found = {key: value for key, value in settings.items() if key in keys}
+    try:
+        for option in known:
+            Configuration.from_dict(found).get(option)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="-D") from None
+    return found
+
+
 def settings_in(file: Path | None) -> dict[str, str]:
     """The settings in a configuration file. Raises typer.BadParameter if it can't be read."""
     if file is None:
@@ -210,7 +237,7 @@ def program_context(
     """While it is open, environments start from `defaults`, and `executor` runs their jobs.
 
     What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on. Raises
-    typer.BadParameter for a misspelt key.
+    typer.BadParameter for a misspelt key, and for a value that its option can't have.
     """
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.context_environment import ContextEnvironment, as_context
@@ -226,6 +253,7 @@ def program_context(
     try:
         # Unknown ones are reported by the job that starts with them.
         option_checks.check_keys(configuration)
+        option_checks.check_values(configuration)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint="-D") from None
     with as_context(ContextEnvironment(configuration, executor)):

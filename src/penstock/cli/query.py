@@ -1,4 +1,4 @@
-"""`penstock query`: what the last completed checkpoint of a running job holds of a key."""
+"""`penstock query`: what the last completed checkpoint of a running job holds of a key, or its tasks have now."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.jobs import Job, as_moment, print_result
+from penstock.cli.jobs import Job, print_result
+from penstock.common.quantities import as_moment
 
 if TYPE_CHECKING:
     from penstock.client.queryable_state_client import QueryableStateClient
-    from penstock.snapshots.state_answer import StateAnswer
+    from penstock.snapshots.state_answer import Isolation, StateAnswer
 
 
 def query(
@@ -28,19 +29,25 @@ def query(
         str | None, typer.Option("--operator", metavar="UID", show_default=False, help="The operator of the state.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum without a key.")] = 100,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask the tasks for what they have now: a failure may take it back.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per entry.")] = False,
 ) -> None:
-    """Show keyed state of a running job, as of its last completed checkpoint. Without STATE, list what there is.
+    """Show keyed state of a running job: of its last completed checkpoint, or live. Without STATE, list what there is.
 
     
       penstock query flights
       penstock query flights delays JFK
+      penstock query flights delays JFK --live
       penstock query flights --operator airport-delay total JFK LGA --json
     """
-    print_result(lambda: _answer(job, state, keys or [], operator, limit, as_json))
+    print_result(lambda: _answer(job, state, keys or [], operator, limit, live, as_json))
 
 
-def _answer(job: str, state: str | None, keys: list[str], operator: str | None, limit: int, as_json: bool) -> str:
+def _answer(
+    job: str, state: str | None, keys: list[str], operator: str | None, limit: int, live: bool, as_json: bool
+) -> str:
     from penstock.client.queryable_state_client import QueryableStateClient
 
     client, job_id = QueryableStateClient.of_job(job)
@@ -48,7 +55,10 @@ def _answer(job: str, state: str | None, keys: list[str], operator: str | None, 
         return _listed(client, job_id)
     name, own = (state, None) if operator is None else (None, state)
     asked = [_key(text) for text in keys]
-    answer = client.entries(job_id, name=name, operator=operator, state=own, keys=asked, limit=limit)
+    isolation: Isolation = "read-uncommitted" if live else "read-committed"
+    answer = client.entries(
+        job_id, name=name, operator=operator, state=own, keys=asked, limit=limit, isolation=isolation
+    )
     return "\n".join(_lines(answer, as_json))
 
 
@@ -70,7 +80,10 @@ def _lines(answer: StateAnswer, as_json: bool) -> list[str]:
         return [json.dumps({name: json_of(part) for name, part in entry.items()}) for entry in answer.entries]
     lines = [line_of(tuple(entry.values())) for entry in answer.entries]
     more = "" if answer.is_complete else "; there are more entries"
-    typer.echo(f"checkpoint {answer.checkpoint_id}, {as_moment(answer.completed)}{more}", err=True)
+    of = "live, not committed"
+    if answer.checkpoint_id is not None and answer.completed is not None:
+        of = f"checkpoint {answer.checkpoint_id}, {as_moment(answer.completed)}"
+    typer.echo(f"{of}{more}", err=True)
     return lines
 
 

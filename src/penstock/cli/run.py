@@ -25,8 +25,8 @@ from penstock.cli.options import (
     Quiet,
     RestPort,
     Settings,
-    misplaced,
     program_context,
+    say_if_misplaced,
     settings_in,
     settings_of,
 )
@@ -37,6 +37,7 @@ _REST_PORTS = "8081-8099,0"
 
 
 def run(
+    context: typer.Context,
     job: Job,
     arguments: Arguments = None,
     parallelism: Parallelism = None,
@@ -68,9 +69,7 @@ def run(
       penstock run -m localhost:8081 job.py
       penstock run --pyflink word_count.py
     """
-    word = misplaced(job, arguments or [])
-    if word:
-        typer.echo(word, err=True)
+    say_if_misplaced(context, job, arguments or [])
     defaults = settings_in(conf_file) | settings_of(
         parallelism,
         settings,

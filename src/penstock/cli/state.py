@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.cli.jobs import as_moment, as_size, print_result
+from penstock.cli.jobs import print_result
 from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.common.quantities import as_moment, as_size
 
 if TYPE_CHECKING:
     from penstock.state_processor import OperatorInfo, SavepointReader

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.decision import as_decision
-from penstock.cli.jobs import as_size, ask_figures, waiting
-from penstock.client.job_progress import as_duration, as_rate
+from penstock.cli.jobs import ask_figures, waiting
 from penstock.common.errors import JobError, PenstockError
+from penstock.common.quantities import as_duration, as_rate, as_size
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,18 +7,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
-from penstock.client.job_progress import ProgressMeter, as_duration
-from penstock.client.live_line import LiveLine
+from penstock.client.job_progress import UNREACHABLE, JobProgress, ProgressMeter
+from penstock.client.live_line import LiveLine, on_one_line
+from penstock.client.remote_job import LOST_S
 from penstock.cluster.rest_address import RestAddress
+from penstock.cluster.running_dashboard import dashboard_urls
 from penstock.common import options, rest_options
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
+from penstock.common.quantities import as_duration
 
 _LIVE_EVERY_S = 0.5
 _JSON_EVERY_S = 5.0
@@ -32,6 +36,8 @@ class _Job:
     client: JobClient | None = None
     outlives: bool = False
     """Whether it goes on when the program has ended."""
+    is_lost: bool = False
+    """Whether its cluster does not answer."""
 
     def __str__(self) -> str:
         return f"{self.meter.job_id[:8]} '{self.meter.name}'".lstrip()
@@ -146,6 +152,8 @@ class WatchedExecutor(PipelineExecutor):
             file = Path(rest.token_file)
             shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
             self._say("rest", f"REST: {rest.url}, token in {shown}", figures)
+            for url in dashboard_urls():
+                self._say("dashboard", f"dashboard: {url}", {"url": url})
 
     def _ended(self, job: _Job) -> None:
         with self._lock:
@@ -155,6 +163,10 @@ class WatchedExecutor(PipelineExecutor):
         assert job.client is not None
         progress = job.meter.measure(job.client)
         self._say("ended", progress.as_end(), progress.as_dict())
+        if job.outlives and progress.status != UNREACHABLE:
+            # Workers are children of the cluster's JVM: what they print does not come here.
+            text = f"what its functions have printed is where the cluster runs: penstock logs {job.meter.job_id[:8]}"
+            self._say("logs", text, {"job_id": job.meter.job_id})
 
     def _tick(self) -> None:
         every_s = _JSON_EVERY_S if self._as_json else _LIVE_EVERY_S
@@ -169,6 +181,7 @@ class WatchedExecutor(PipelineExecutor):
                     continue
                 progress = job.meter.measure(job.client)
                 lines.append(progress.as_line())
+                self._notice_reach(job, progress)
                 if self._as_json:
                     self._say("progress", "", progress.as_dict())
             if not running:
@@ -176,10 +189,22 @@ class WatchedExecutor(PipelineExecutor):
             if not self._as_json:
                 self._line.show("  |  ".join(lines))
 
+    def _notice_reach(self, job: _Job, progress: JobProgress) -> None:
+        """Say once that the cluster of a job does not answer, and once that it does again."""
+        is_lost = progress.status == UNREACHABLE
+        if is_lost and not job.is_lost:
+            text = f"job {job}: its cluster does not answer. It is asked again for {LOST_S:.0f} s"
+            self._say("unreachable", text, {"job_id": job.meter.job_id})
+        elif job.is_lost and not is_lost:
+            self._say("reachable", f"job {job}: its cluster answers again", {"job_id": job.meter.job_id})
+        job.is_lost = is_lost
+
     def _say(self, event: str, text: str, figures: dict[str, object]) -> None:
         if self._quiet:
             return
         # Of the moment: on a terminal it is the one that knows of the live line.
         stream = sys.stderr
-        stream.write((json.dumps({"event": event, **figures}) if self._as_json else text) + "\n")
-        stream.flush()
+        # Who reads it may be gone (`2>&1 | head`): the job goes on, and so do the threads that tell of it.
+        with suppress(OSError):
+            stream.write((json.dumps({"event": event, **figures}) if self._as_json else on_one_line(text)) + "\n")
+            stream.flush()

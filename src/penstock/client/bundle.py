@@ -56,11 +56,15 @@ def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
                 archives.append((add(path, f"archives/{number}/{path.name}"), target))
             requirements = add(dependencies.requirements, _REQUIREMENTS) if dependencies.requirements else ""
             wheels = add(dependencies.wheels, _WHEELS) if dependencies.wheels else ""
+            cached = {}
+            for number, one in enumerate(dependencies.cached):
+                cached[one.name] = f"cached/{number}/{Path(one.path).name}"
+                tar.add(one.path, cached[one.name], filter=_executable if one.executable else _equal)
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Not *.tar: Spark would unpack it into the executor's folder, where all jobs find it.
     path = Path(file.name).rename(Path(file.name).with_name(f"penstock-{digest[:32]}.bundle"))
-    files = JobFiles([], path.name, modules, packed, archives, requirements, wheels)
+    files = JobFiles([], path.name, modules, packed, archives, requirements, wheels, cached)
     return files, path
 
 
@@ -70,6 +74,17 @@ def _without_origin(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     # What can't be imported, and is often large: .git, .venv, caches.
     if name == "__pycache__" or name.startswith("."):
         return None
+    return _equal(entry)
+
+
+def _executable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    if entry.isfile():
+        entry.mode |= 0o100
+    return _equal(entry)
+
+
+def _equal(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """With equal content it has equal bytes."""
     entry.mtime = entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

@@ -1,4 +1,4 @@
-"""What a program declares to travel with it: `python.files`, `python.archives`, `python.requirements`.
+"""What a program declares to travel with it: `python.files` and its neighbours, `pipeline.cached-files`.
 
 Keys, separators and meaning are PyFlink's. Source: Flink docs, "Dependency Management" of the Python API.
 """
@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from penstock.common import options
+from penstock.common.cached_files import CACHED_FILES, CachedFile, cached_files_in
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
@@ -31,6 +32,8 @@ class Dependencies:
     """Archives, and the folder that each is extracted to."""
     requirements: Path | None = None
     wheels: Path | None = None
+    cached: tuple[CachedFile, ...] = ()
+    """Files and folders for functions, by names. Their paths are absolute."""
 
     @staticmethod
     def of(configuration: Configuration) -> Dependencies:
@@ -52,6 +55,10 @@ class Dependencies:
             tuple(archives),
             _existing(requirements, option, "file") if requirements else None,
             _existing(wheels, option, "folder") if wheels else None,
+            tuple(
+                file._replace(path=str(_existing(file.path, CACHED_FILES)))
+                for file in cached_files_in(get(CACHED_FILES) or "")
+            ),
         )
 
     def and_modules(self, modules: Iterable[Path]) -> Dependencies:

@@ -41,6 +41,8 @@ class Submission:
     """Called after it if the job has a REST endpoint."""
     on_control: Callable[[ControlAddress], object] = lambda address: None
     """Called when the job takes commands, at this address."""
+    on_update: Callable[[JobGraph], object] = lambda graph: None
+    """Called when the running job has other functions, before the one who wanted them is told."""
     rest_ports: str | None = None
     """Where the job is served over REST if it has no `rest.bind-port`; None: it is not."""
     files: tuple[JobFiles, Path | None] | None = None
@@ -49,6 +51,11 @@ class Submission:
     """The id of the job if it is a new one; empty: any."""
     resumes: str = ""
     """The id of a job that goes on where its process has ended: from its newest checkpoint, if it has one."""
+    claims: bool = False
+    """Whether a process of a former dispatcher may still run the job: it is fenced off as soon as the job is found, and
+    how the job ends stays on record until the dispatcher has been told."""
+    on_claim: Callable[[], object] = lambda: None
+    """Called when it is, on whatever the job goes on from. Raises FencedError if this process itself is fenced off."""
 
 
 class PipelineExecutor(ABC):

@@ -7,13 +7,17 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from penstock.client.rest_client import UnreachableError
 from penstock.common.job_client import JobClient
+from penstock.common.quantities import as_duration, as_rate
 from penstock.jobmaster.metrics import totals_of
 from penstock.plan.job_graph import JobGraph
 
 _RATES_OVER_S = 3.0
 _ID_LENGTH = 8
-_WORDS = {"CREATED": "starting"}
+UNREACHABLE = "UNREACHABLE"
+"""The status of a job whose cluster does not answer."""
+_WORDS = {"CREATED": "starting", UNREACHABLE: "out of reach (its cluster does not answer)"}
 _WITHOUT_LAST_CHECKPOINT = ("CANCELED", "FAILED")
 """After these ends a part of what has come to the sinks is not committed."""
 
@@ -71,7 +75,7 @@ class JobProgress:
         parts = [counted]
         if self.checkpoint_id is not None and self.status in _WITHOUT_LAST_CHECKPOINT:
             parts.append(f"committed up to checkpoint {self.checkpoint_id}")
-        status, with_what = self.status.lower(), ""
+        status, with_what = _WORDS.get(self.status, self.status.lower()), ""
         if self.status == "CANCELED" and self.results_taken:
             status, with_what = "ended", " with the results that its program has taken"
         ended = f"job {self.job_id[:_ID_LENGTH]} '{self.name}' {status} after {as_duration(self.running_ms)}"
@@ -108,7 +112,7 @@ class ProgressMeter:
         return JobProgress(
             self.job_id,
             self._graph.name,
-            client.get_job_status().result().name,
+            _status_of(client),
             self.running_ms(),
             totals.records_in,
             totals.records_out,
@@ -133,20 +137,11 @@ class ProgressMeter:
         return ((records_in - in_before) / seconds, (records_out - out_before) / seconds) if seconds else (0.0, 0.0)
 
 
-def as_duration(ms: float) -> str:
-    """Format a length of time, to a tenth of a second, or to minutes and seconds, or hours and minutes."""
-    if ms < 0:
-        return f"-{as_duration(-ms)}"
-    seconds = ms / 1000
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, hours = int(seconds // 60), int(seconds // 3600)
-    return f"{minutes} min {int(seconds % 60)} s" if not hours else f"{hours} h {minutes % 60} min"
-
-
-def as_rate(per_second: float) -> str:
-    """Format a number of records a second."""
-    return f"{per_second:,.0f}/s"
+def _status_of(client: JobClient) -> str:
+    try:
+        return client.get_job_status().result().name
+    except UnreachableError:
+        return UNREACHABLE
 
 
 def _restarts(count: int) -> str:

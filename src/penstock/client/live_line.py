@@ -6,10 +6,18 @@ import os
 import shutil
 import sys
 import threading
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TextIO
 
 _BEGIN_AND_CLEAR = "\r\x1b[K"
+_COLUMNS = 80
+"""Of a terminal that does not tell."""
+
+
+def on_one_line(text: str) -> str:
+    """`text` without what moves or colours the terminal: a job may have any name."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 class LiveLine:
@@ -47,17 +55,18 @@ class LiveLine:
         """Write the line, or write it again; not while the program is within a line of its own."""
         with self._lock:
             if self.is_on and self._at_begin_of_line:
-                width = shutil.get_terminal_size().columns - 1
-                self._terminal.write(_BEGIN_AND_CLEAR + text[:width])
-                self._terminal.flush()
+                # Imported here, not at the top: most programs show no line.
+                from rich.cells import cell_len, set_cell_size
+
+                text, width = on_one_line(text), self._columns() - 1
+                self._write(_BEGIN_AND_CLEAR + (text if cell_len(text) <= width else set_cell_size(text, width)))
                 self._is_shown = True
 
     def clear(self) -> None:
         """Take the line away."""
         with self._lock:
             if self._is_shown:
-                self._terminal.write(_BEGIN_AND_CLEAR)
-                self._terminal.flush()
+                self._write(_BEGIN_AND_CLEAR)
                 self._is_shown = False
 
     def write_above(self, stream: TextIO, text: str) -> int:
@@ -67,6 +76,20 @@ class LiveLine:
             if text:
                 self._at_begin_of_line = text.endswith("\n")
             return stream.write(text)
+
+    def _columns(self) -> int:
+        """Of COLUMNS or of standard output, which may be no terminal, else of the terminal itself."""
+        try:
+            own = os.get_terminal_size(self._terminal.fileno()).columns
+        except OSError:
+            own = 0
+        return shutil.get_terminal_size((own or _COLUMNS, 24)).columns
+
+    def _write(self, text: str) -> None:
+        # A terminal that is closed does not end the thread, or the program, that writes the line.
+        with suppress(OSError):
+            self._terminal.write(text)
+            self._terminal.flush()
 
     def _above(self, stream: TextIO | None) -> Any:
         return _Above(stream, self) if stream is not None and stream.isatty() else stream

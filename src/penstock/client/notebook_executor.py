@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import Any
 
 from penstock.client.executor import PipelineExecutor, Submission
-from penstock.client.job_progress import ProgressMeter, as_duration
+from penstock.client.job_progress import ProgressMeter
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
+from penstock.common.quantities import as_duration
 
 _EVERY_S = 1.0
 

@@ -84,6 +84,12 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
     ), path
 
 
+def repacked(job: PackedJob, graph: JobGraph, sinks: Mapping[int, ResultSink]) -> PackedJob:
+    """The same job with another graph. Called by the process that runs it."""
+    program = program_pickler.dumps((graph, dict(sinks)))
+    return msgspec.structs.replace(job, program=program, main_classes=dump_main_classes())
+
+
 def _check_results(sinks: Mapping[int, ResultSink]) -> None:
     if any(isinstance(sink, CollectedResults) for sink in sinks.values()):
         raise ProgramError(

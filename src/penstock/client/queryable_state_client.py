@@ -1,79 +1,92 @@
-"""QueryableStateClient: asks a running job for keyed state, by its REST endpoint.
+"""QueryableStateClient: asks a running job for keyed state, by its REST endpoint, or live by its control port.
 
-Source: Flink docs, "Queryable State". Flink's asks task managers for what is in memory at the moment. This one is told
-what the last completed checkpoint holds: nothing of it is undone by a restart, and all answers of one request are of
-one moment.
+Source: Flink docs, "Queryable State". Flink's asks task managers for what is in memory at the moment: here that is
+`isolation="read-uncommitted"`. Without it this one is told what the last completed checkpoint holds: nothing of it is
+undone by a restart, and all answers of one request are of one moment.
 """
 
 from __future__ import annotations
 
-import ast
 import http.client
+import weakref
 from collections.abc import Iterable
+from concurrent.futures import Future
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
-from penstock.cluster.registry import JobRegistry
-from penstock.common.errors import JobError, StateNotFoundError
-from penstock.snapshots.exact_values import value_of
-from penstock.snapshots.state_answer import QueryableStates, StateAnswer
+from penstock.client.state_question import (
+    TIMEOUT_S,
+    StateQuestion,
+    checked,
+    connect,
+    no_answer,
+    no_rest,
+    parts_of,
+    too_late,
+    values_of,
+)
+from penstock.cluster.rest_tls import connection_to
+from penstock.rpc.messages import ReadAnswer
+from penstock.rpc.state_connection import StateConnection
+from penstock.snapshots.state_answer import Isolation, QueryableStates, StateAnswer
 from penstock.state.container_keys import as_key
-from penstock.state.keys import KeyTypeError
-
-_TIMEOUT_S = 60.0
-_KEYS_AT_ONCE = 500
 
 
 class QueryableStateClient:
     """`url`: that of the job's REST endpoint; `token`: what is in its file. May be used by several threads.
 
     Methods raise JobError if the endpoint can't be reached or refuses, StateNotFoundError if there is no such job or
-    state, or no completed checkpoint yet, and KeyTypeError for what can be no key.
+    state, or no completed checkpoint yet, and KeyTypeError for what can be no key. Live queries raise
+    StateUnavailableError if the tasks can't be asked at the moment: they restart, or are held up. To try again helps.
     """
 
     def __init__(self, url: str, token: str) -> None:
         self._host = urlsplit(url).netloc or url
+        self._url = url if "://" in url else f"http://{url}"
         self._token = token
+        self._connection: StateConnection | None = None
+        self._connected_job = ""
+        """The id of the job that the connection leads to, which knows no other one."""
 
     @staticmethod
     def of_job(job: str) -> tuple[QueryableStateClient, str]:
-        """A client of a job that runs on this machine, and the id of the job.
+        """A client of a job that runs on this machine, and the id of the job. Its live queries need no REST.
 
-        `job`: its id, a prefix of it, or its name. Raises JobError if there is none, or if it has no REST.
+        `job`: its id, a prefix of it, or its name. Raises JobError if there is none.
         """
-        found = JobRegistry().find(job)
-        if found.rest is None:
-            raise JobError(f"the job '{found.name}' has no REST: start it by `penstock run`, or set rest.bind-port")
-        try:
-            return QueryableStateClient(found.rest.url, found.rest.token()), found.job_id
-        except OSError as error:
-            raise JobError(f"the REST of the job '{found.name}' is gone: {error}") from None
+        url, token, connection, job_id = connect(job)
+        client = QueryableStateClient(url, token)
+        client._connection, client._connected_job = connection, job_id
+        weakref.finalize(client, connection.close)
+        return client, job_id
+
+    def close(self) -> None:
+        """Close the connection for live queries, if there is one. This is done, too, when nothing uses the client."""
+        if self._connection is not None:
+            self._connection.close()
 
     def states(self, job_id: str) -> QueryableStates:
         """All keyed states of a job."""
-        return msgspec.json.decode(self._get(f"/jobs/{job_id}/state", []), type=QueryableStates)
+        return msgspec.json.decode(self._get(f"/jobs/{job_id}/state"), type=QueryableStates)
 
-    def get_kv_state(self, job_id: str, queryable_state_name: str, key: Any) -> Any:
+    def get_kv_state(
+        self, job_id: str, queryable_state_name: str, key: Any, isolation: Isolation = "read-committed"
+    ) -> Any:
         """The value of a key; None: it has none. Of windows: a dict from window to value.
 
         `key` is None, a number, a text, bytes, or a tuple of these.
         """
-        return self.get_kv_states(job_id, queryable_state_name, [key]).get(as_key(key))
+        return self.get_kv_states(job_id, queryable_state_name, [key], isolation).get(as_key(key))
 
-    def get_kv_states(self, job_id: str, queryable_state_name: str, keys: Iterable[Any]) -> dict[Any, Any]:
+    def get_kv_states(
+        self, job_id: str, queryable_state_name: str, keys: Iterable[Any], isolation: Isolation = "read-committed"
+    ) -> dict[Any, Any]:
         """The values of those keys that have one, all of one checkpoint if there are 500 keys at most."""
-        asked = list(keys)
         values: dict[Any, Any] = {}
-        for start in range(0, len(asked), _KEYS_AT_ONCE):
-            found = self.entries(job_id, name=queryable_state_name, keys=asked[start : start + _KEYS_AT_ONCE])
-            for entry in found.entries:
-                key = as_key(entry["key"])
-                if "namespace" in entry:
-                    values.setdefault(key, {})[entry["namespace"]] = entry["value"]
-                else:
-                    values[key] = entry["value"]
+        for some in parts_of(keys):
+            values |= values_of(self.entries(job_id, name=queryable_state_name, keys=some, isolation=isolation))
         return values
 
     def entries(
@@ -85,50 +98,38 @@ class QueryableStateClient:
         state: str | None = None,
         keys: Iterable[Any] = (),
         limit: int = 100,
+        isolation: Isolation = "read-committed",
     ) -> StateAnswer:
-        """Entries of a state: of these keys, or, without any, the first up to a limit of at most 10,000.
+        """Entries of a state: of these keys, or, without any, the first up to a limit.
 
-        The state is given by its queryable `name`, or by the uid of its `operator` and its own name, `state`.
+        The state is given by its queryable `name`, or by the uid of its `operator` and its own name, `state`. `limit`,
+        and the number of keys, is at most 10,000, with `isolation="read-uncommitted"` at most 1,000: then the tasks
+        are asked for what they have now, which a failure may take back. Raises TypeError or ValueError for arguments
+        that are none.
         """
-        given: list[tuple[str, str]] = [("exact", "true"), ("limit", str(limit))]
-        for field, value in (("name", name), ("operator", operator), ("state", state)):
-            if value is not None:
-                given.append((field, value))
-        given += [("key", _literal(key)) for key in keys]
-        answer = msgspec.json.decode(self._get(f"/jobs/{job_id}/state/entries", given), type=StateAnswer)
-        exact = [{column: value_of(part) for column, part in entry.items()} for entry in answer.entries]
-        return msgspec.structs.replace(answer, entries=exact)
+        question = StateQuestion(name, operator, state, keys, limit, isolation)
+        if question.is_live and self._connection is not None:
+            command = question.command(job_id, self._connected_job)
+            return question.told(_result_of(self._connection.ask(command)))
+        return question.read(self._get(question.path(job_id)))
 
-    def _get(self, path: str, given: list[tuple[str, str]]) -> bytes:
+    def _get(self, path: str) -> bytes:
+        if not self._host:
+            raise no_rest()
         # Not by urllib, which would send the token to whatever proxy the environment names.
-        connection = http.client.HTTPConnection(self._host, timeout=_TIMEOUT_S)
+        connection = connection_to(self._url, TIMEOUT_S)
         try:
-            connection.request("GET", f"{path}?{urlencode(given)}", headers={"Authorization": f"Bearer {self._token}"})
+            connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
             got = connection.getresponse()
-            body = got.read()
+            return checked(got.status, got.read())
         except (OSError, http.client.HTTPException) as error:
-            raise JobError(f"the job's REST at {self._host} does not answer: {error}") from error
+            raise no_answer(self._host, error) from error
         finally:
             connection.close()
-        if got.status == 200:
-            return body
-        text = _error_of(body)
-        raise (StateNotFoundError if got.status == 404 else JobError)(text)
 
 
-def _literal(key: Any) -> str:
-    text = repr(key)
+def _result_of(asked: Future[ReadAnswer]) -> ReadAnswer:
     try:
-        is_literal = ast.literal_eval(text) == key
-    except (ValueError, SyntaxError):
-        is_literal = False
-    if not is_literal:
-        raise KeyTypeError(f"a key to ask for is None, a number, a text, bytes, or a tuple of these; got {key!r}")
-    return text
-
-
-def _error_of(body: bytes) -> str:
-    try:
-        return "; ".join(msgspec.json.decode(body, type=dict[str, list[str]])["errors"])
-    except (msgspec.DecodeError, KeyError):
-        return body.decode(errors="replace")
+        return asked.result(TIMEOUT_S)
+    except TimeoutError:
+        raise too_late() from None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import msgspec
 
 from penstock.client.executor import PipelineExecutor, Submission
+from penstock.client.leader_client import LeaderClient
 from penstock.client.live_line import LiveLine
-from penstock.client.packed_job import packed
+from penstock.client.packed_job import PackedJob, packed
 from penstock.client.remote_job import RemoteJob
-from penstock.client.rest_client import RestClient
+from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.client.settings_check import check_settings, check_streaming_settings
+from penstock.cluster.high_availability.services import is_highly_available
 from penstock.cluster.running_cluster import running_clusters
-from penstock.common import rest_options
+from penstock.common import rest_options, ssl_options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_client import JobClient
@@ -42,11 +45,14 @@ class RemoteExecutor(PipelineExecutor):
             check_streaming_settings(configuration)
         job, bundle = packed(submission)
         cluster = cluster_of(configuration)
-        if bundle is not None and not cluster.get(f"/bundles/{bundle.name}")["there"]:
-            with bundle.open("rb") as file:
-                cluster.send("PUT", f"/bundles/{bundle.name}", file)
-        answer = msgspec.json.decode(cluster.send("POST", "/submissions", msgspec.msgpack.encode(job)))
-        run = RemoteJob(cluster, answer["id"], graph, configuration.get(rest_options.ATTACHED))
+        run = RemoteJob(cluster, str(JobID.generate()), graph, configuration.get(rest_options.ATTACHED))
+        try:
+            run.submit(msgspec.msgpack.encode(job), bundle)
+        except UnreachableError as error:
+            raise UnreachableError(
+                f"{error}. Is the cluster running? penstock cluster status shows those of this machine, penstock "
+                "cluster start starts one"
+            ) from None
         try:
             job_id = JobID(self._begun(run, graph.name))
         except KeyboardInterrupt:
@@ -55,6 +61,15 @@ class RemoteExecutor(PipelineExecutor):
             raise
         submission.on_start(job_id)
         return JobClient(job_id, run)
+
+    @staticmethod
+    def _sent(cluster: RestClient, job: PackedJob, bundle: Path | None) -> str:
+        """Hand the job over. Returns the id of its submission."""
+        if bundle is not None and not cluster.get(f"/bundles/{bundle.name}")["there"]:
+            with bundle.open("rb") as file:
+                cluster.send("PUT", f"/bundles/{bundle.name}", file)
+        answer = msgspec.json.decode(cluster.send("POST", "/submissions", msgspec.msgpack.encode(job)))
+        return str(answer["id"])
 
     @staticmethod
     def _begun(run: RemoteJob, name: str) -> str:
@@ -81,11 +96,16 @@ def _check_of_cluster(configuration: Configuration) -> None:
 def cluster_of(configuration: Configuration) -> RestClient:
     """The cluster that a configuration names, or the one of this user on this machine.
 
-    Raises ConfigurationError if there is none, or several.
+    Where leaders are elected it is who leads, now and later. Raises ConfigurationError if there is none, or several.
     """
+    if is_highly_available(configuration):
+        leader = LeaderClient(configuration)
+        leader.wait_for_leader()
+        return leader
     host, port = configuration.get(rest_options.REST_ADDRESS), configuration.get(rest_options.REST_PORT)
     if host is not None:
-        return RestClient.at(f"{host}:{port}")
+        by_tls = configuration.get(ssl_options.ENABLED) and "://" not in host
+        return RestClient.at("https://" * by_tls + f"{host}:{port}")
     found = [cluster.rest for cluster in running_clusters() if cluster.rest is not None]
     if len(found) != 1:
         known = " · ".join(rest.url for rest in found) or "none runs on this machine"

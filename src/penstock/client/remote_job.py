@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import http.client
+import json
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,18 +30,21 @@ from penstock.rpc.messages import Command
 Answer = TypeVar("Answer")
 
 _POLL_S = 0.2
-_LOST_S = 30.0
+LOST_S = 30.0
 """How long a cluster may not answer until a client takes it for gone."""
+_LEADERLESS_S = 120.0
+"""The same, where another leader may still be about to be elected."""
 
 
 class RemoteJob:
-    """`status`, `metrics` and the calls of a JobClient. `id`: of the submission.
+    """`status`, `metrics` and the calls of a JobClient. `id`: of the submission, chosen by its client.
 
     `attached`: whether a program that waits for the job waits for its end, and shows what it prints.
     """
 
     def __init__(self, cluster: RestClient, id: str, graph: JobGraph, attached: bool = True) -> None:
         self._cluster = cluster
+        self._id = id
         self._path = f"/submissions/{id}"
         self._attached = attached
         self._unknown = JobMetrics(graph)
@@ -48,6 +54,20 @@ class RemoteJob:
         self._figures: JobFigures | None = None
         self._asked_s = 0.0
 
+    def submit(self, packed: bytes, bundle: Path | None) -> None:
+        """Hand the job over, once: sent again when no answer has come, it has the same id. Raises JobError."""
+
+        def send() -> None:
+            if bundle is not None and not self._cluster.get(f"/bundles/{bundle.name}")["there"]:
+                with bundle.open("rb") as file:
+                    self._cluster.send("PUT", f"/bundles/{bundle.name}", file)
+            self._cluster.send("POST", f"/submissions?id={self._id}", packed)
+
+        if self._cluster.follows_leader:
+            self._patiently(send, "whether it has taken the job")
+        else:
+            send()
+
     def state(self) -> dict[str, Any]:
         """How it is with it, by its dispatcher. Raises UnreachableError."""
         state: dict[str, Any] = self._cluster.get(self._path)
@@ -56,7 +76,7 @@ class RemoteJob:
     @property
     def status(self) -> JobStatus:
         """Where the job is."""
-        state = self.state()
+        state = self.patient_state()
         if state["status"] is not None:
             return JobStatus[state["status"]]
         return JobStatus.RUNNING if state["phase"] == "RUNNING" else JobStatus.CREATED
@@ -136,25 +156,40 @@ class RemoteJob:
         """The same, also while another process takes the place of the cluster's. Raises UnreachableError."""
         return self._patiently(self.state)
 
-    def _patiently(self, ask: Callable[[], Answer]) -> Answer:
-        until_s = time.monotonic() + _LOST_S
+    def _patiently(self, ask: Callable[[], Answer], unknown: str = "whether the job goes on") -> Answer:
+        until_s = time.monotonic() + (_LEADERLESS_S if self._cluster.follows_leader else LOST_S)
         while True:
             try:
                 return ask()
             except UnreachableError as error:
                 if time.monotonic() > until_s:
                     raise UnreachableError(
-                        f"the cluster does not answer any more, and whether the job goes on is not known: {error}"
+                        f"the cluster does not answer any more, and {unknown} is not known: {error}. If "
+                        "its process has ended (penstock cluster status), the next penstock cluster start with the "
+                        "same --dir goes on with its jobs"
                     ) from None
                 time.sleep(_POLL_S)
 
     def _show_output(self) -> None:
         with self._showing:
-            while output := self._cluster.send("GET", f"{self._path}/output?from={self._shown}"):
+            while output := self._output():
                 self._shown += len(output)
                 # A part may end within a character.
                 sys.stdout.write(self._decoder.decode(output))
                 sys.stdout.flush()
+
+    def _output(self) -> bytes:
+        path = f"{self._path}/output?from="
+        status, answer = self._cluster.answer("GET", f"{path}{self._shown}")
+        if status != http.client.GONE:
+            return self._cluster.checked(status, answer, path)
+        begin = int(json.loads(answer)["begin"])
+        sys.stderr.write(
+            f"(of what the job has printed, {begin - self._shown:,} bytes are left out: it prints faster than they can "
+            "be fetched, and its cluster keeps the newest only)\n"
+        )
+        self._shown = begin
+        return self._output()
 
     def _newest(self) -> JobFigures | None:
         """Not asked more often than it changes: several of its parts are read one after the other."""

@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import urlsplit
 
 from penstock.cluster.rest_address import RestAddress
+from penstock.cluster.rest_tls import connection_to, serves_tls
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.spark.driver.java import cache_directory
 
@@ -29,22 +29,39 @@ class RestClient:
     `timeout_s`: how long an answer may take; None: any time.
     """
 
-    def __init__(self, url: str, token: str, timeout_s: float | None = _TIMEOUT_S) -> None:
+    follows_leader = False
+    """Whether another process may answer later, so that it is worth while to ask again."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout_s: float | None = _TIMEOUT_S,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self.url = url
+        self._environ = environ
         self._token = token
         self._timeout_s = timeout_s
 
     def patient(self) -> RestClient:
         """The same, for what may take any time."""
-        return RestClient(self.url, self._token, None)
+        return RestClient(self.url, self._token, None, self._environ)
 
     @staticmethod
-    def at(host_and_port: str, environ: Mapping[str, str] = os.environ) -> RestClient:
-        """The endpoint at HOST:PORT. Raises ConfigurationError if it has no such form, or its token is not known."""
-        host, _, port = host_and_port.removeprefix("http://").rstrip("/").rpartition(":")
-        if not (host and port.isdigit()):
+    def at(
+        host_and_port: str, environ: Mapping[str, str] = os.environ, timeout_s: float | None = _TIMEOUT_S
+    ) -> RestClient:
+        """The endpoint at HOST:PORT, or https://HOST:PORT, which may be left out for one of this user on this machine.
+
+        Raises ConfigurationError if the address has no such form, or the token is not known.
+        """
+        scheme, _, address = host_and_port.rstrip("/").rpartition("://")
+        host, _, port = address.rpartition(":")
+        if not (host and port.isdigit()) or scheme not in ("", "http", "https"):
             raise ConfigurationError(f"the address of a cluster is HOST:PORT, got {host_and_port!r}")
-        url = f"http://{host}:{port}"
+        scheme = scheme or ("https" if serves_tls(host, int(port), environ) else "http")
+        url = f"{scheme}://{host}:{port}"
         token = environ.get(TOKEN)
         if token is None:
             file = cache_directory(environ) / "rest" / f"{port}.token"
@@ -55,7 +72,7 @@ class RestClient:
                     f"the token of the cluster at {host_and_port} is not known: no endpoint of this user has that port "
                     f"on this machine. Is it running (penstock cluster status)? For one elsewhere set {TOKEN}"
                 ) from None
-        return RestClient(url, token)
+        return RestClient(url, token, timeout_s, environ)
 
     def get(self, path: str) -> Any:
         """What is there, from JSON. Raises JobError with what the endpoint says, UnreachableError."""
@@ -68,17 +85,21 @@ class RestClient:
 
     def send(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> bytes:
         """Send bytes, or a file. Returns what is answered. Raises JobError, UnreachableError."""
-        status, answer = self.answer(method, path, body)
+        return self.checked(*self.answer(method, path, body), path)
+
+    def checked(self, status: int, answer: bytes, path: str) -> bytes:
+        """What was answered at a path. Raises JobError if the status says that it is an error."""
         if status == http.client.UNAUTHORIZED:
             raise JobError(f"{self.url} does not accept the token. It is the one in {TOKEN}, if that is set")
+        if status == http.client.MISDIRECTED_REQUEST:
+            raise UnreachableError(f"{self.url} no longer leads its cluster: {_errors_in(answer)}")
         if status >= http.client.BAD_REQUEST:
             raise JobError(_errors_in(answer) or f"{self.url}{path} answers {status}")
         return answer
 
     def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> tuple[int, bytes]:
         """The status and the body, whatever they are. Raises UnreachableError."""
-        parts = urlsplit(self.url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self._timeout_s)
+        connection = connection_to(self.url, self._timeout_s, self._environ)
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None and not isinstance(body, bytes):
             headers["Content-Length"] = str(Path(body.name).stat().st_size)

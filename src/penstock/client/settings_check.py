@@ -7,7 +7,7 @@ import random
 import re
 from typing import Any
 
-from penstock.common import option_checks, options
+from penstock.common import java_options, option_checks, options
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
@@ -15,8 +15,11 @@ from penstock.common.errors import ConfigurationError
 from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.settings import JobSettings
+from penstock.traces.reporter import check_traces
 
 _log = logging.getLogger(__name__)
+
+_PICKLED = "no value is Java's here: all are pickled between tasks"
 
 WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
     options.FORCE_UNALIGNED_CHECKPOINTS: "loops and broadcast inputs stay aligned, all else may be unaligned",
@@ -24,6 +27,9 @@ WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
     options.TASK_CANCELLATION_INTERVAL: "a task is asked once to stop, and killed after task.cancellation.timeout",
     options.GENERIC_TYPES: "values without a declared type are pickled",
     options.CHAIN_DIFFERENT_MAX_PARALLELISM: "the maximum parallelism does not decide about chains",
+    java_options.CLOSURE_CLEANER_LEVEL: "a function travels with what it uses, and nothing else",
+    java_options.FORCE_KRYO: _PICKLED,
+    java_options.FORCE_AVRO: _PICKLED,
 }
 """Flink's settings without a meaning here, and what happens whatever they say."""
 
@@ -61,3 +67,4 @@ def check_streaming_settings(configuration: Configuration) -> None:
     rocksdb_settings(configuration)
     restart_strategy(configuration, random.random)
     JobSettings.of(configuration)
+    check_traces(configuration)

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from penstock.checkpoint.ended_jobs import remove_ended
-from penstock.checkpoint.job_record import JobRecord
+from penstock.checkpoint.job_record import NOTHING, JobRecord, recorded
 from penstock.checkpoint.latest import Latest, latest_of, latest_of_job
 from penstock.checkpoint.lease import Lease, wait_until_free
 from penstock.checkpoint.manifest import Manifest, located
@@ -25,7 +25,9 @@ from penstock.common import options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError, ConfigurationError
+from penstock.common.exclusive_creation import exclusive_creation
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.s3 import check_answers
 from penstock.jobmaster.backends import rocksdb_settings
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.settings import allows_duplicates
@@ -33,6 +35,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.runtime.operators.sink import SinkOperator
 
 LATEST = "latest"
+_TRIES = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,27 +44,54 @@ class StartPoint:
 
     `latest`: the job that is taken over, whose id, directory and record the new run goes on with. A job that starts
     from a path is another job: `origin` then has whole paths, and the files stay those of their owner. `savepoint`: the
-    directory, if it is one of these.
+    directory, if it is one of these. `record`: of the job, which is claimed already. `keeps_end`: whether it stays when
+    the job has ended.
     """
 
     origin: Manifest | None = None
     latest: Latest | None = None
     savepoint: str = ""
+    record: JobRecord | None = None
+    keeps_end: bool = False
 
 
-def start_point(graph: JobGraph, configuration: Configuration, resumes: str = "") -> StartPoint:
+def start_point(graph: JobGraph, configuration: Configuration, resumes: str = "", claims: str = "") -> StartPoint:
     """The checkpoint that a configuration names. Raises CheckpointError if it is missing or does not fit.
 
     `resumes`: the id of a job whose process has ended. It goes on from its newest checkpoint; before its first one it
-    begins as it has begun then.
+    begins as it has begun then. `claims`: the id under which it begins in that case, or of a new job; either is claimed
+    at once, so that nothing is published any more by a process that may still run it.
     """
-    path = configuration.get(options.STATE_RECOVERY_PATH)
-    latest = _resumed(graph, configuration, resumes) if resumes else None
+    path, base = configuration.get(options.STATE_RECOVERY_PATH), configuration.get(options.CHECKPOINT_DIRECTORY)
+    if not claims or base is None:
+        return _start_point(graph, configuration, path, _resumed(graph, configuration, resumes) if resumes else None)
+    if path == LATEST and not resumes:
+        # It takes over the job that it finds.
+        return dataclasses.replace(_start_point(graph, configuration, path, None), keeps_end=True)
+    latest, record = _claimed(base, resumes or claims, graph.name, _repeats(graph, configuration))
+    start = dataclasses.replace(_start_point(graph, configuration, path, latest), keeps_end=True)
+    return start if start.latest is not latest else dataclasses.replace(start, record=record)
+
+
+def _claimed(base: str, job_id: str, name: str, repeats: list[str]) -> tuple[Latest | None, JobRecord]:
+    """The newest checkpoint of a job, if it has one, and its record as it was then, claimed."""
+    store = record_in(f"{base.rstrip('/')}/{job_id}")
+    for _ in range(_TRIES):
+        latest = latest_of_job(base, job_id, name, repeats)
+        seen = latest.seen if latest is not None else recorded(store) or NOTHING
+        record = JobRecord.try_to_claim(store, name, seen)
+        if record is not None:
+            return latest, record
+    raise CheckpointError(f"the job {job_id} goes on faster than it can be taken over: another process runs it")
+
+
+def _start_point(graph: JobGraph, configuration: Configuration, path: str | None, latest: Latest | None) -> StartPoint:
     if latest is None and path == LATEST:
         latest = _latest(graph, configuration)
     if latest is not None:
         path, manifest = latest.path, latest.manifest
     elif path is not None:
+        _reach(path)
         manifest = read_manifest(path)
     else:
         return StartPoint()
@@ -84,6 +114,7 @@ def _latest(graph: JobGraph, configuration: Configuration) -> Latest:
             f"`latest` looks for checkpoints below {key}, which is not set. Set it as in the run that took them: "
             f"penstock run -s latest -D {key}=DIR …"
         )
+    _reach(base)
     latest = latest_of(base, graph.name, _repeats(graph, configuration))
     _wait_until_free(latest)
     return latest
@@ -98,6 +129,7 @@ def _resumed(graph: JobGraph, configuration: Configuration, job_id: str) -> Late
             f"the checkpoints of this job are gone with its process: set {options.CHECKPOINT_DIRECTORY.key}, and a job "
             "goes on from them"
         )
+    _reach(base)
     latest = latest_of_job(base, job_id, graph.name, _repeats(graph, configuration))
     if latest is not None:
         _wait_until_free(latest)
@@ -131,7 +163,10 @@ def check_place(start: StartPoint, configuration: Configuration, has_session: bo
             raise _not_shared()
         return
     directory = base if start.latest is None else start.latest.directory
+    _reach(directory)
     system, root = file_system_of(directory)
+    # What it has to say is said now: how one run is told from another one there.
+    exclusive_creation(directory, system)
     probe = f"{root}/{uuid.uuid4().hex}.unfinished"
     try:
         system.create_dir(root, recursive=True)
@@ -140,6 +175,14 @@ def check_place(start: StartPoint, configuration: Configuration, has_session: bo
         system.delete_file(probe)
     except OSError as error:
         raise _unwritable(directory, error) from error
+
+
+def _reach(path: str) -> None:
+    """Raise CheckpointError if the store of this path is not there: it would be tried to reach it for a long time."""
+    try:
+        check_answers(path)
+    except OSError as error:
+        raise CheckpointError(f"{path} can't be reached: {error}") from error
 
 
 def _not_shared() -> ConfigurationError:
@@ -196,13 +239,15 @@ def take_job(
     newest = latest.manifest.checkpoint_id if latest is not None else 0
     lease = None
     try:
-        record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
+        record = start.record
+        if record is None:
+            record = JobRecord(store, name) if latest is None else JobRecord.claim(store, name, latest.seen)
         if place.temporary is None and (latest is not None or checkpoint_interval_ms(configuration) is not None):
             lease = Lease(system, f"{root}/{LEASE}", lost, is_taken=record.is_taken)
             lease.hold()
     except OSError as error:
         raise _unwritable(place.directory, error) from error
-    storage = DirectoryStorage(place.directory, record, record.epoch, newest)
+    storage = DirectoryStorage(place.directory, record, record.epoch, newest, keeps_end=start.keeps_end)
     return RunIdentity(place, storage, record.epoch, lease)
 
 

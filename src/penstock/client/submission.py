@@ -59,7 +59,8 @@ def submit(submission: Submission) -> JobClient:
         check_slots(graph, configuration)
     start = StartPoint()
     if not graph.batched:
-        start = start_point(graph, configuration, submission.resumes)
+        start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")
+        submission.on_claim()
         check_place(start, configuration, submission.spark is not None)
     # A run that takes a job over has its id: what the job has finished is finished once.
     new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
@@ -161,7 +162,7 @@ def _pipelined_run(
             HELD.release(str(job_id))
 
         hosts.append(host)
-        host.on_end = ended
+        host.on_end, host.on_update = ended, submission.on_update
         if visible.is_served:
             host.record()
         job_ended = visible.serve(host, configuration, run.place.directory, log)

@@ -10,10 +10,11 @@ import threading
 import time
 
 from penstock.client.executor import PipelineExecutor, Submission
-from penstock.client.job_progress import as_duration
 from penstock.client.live_line import LiveLine
+from penstock.client.rest_client import UnreachableError
 from penstock.common.job_client import JobClient
 from penstock.common.job_status import JobStatus
+from penstock.common.quantities import as_duration
 
 _EVERY_S = 0.5
 
@@ -65,4 +66,8 @@ class _Start:
 
     def _starts(self) -> bool:
         client = self.client
-        return client is None or client.get_job_status().result() is JobStatus.CREATED
+        try:
+            return client is None or client.get_job_status().result() is JobStatus.CREATED
+        except UnreachableError:
+            # Who waits for the job is told.
+            return False

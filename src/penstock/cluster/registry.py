@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
@@ -32,6 +33,8 @@ class RunningJob(msgspec.Struct, frozen=True):
     address: ControlAddress
     rest: RestAddress | None = None
     """None: it has no REST."""
+    beginning: str = ""
+    """Of the process, which `add` notes: another one may have its number later."""
 
 
 class JobRegistry:
@@ -46,7 +49,7 @@ class JobRegistry:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self._path(job.job_id), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(job))
+                file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
         except OSError as error:
             _log.warning("penstock list, stop and other commands will not find the job '%s': %s", job.name, error)
 
@@ -64,7 +67,7 @@ class JobRegistry:
             # It may have been removed, or be half written.
             with contextlib.suppress(OSError, msgspec.DecodeError):
                 job = msgspec.json.decode(path.read_bytes(), type=RunningJob)
-                if _is_alive(job.pid):
+                if is_alive(job.pid, job.beginning):
                     found.append(job)
                 else:
                     path.unlink(missing_ok=True)
@@ -88,13 +91,3 @@ class JobRegistry:
 
     def _path(self, job_id: str) -> Path:
         return self._directory / f"{job_id}.json"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

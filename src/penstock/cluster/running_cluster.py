@@ -9,8 +9,12 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.spark.driver.java import cache_directory
+
+LOG = "cluster.log"
+"""The name of a cluster's log, in the directory of its jobs."""
 
 
 class RunningCluster(msgspec.Struct, frozen=True):
@@ -19,6 +23,8 @@ class RunningCluster(msgspec.Struct, frozen=True):
     pid: int
     directory: str
     rest: RestAddress | None
+    beginning: str = ""
+    """Of the process, which `announce` notes: another one may have its number later."""
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -30,7 +36,7 @@ def announce(cluster: RunningCluster, environ: Mapping[str, str] = os.environ) -
     folder = _folder(environ)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = folder / f".{cluster.pid}"
-    part.write_bytes(msgspec.json.encode(cluster))
+    part.write_bytes(msgspec.json.encode(msgspec.structs.replace(cluster, beginning=beginning_of(cluster.pid))))
     part.rename(folder / f"{cluster.pid}.json")
 
 
@@ -45,10 +51,8 @@ def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningClu
     for path in sorted(_folder(environ).glob("*.json")):
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             cluster = msgspec.json.decode(path.read_bytes(), type=RunningCluster)
-            try:
-                os.kill(cluster.pid, 0)
-            except ProcessLookupError:
-                path.unlink(missing_ok=True)
-            else:
+            if is_alive(cluster.pid, cluster.beginning):
                 found.append(cluster)
+            else:
+                path.unlink(missing_ok=True)
     return found

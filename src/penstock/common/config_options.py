@@ -76,9 +76,11 @@ class ConfigOptions:
             """A float. Python has one float type only."""
             return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType())
 
-        def double_type(self, least: float | None = None) -> ConfigOptions.TypedConfigOptionBuilder[float]:
-            """A float, not below `least`."""
-            return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType(least))
+        def double_type(
+            self, least: float | None = None, most: float | None = None
+        ) -> ConfigOptions.TypedConfigOptionBuilder[float]:
+            """A float, not below `least` and not above `most`."""
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, FloatType(least, most))
 
         def string_type(self) -> ConfigOptions.TypedConfigOptionBuilder[str]:
             """Any text."""

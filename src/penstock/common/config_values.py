@@ -20,6 +20,7 @@ from penstock.common.time import Duration, Time, to_milliseconds
 T_co = TypeVar("T_co", covariant=True)
 E = TypeVar("E", bound=enum.Enum)
 
+_LIMIT = 2**63 - 1
 _NUMBER_AND_UNIT = re.compile(r"\s*(\d+)\s*([^\s\d]*)\s*")
 
 _MILLIS_PER_UNIT = {
@@ -53,7 +54,7 @@ def parse_duration(text: str) -> int:
     per_unit = _MILLIS_PER_UNIT.get(unit or "ms")
     if per_unit is None:
         raise ValueError(f"{text!r} has no known unit of time; known units: d, h, min, s, ms, us and ns")
-    return int(number * per_unit)
+    return _of_64_bits(text, int(number * per_unit))
 
 
 def parse_memory_size(text: str) -> int:
@@ -65,7 +66,13 @@ def parse_memory_size(text: str) -> int:
     per_unit = _BYTES_PER_UNIT.get(unit or "b")
     if per_unit is None:
         raise ValueError(f"{text!r} has no known unit of size; known units: b, kb, mb, gb and tb")
-    return number * per_unit
+    return _of_64_bits(text, number * per_unit)
+
+
+def _of_64_bits(text: str, number: int) -> int:
+    if number > _LIMIT:
+        raise ValueError(f"{text!r} is more than 64 bits hold")
+    return number
 
 
 def _number_and_unit(text: str, expected: str) -> tuple[int, str]:
@@ -160,38 +167,52 @@ class IntegerType(ValueType[int]):
 
     def parse(self, text: str) -> int:
         """Parse decimal digits with an optional sign."""
-        number = int(text)
+        try:
+            number = int(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is none") from None
         if not self._least <= number < self._limit:
             raise ValueError(f"{text!r} is not between {self._least} and {self._limit - 1}")
         return number
 
 
 class FloatType(ValueType[float]):
-    """A number. `least`: the smallest one that is allowed; None: any."""
+    """A number. `least` and `most`: the smallest and the largest one that are allowed; None: any."""
 
-    def __init__(self, least: float | None = None) -> None:
-        self.name = "a number" if least is None else f"a number of {least:g} or more"
+    def __init__(self, least: float | None = None, most: float | None = None) -> None:
+        self.name = "a number"
+        if least is not None:
+            self.name += f" of {least:g} or more" if most is None else f" from {least:g} to {most:g}"
         self._least = least
+        self._most = most
 
     def parse(self, text: str) -> float:
         """Parse Python's syntax of floats."""
-        number = float(text)
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is none") from None
         # Not `<`: what is not a number is not the least one or more.
         if self._least is not None and not number >= self._least:
             raise ValueError(f"{text!r} is not {self._least:g} or more")
+        if self._most is not None and number > self._most:
+            raise ValueError(f"{text!r} is more than {self._most:g}")
         return number
 
 
 class DurationType(ValueType[int]):
-    """A duration in whole milliseconds. `least_ms`: the shortest one that is allowed."""
+    """A duration in whole milliseconds. `least_ms`: the shortest one that is allowed; -1: also -1, for no end."""
 
     def __init__(self, least_ms: int = 0) -> None:
-        self.name = f"a duration of {least_ms} ms or more" if least_ms else "a duration"
+        lengths = f"a duration of {least_ms} ms or more" if least_ms else "a duration"
+        self.name = lengths if least_ms >= 0 else "a duration, or -1 ms for one without an end"
         self._least_ms = least_ms
 
     def parse(self, text: str) -> int:
         """Parse with `parse_duration`."""
-        duration_ms = parse_duration(text)
+        number = text.strip()
+        is_negative = self._least_ms < 0 and number.startswith("-")
+        duration_ms = -parse_duration(number[1:]) if is_negative else parse_duration(text)
         if duration_ms < self._least_ms:
             raise ValueError(f"{text!r} is shorter")
         return duration_ms

@@ -11,6 +11,7 @@ PenstockError
 │   ├── UserFunctionError   a user's function raised
 │   ├── SourceError         input could not be read or parsed
 │   ├── TaskLostError       a worker or executor was lost
+│   ├── StateUnavailableError  state of a running job can't be read at this moment
 │   └── CheckpointError     state could not be written, found or restored
 │       ├── DamagedCheckpointError  part of a snapshot is missing, truncated or corrupted
 │       └── FencedError             another run has taken the job over
@@ -69,6 +70,10 @@ class SourceError(JobError):
 
 class TaskLostError(JobError):
     """A worker process, an executor or its heartbeats were lost."""
+
+
+class StateUnavailableError(JobError):
+    """State can't be read from the tasks at this moment: they restart, or don't answer. To try again helps."""
 
 
 class CheckpointError(JobError):

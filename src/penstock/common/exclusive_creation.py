@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from penstock.common.durable import sync, sync_parent
 from penstock.common.extras import S3
@@ -39,12 +40,23 @@ def exclusive_creation(url: str, system: fs.FileSystem) -> Create:
         client = s3_client(url)
         if client is not None:
             return partial(_put, client)
+        _warn(url)
+    return partial(_look, system)
+
+
+_warned: set[str] = set()
+"""Buckets about which the user has been told."""
+
+
+def _warn(url: str) -> None:
+    bucket = urlsplit(url).netloc
+    if bucket not in _warned:
+        _warned.add(bucket)
         _log.warning(
             "two runs of a job that start at the same moment may both go on: to tell them apart in S3, install boto3 "
             "(pip install '%s')",
             S3,
         )
-    return partial(_look, system)
 
 
 def _link(system: fs.FileSystem, path: str, data: bytes) -> bool:
@@ -58,6 +70,9 @@ def _link(system: fs.FileSystem, path: str, data: bytes) -> bool:
         return True
     except (FileExistsError, FileNotFoundError):
         return False
+    except OSError as error:
+        # A disk that is full says so when it is written to, and does not say which.
+        raise OSError(error.errno, error.strerror, path) from error
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.common import options
+from penstock.common import java_options, options
+from penstock.common.closure_cleaner_level import ClosureCleanerLevel
 from penstock.common.configuration import Configuration
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -14,7 +15,8 @@ _KEY_GROUPS_MAX = 2**15
 class ExecutionConfig:
     """Execution settings. Setters write to the configuration passed to the constructor.
 
-    PyFlink's settings of Java serializers (Kryo, Avro, POJOs) and closures have no equivalent here.
+    PyFlink's settings of serializers and closures in Java (Kryo, Avro, POJOs) are accepted, and reported when a job
+    starts: they have no effect here.
     """
 
     PARALLELISM_DEFAULT = -1
@@ -157,6 +159,62 @@ class ExecutionConfig:
         """Accepted for compatibility, with a warning when the job starts: snapshots are not compressed."""
         self._configuration.set(options.SNAPSHOT_COMPRESSION, use_snapshot_compression)
         return self
+
+    # Of Java alone. Source: PyFlink's methods of these names.
+
+    def enable_closure_cleaner(self) -> ExecutionConfig:
+        """Accepted for compatibility: a function travels with what it uses, and nothing else."""
+        self._configuration.set(java_options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.RECURSIVE)
+        return self
+
+    def disable_closure_cleaner(self) -> ExecutionConfig:
+        """Accepted for compatibility, with a warning when the job starts: there is no cleaner that could be off."""
+        self._configuration.set(java_options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.NONE)
+        return self
+
+    def is_closure_cleaner_enabled(self) -> bool:
+        """Return the value set; it has no effect."""
+        return self._configuration.get(java_options.CLOSURE_CLEANER_LEVEL) is not ClosureCleanerLevel.NONE
+
+    def enable_force_kryo(self) -> ExecutionConfig:
+        """Accepted for compatibility, with a warning when the job starts: values are pickled."""
+        self._configuration.set(java_options.FORCE_KRYO, True)
+        return self
+
+    def disable_force_kryo(self) -> ExecutionConfig:
+        """The default: see `enable_force_kryo`."""
+        self._configuration.set(java_options.FORCE_KRYO, False)
+        return self
+
+    def is_force_kryo_enabled(self) -> bool:
+        """Return the value set; it has no effect."""
+        return self._configuration.get(java_options.FORCE_KRYO)
+
+    def enable_force_avro(self) -> ExecutionConfig:
+        """Accepted for compatibility, with a warning when the job starts: values are pickled."""
+        self._configuration.set(java_options.FORCE_AVRO, True)
+        return self
+
+    def disable_force_avro(self) -> ExecutionConfig:
+        """The default: see `enable_force_avro`."""
+        self._configuration.set(java_options.FORCE_AVRO, False)
+        return self
+
+    def is_force_avro_enabled(self) -> bool:
+        """Return the value set; it has no effect."""
+        return self._configuration.get(java_options.FORCE_AVRO)
+
+    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
+        """Return an empty dict: nothing is serialized by Kryo, so no serializer of it can be registered."""
+        return {}
+
+    def get_registered_kryo_types(self) -> list[str]:
+        """Return an empty list: no type of Java can be registered."""
+        return []
+
+    def get_registered_pojo_types(self) -> list[str]:
+        """Return an empty list: no type of Java can be registered."""
+        return []
 
     def __eq__(self, other: object) -> bool:
         return self._configuration == other._configuration if isinstance(other, ExecutionConfig) else NotImplemented

@@ -6,9 +6,13 @@ The extra and not the package: pip then takes a version that works with this pen
 from typing import Final
 
 AVRO: Final = "penstock-streams[avro]"
+DASHBOARD: Final = "penstock-streams[dashboard]"
 ROCKSDB: Final = "penstock-streams[rocksdb]"
 S3: Final = "penstock-streams[s3]"
 KAFKA: Final = "penstock-streams[kafka]"
+PROTOBUF: Final = "penstock-streams[protobuf]"
 POSTGRES: Final = "penstock-streams[postgres]"
 REDIS: Final = "penstock-streams[redis]"
+ZOOKEEPER: Final = "penstock-streams[zookeeper]"
+OTEL: Final = "penstock-streams[otel]"
 DEMO: Final = "penstock-streams[demo]"

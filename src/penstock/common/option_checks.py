@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from penstock.common.configuration import Configuration
@@ -54,6 +55,9 @@ def _spelled_plainly(key: str) -> str:
 
 
 def _distance(left: str, right: str) -> int:
+    if left != right and _of_either_limit(left) == _of_either_limit(right):
+        # A setting of its own.
+        return _FAR
     whole = _typing_mistakes(left, right)
     if whole <= _TYPING_MISTAKES_MAX:
         return whole
@@ -63,6 +67,10 @@ def _distance(left: str, right: str) -> int:
     mistakes = [_typing_mistakes(one, other) for one, other in zip(*parts, strict=True)]
     allowed = [_TYPING_MISTAKES_MAX if len(part) > _SHORT_PART else 1 for part in parts[1]]
     return sum(mistakes) if all(m <= a for m, a in zip(mistakes, allowed, strict=True)) else _FAR
+
+
+def _of_either_limit(key: str) -> str:
+    return re.sub(r"\b(min|max)\b", "limit", key)
 
 
 def _typing_mistakes(left: str, right: str) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.common import autoscaler_options, rest_options, restart_options, scheduler_options
 from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.log_level import LogLevel
+from penstock.common.option_groups import GROUPS
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.spark_transport import SparkTransport
 
@@ -180,6 +180,7 @@ TASK_CANCELLATION_INTERVAL = (
     _key("task.cancellation.interval")
     .duration_type()
     .default_value(30_000)
+    .with_fallback_keys("task.cancellation-interval")
     .with_description("How often a task that does not end is asked again.")
 )
 TASK_CANCELLATION_TIMEOUT = (
@@ -265,6 +266,7 @@ ALIGNED_CHECKPOINT_TIMEOUT = (
     _key("execution.checkpointing.aligned-checkpoint-timeout")
     .duration_type()
     .default_value(0)
+    .with_fallback_keys("execution.checkpointing.alignment-timeout")
     .with_description("After this time of alignment a checkpoint becomes unaligned.")
 )
 ALIGNMENT_MEMORY = (
@@ -289,14 +291,14 @@ CHECKPOINT_DIRECTORY = (
     _key("execution.checkpointing.dir")
     .string_type()
     .no_default_value()
-    .with_fallback_keys("state.checkpoints.dir")
+    .with_fallback_keys("state.checkpoints.dir", "state.backend.fs.checkpointdir")
     .with_description("A path or URL that driver and executors see. Not set: on a local master a temporary directory.")
 )
 SAVEPOINT_DIRECTORY = (
     _key("execution.checkpointing.savepoint-dir")
     .string_type()
     .no_default_value()
-    .with_fallback_keys("state.savepoints.dir")
+    .with_fallback_keys("state.savepoints.dir", "savepoints.state.backend.fs.dir")
     .with_description("Where savepoints go if the command names no directory.")
 )
 STATE_RECOVERY_PATH = (
@@ -434,13 +436,7 @@ SPARK_TRANSPORT = (
 
 ALL_OPTIONS: Final[tuple[ConfigOption[Any], ...]] = tuple(
     option
-    for group in (
-        globals(),
-        vars(rest_options),
-        vars(restart_options),
-        vars(autoscaler_options),
-        vars(scheduler_options),
-    )
+    for group in (globals(), *map(vars, GROUPS))
     for option in list(group.values())
     if isinstance(option, ConfigOption)
 )

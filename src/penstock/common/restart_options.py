@@ -82,7 +82,7 @@ EXPONENTIAL_DELAY_RESET_THRESHOLD = (
 )
 EXPONENTIAL_DELAY_JITTER = (
     _key("restart-strategy.exponential-delay.jitter-factor")
-    .double_type(least=0)
+    .double_type(least=0, most=1)
     .default_value(0.1)
     .with_description("The share of the time by which it is changed at random, either way.")
 )

@@ -30,6 +30,25 @@ RESOURCE_STABILIZATION_TIMEOUT = (
     .with_fallback_keys(_ADAPTIVE + "resource-stabilization-timeout")
     .with_description("A job that lacks slots begins with fewer subtasks when no other slots have come for so long.")
 )
+RESOURCE_WAIT_TIMEOUT = (
+    _key(_ADAPTIVE + "submission.resource-wait-timeout")
+    .duration_type(least_ms=-1)
+    .no_default_value()
+    .with_fallback_keys(_ADAPTIVE + "resource-wait-timeout")
+    .with_description(
+        "How long a job waits that has too few slots for one subtask of each operator; then it fails. -1 ms: for ever. "
+        "Not set: for ever if it is reactive, else slot.request.timeout."
+    )
+)
+EXECUTING_STABILIZATION_TIMEOUT = (
+    _key(_ADAPTIVE + "executing.resource-stabilization-timeout")
+    .duration_type()
+    .default_value(60_000)
+    .with_description(
+        "A running job is given more subtasks so long after the first further slots have come, with all that have come "
+        "meanwhile; at once if there are as many as it can use."
+    )
+)
 COOLDOWN_AFTER_RESCALING = (
     _key(_ADAPTIVE + "executing.cooldown-after-rescaling")
     .duration_type()

@@ -253,7 +253,7 @@ class _CsvEncoder(Encoder):
             )
         null = self._null_value
         texts = [
-            null if field is None else field if type(field) in _CSV_AS_IT_IS else _csv_form(field) for field in fields
+            null if field is None else field if type(field) in _CSV_AS_IT_IS else csv_form(field) for field in fields
         ]
         try:
             return _csv_line(self._characters)(texts).encode(self._charset)
@@ -285,7 +285,8 @@ class _Echo:
         return text
 
 
-def _csv_form(value: Any) -> str:
+def csv_form(value: Any) -> str:
+    """The text of a field that is not None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):

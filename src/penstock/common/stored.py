@@ -30,6 +30,8 @@ MODULES = {
     "file-in-progress": "penstock.connectors.files.sink.renamed_files",
     "file-split": "penstock.connectors.files.split",
     "file-to-compact": "penstock.connectors.files.sink.compaction",
+    "frame-batch-file": "penstock.spark.frames.batch_files",
+    "frame-batches": "penstock.spark.frames.streaming_enumerator",
     "global-window": "penstock.api.windows.window",
     "http-batches-of-writer": "penstock.connectors.http.sink.batch_numbers",
     "http-dead-letters-of-writer": "penstock.connectors.http.sink.writer",

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.api.functions.basic import KeySelector, Partitioner
 from penstock.api.functions.process import KeyedProcessFunction
+from penstock.api.output_tag import OutputTag
 from penstock.common.arity import takes
 from penstock.common.type_hints import from_function
 from penstock.common.typeinfo import (
@@ -27,7 +28,7 @@ def as_function(func: Any, method: str, interface: type) -> UserFunction:
     Raises TypeError for anything else, including a class, and for a function with other parameters.
     """
     if isinstance(func, type) and issubclass(func, interface):
-        raise TypeError(f"expected an instance, got the class {func.__name__}: create one with {func.__name__}()")
+        raise class_given(func)
     if not callable(func) and (isinstance(func, type) or not callable(getattr(func, method, None))):
         raise TypeError(f"expected a callable or a {interface.__name__}, got {func!r}")
     function = UserFunction(func, method)
@@ -42,7 +43,7 @@ def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tu
     Raises TypeError if it is a class or lacks one of them.
     """
     if isinstance(func, type) and issubclass(func, interface):
-        raise TypeError(f"expected an instance, got the class {func.__name__}: create one with {func.__name__}()")
+        raise class_given(func)
     missing = [method for method in methods if not callable(getattr(func, method, None))]
     if isinstance(func, type) or missing:
         lacks = f", which lacks {' and '.join(missing)}" if missing else ""
@@ -52,6 +53,11 @@ def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tu
         check_parameters(function.call, getattr(interface, method), function.method)
     check_methods(func, interface)
     return functions
+
+
+def class_given(kind: type) -> TypeError:
+    """The error for a class where one of its objects is expected."""
+    return TypeError(f"expected an instance, got the class {kind.__name__}: create one with {kind.__name__}()")
 
 
 def check_needs_no_key(func: Any) -> None:
@@ -162,15 +168,32 @@ def key_selector_of(
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
     """Return a callable that extracts the key, and the key's type if known."""
     if isinstance(selector, type) and hasattr(selector, "get_key"):
-        raise TypeError(
-            f"expected an instance, got the class {selector.__name__}: create one with {selector.__name__}()"
-        )
+        raise class_given(selector)
     select = getattr(selector, "get_key", selector)
     if not callable(select):
         raise TypeError(f"a key selector must be a callable, e.g. lambda value: value[0], got {selector!r}")
     check_parameters(select, KeySelector.get_key, "the key selector")
     key_type = key_type or from_function(select)
     return select, key_type
+
+
+def common_key_type(first: TypeInformation | None, second: TypeInformation | None) -> TypeInformation | None:
+    """Return the type of the keys of both streams, if known. Raises ValueError if two are declared."""
+    if first is not None and second is not None and first != second:
+        raise ValueError(f"both streams must have keys of one type, got {first} and {second}")
+    return first or second
+
+
+def check_count(what: str, value: object, least: int) -> None:
+    """Raise ValueError unless `value` is an int of `least` or more."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{what} must be an int of {least} or more, got {value!r}")
+
+
+def check_output_tag(output_tag: Any) -> None:
+    """Raise TypeError if it is no OutputTag."""
+    if not isinstance(output_tag, OutputTag):
+        raise TypeError(f"expected an OutputTag such as OutputTag('late'), got {output_tag!r}")
 
 
 def partitioner_of(partitioner: Any) -> Callable[[Any, int], int]:

@@ -10,7 +10,7 @@ from penstock.api.functions.retry_strategies import NO_RETRY_STRATEGY, AsyncRetr
 from penstock.common import pyflink_names
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import check_methods, output_type_of
+from penstock.datastream.arguments import check_count, check_methods, class_given, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.runtime.operators.async_wait import AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
@@ -25,8 +25,8 @@ class AsyncDataStream:
     For all methods: `timeout` (milliseconds, or a length of time; 0: no limit) is for each record, over all retries;
     when it is over, `AsyncFunction.timeout` says what becomes of the record. At most `capacity` records are in flight
     in each subtask: with more, the stream waits. What is in flight is part of each checkpoint, and is called for again
-    after a restore. Raise TypeError for what is no AsyncFunction, ValueError for a capacity below 1 or a negative
-    timeout.
+    after a restore. Raise TypeError for what is no stream or AsyncFunction, ValueError for a capacity below 1 or a
+    negative timeout.
     """
 
     @staticmethod
@@ -85,6 +85,10 @@ def _waited(
     output_type: TypeInformation | None,
     ordered: bool,
 ) -> DataStream[Any]:
+    if not isinstance(stream, DataStream):
+        raise TypeError(f"expected a DataStream, got {stream!r}")
+    if isinstance(function, type) and issubclass(function, AsyncFunction):
+        raise class_given(function)
     if not isinstance(function, AsyncFunction):
         raise TypeError(f"expected an instance of an AsyncFunction, got {function!r}")
     if not inspect.iscoroutinefunction(function.async_invoke):
@@ -95,8 +99,7 @@ def _waited(
     timeout_ms = to_milliseconds(timeout)
     if timeout_ms < 0:
         raise ValueError(f"a timeout can't be negative, got {timeout_ms} ms")
-    if capacity < 1:
-        raise ValueError(f"the capacity must be at least 1, got {capacity!r}")
+    check_count("the capacity", capacity, 1)
     called = UserFunction.of_object(function, "async_invoke")
     name = "Async Wait"
     operator = AsyncWaitOperator(name, called, timeout_ms, capacity, ordered, retries)

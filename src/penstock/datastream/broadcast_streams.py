@@ -14,6 +14,7 @@ from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.next_call import Unfinished
 from penstock.datastream.state import MapStateDescriptor
 from penstock.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 
@@ -27,8 +28,10 @@ R = TypeVar("R")
 _METHODS = ("process_element", "process_broadcast_element")
 
 
-class BroadcastStream(Generic[T2]):
+class BroadcastStream(Unfinished, Generic[T2]):
     """A stream every record of which goes to every subtask, and its broadcast states. Created by `broadcast`."""
+
+    next_call = "other_stream.connect(this).process(function)"
 
     def __init__(self, input_stream: DataStream[T2], broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
         self.input_stream = input_stream
@@ -38,8 +41,10 @@ class BroadcastStream(Generic[T2]):
             raise ValueError(f"broadcast states need names of their own, got {names}")
 
 
-class BroadcastConnectedStream(Generic[T1, T2]):
+class BroadcastConnectedStream(Unfinished, Generic[T1, T2]):
     """A stream, keyed or not, connected to a broadcast stream. Created by `connect`."""
+
+    next_call = "process(function)"
 
     def __init__(self, non_broadcast_stream: DataStream[T1], broadcast_stream: BroadcastStream[T2]) -> None:
         check_one_environment("connect", non_broadcast_stream, broadcast_stream.input_stream)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import as_two_functions, common_output_type
+from penstock.datastream.arguments import as_two_functions, common_key_type, common_output_type
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import (
     CoFlatMapFunction,
@@ -19,8 +19,10 @@ from penstock.datastream.functions import (
     KeySelector,
 )
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.next_call import Unfinished
 from penstock.plan.transformations import OperatorTransformation
-from penstock.runtime.operators.two_inputs import CoFlatMap, CoMap, CoProcessOperator, KeyedCoProcessOperator
+from penstock.runtime.operators.stand_in import CoFlatMap, CoMap
+from penstock.runtime.operators.two_inputs import CoProcessOperator, KeyedCoProcessOperator
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Operator
@@ -33,17 +35,20 @@ R = TypeVar("R")
 _ELEMENTS = ("process_element1", "process_element2")
 
 
-class ConnectedStreams(Generic[T1, T2]):
+class ConnectedStreams(Unfinished, Generic[T1, T2]):
     """Two connected streams. With keys on both, functions have keyed state and timers, which the streams share.
 
     Event time is the minimum over both. No order is defined between a record of one and a record of the other.
     """
 
+    next_call = "map, flat_map or process, and a function of two streams"
+
     def __init__(self, stream1: DataStream[T1], stream2: DataStream[T2]) -> None:
         check_one_environment("connect", stream1, stream2)
         self.stream1 = stream1
         self.stream2 = stream2
-        check_key_types(stream1, stream2)
+        if isinstance(stream1, KeyedStream) and isinstance(stream2, KeyedStream):
+            common_key_type(stream1._key_type, stream2._key_type)
 
     def key_by(
         self,
@@ -123,12 +128,3 @@ def two_input_stream(
         environment.next_id(), name, [stream1._transformation, stream2._transformation], operator, output_type
     )
     return DataStream(environment, transformation)
-
-
-def check_key_types(stream1: DataStream[Any], stream2: DataStream[Any]) -> None:
-    """Raise ValueError if both streams have keys and these are declared with different types."""
-    if not (isinstance(stream1, KeyedStream) and isinstance(stream2, KeyedStream)):
-        return
-    types = [stream._key_type for stream in (stream1, stream2)]
-    if None not in types and types[0] != types[1]:
-        raise ValueError(f"both streams must have keys of one type, got {types[0]} and {types[1]}")

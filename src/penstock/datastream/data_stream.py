@@ -14,18 +14,20 @@ from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.types import Row
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import (
     as_function,
+    check_count,
     check_needs_no_key,
+    check_output_tag,
     key_selector_of,
     output_type_of,
     partitioner_of,
     projected_type,
 )
 from penstock.datastream.functions import FilterFunction, FlatMapFunction, KeySelector, MapFunction, ProcessFunction
+from penstock.datastream.next_call import missing_method
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.datastream.program_ends import collected, printed, written
 from penstock.datastream.program_graph import unbounded_source_of
@@ -49,7 +51,7 @@ from penstock.runtime.network.partitioners import (
     ShufflePartitioner,
 )
 from penstock.runtime.operators.process import ProcessOperator
-from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, Projection
 from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
@@ -83,7 +85,9 @@ class DataStream(OperatorSettings, Generic[T]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise pyflink_names.missing_method(type(self), name)
+            from penstock.datastream.keyed_stream import KeyedStream
+
+            raise missing_method(type(self), name, KeyedStream)
 
     def get_type(self) -> TypeInformation:
         """Return the type of the values: declared or from type hints, else pickled."""
@@ -164,10 +168,10 @@ class DataStream(OperatorSettings, Generic[T]):
 
         Raises TypeError if another type is declared for the stream, ValueError for a position that can't be.
         """
-        if not field_indexes or min(field_indexes) < 0:
-            raise ValueError(f"project takes positions of fields, 0 or more, got {field_indexes}")
+        for index in field_indexes or (None,):
+            check_count("a position of project", index, 0)
         declared = self._transformation.output_type
-        function = as_function(_Project(field_indexes), "map", MapFunction)
+        function = as_function(Projection(field_indexes), "map", MapFunction)
         projected = None if declared is None else projected_type(declared, field_indexes)
         return self._operator("Projection", MapOperator("Projection", function), projected)
 
@@ -186,8 +190,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:
         """Return the side output of this operator for `output_tag`."""
-        if not isinstance(output_tag, OutputTag):
-            raise TypeError(f"expected an OutputTag, got {output_tag!r}")
+        check_output_tag(output_tag)
         if not isinstance(self._transformation, OperatorTransformation):
             raise ValueError(
                 f"only an operator has side outputs: call it on the stream returned by process() for "
@@ -369,8 +372,8 @@ class DataStream(OperatorSettings, Generic[T]):
         or use it in a `with` statement, to end an unbounded job. A job that has more values than are taken, by `limit`
         or before the iterator is closed, ends as CANCELED (Flink: `executeAndCollect`).
         """
-        if limit is not None and limit < 0:
-            raise ValueError(f"limit must be 0 or more, got {limit}")
+        if limit is not None:
+            check_count("limit", limit, 0)
         values: CloseableIterator[T] = collected(self.environment, self._transformation, job_execution_name)
         if limit is None:
             return values
@@ -422,15 +425,6 @@ class DataStreamSink(OperatorSettings):
 
     def __init__(self, transformation: Transformation) -> None:
         self._transformation = transformation
-
-
-class _Project:
-    def __init__(self, indexes: tuple[int, ...]) -> None:
-        self.indexes = indexes
-
-    def map(self, value: Any) -> Any:
-        fields = [value[index] for index in self.indexes]
-        return Row(*fields) if isinstance(value, Row) else tuple(fields)
 
 
 def check_one_environment(method: str, first: DataStream[Any], second: DataStream[Any]) -> None:

@@ -11,11 +11,12 @@ from typing import Any, Generic, TypeVar
 from penstock.api.output_tag import OutputTag
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import as_function, output_type_of
-from penstock.datastream.connected_streams import check_key_types, two_input_stream
+from penstock.datastream.arguments import as_function, check_output_tag, common_key_type, output_type_of
+from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import ProcessJoinFunction
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.next_call import Unfinished
 from penstock.runtime.operators.interval_join import IntervalJoinOperator
 
 T1 = TypeVar("T1")
@@ -23,14 +24,16 @@ T2 = TypeVar("T2")
 R = TypeVar("R")
 
 
-class IntervalJoin(Generic[T1, T2]):
+class IntervalJoin(Unfinished, Generic[T1, T2]):
     """Two streams to be joined, without their interval. Created by `KeyedStream.interval_join`."""
+
+    next_call = "between(lower_bound, upper_bound)"
 
     def __init__(self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any]) -> None:
         if not isinstance(stream2, KeyedStream):
             raise TypeError(f"interval_join takes a stream with a key, from key_by, got {stream2!r}")
         check_one_environment("interval_join", stream1, stream2)
-        check_key_types(stream1, stream2)
+        common_key_type(stream1._key_type, stream2._key_type)
         self.stream1 = stream1
         self.stream2 = stream2
 
@@ -45,8 +48,10 @@ class IntervalJoin(Generic[T1, T2]):
         return IntervalJoined(self.stream1, self.stream2, lower_ms, upper_ms)
 
 
-class IntervalJoined(Generic[T1, T2]):
+class IntervalJoined(Unfinished, Generic[T1, T2]):
     """Two streams to be joined, and their interval. Bounds are inclusive unless said otherwise."""
+
+    next_call = "process(function)"
 
     def __init__(
         self, stream1: KeyedStream[T1, Any], stream2: KeyedStream[T2, Any], lower_ms: int, upper_ms: int
@@ -74,12 +79,14 @@ class IntervalJoined(Generic[T1, T2]):
 
         Read it with `get_side_output(output_tag)` of the result. Raises TypeError if it is not an OutputTag.
         """
-        self._left_late = _tag(output_tag)
+        check_output_tag(output_tag)
+        self._left_late = output_tag
         return self
 
     def side_output_right_late_data(self, output_tag: OutputTag[T2]) -> IntervalJoined[T1, T2]:
         """The same for records of the right stream."""
-        self._right_late = _tag(output_tag)
+        check_output_tag(output_tag)
+        self._right_late = output_tag
         return self
 
     def process(
@@ -107,9 +114,3 @@ class IntervalJoined(Generic[T1, T2]):
         late_tags = self._left_late, self._right_late
         operator = IntervalJoinOperator("Interval Join", selectors, lower_ms, upper_ms, function, late_tags)
         return two_input_stream(operator.name, stream1, stream2, operator, declared)
-
-
-def _tag(output_tag: Any) -> Any:
-    if not isinstance(output_tag, OutputTag):
-        raise TypeError(f"expected an OutputTag, got {output_tag!r}")
-    return output_tag

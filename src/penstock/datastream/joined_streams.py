@@ -15,9 +15,10 @@ from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import as_function, key_selector_of, output_type_of
+from penstock.datastream.arguments import as_function, common_key_type, key_selector_of, output_type_of
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, KeySelector
+from penstock.datastream.next_call import Unfinished
 from penstock.datastream.windowed_stream import WindowedStream
 from penstock.runtime.windows.two_streams import CoGroup, FlatJoin, Join, TaggedKey, tag_first, tag_second
 
@@ -32,8 +33,10 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
-class _TwoStreams(Generic[T1, T2]):
+class _TwoStreams(Unfinished, Generic[T1, T2]):
     """Two streams to be brought together, without keys and windows."""
+
+    next_call = "where(key_selector)"
 
     _kind = ""
 
@@ -55,8 +58,10 @@ class _TwoStreams(Generic[T1, T2]):
         return tagged[0].union(tagged[1]).key_by(TaggedKey(first, second), key_type)
 
 
-class _Where(Generic[T1, T2, K]):
+class _Where(Unfinished, Generic[T1, T2, K]):
     """Two streams, and the key of the first."""
+
+    next_call = "equal_to(key_selector)"
 
     def __init__(
         self, streams: _TwoStreams[T1, T2], select: Callable[[Any], Any], key_type: TypeInformation | None
@@ -67,16 +72,16 @@ class _Where(Generic[T1, T2, K]):
 
     def _equal_to(self, key_selector: Any, key_type: TypeInformation | None) -> Any:
         select, second_type = key_selector_of(key_selector, key_type)
-        if self._key_type is not None and second_type is not None and self._key_type != second_type:
-            raise ValueError(f"both streams must have keys of one type, got {self._key_type} and {second_type}")
-        return self._streams._keyed_by(self._select, select, self._key_type or second_type)
+        return self._streams._keyed_by(self._select, select, common_key_type(self._key_type, second_type))
 
 
-class _WithWindow:
+class _WithWindow(Unfinished):
     """Two streams with keys and windows: the settings of a WindowedStream.
 
     What assigners, triggers and evictors see of a record is a pair: 0 or 1 for its stream, and the record.
     """
+
+    next_call = "apply(function)"
 
     _kind = ""
 
@@ -124,8 +129,10 @@ class JoinWhere(_Where[T1, T2, K]):
         return JoinEqualTo(self._equal_to(key_selector, key_type))
 
 
-class JoinEqualTo(Generic[T1, T2]):
+class JoinEqualTo(Unfinished, Generic[T1, T2]):
     """Two streams to be joined, and their keys."""
+
+    next_call = "window(assigner)"
 
     def __init__(self, keyed_stream: Any) -> None:
         self._keyed_stream = keyed_stream
@@ -178,8 +185,10 @@ class CoGroupWhere(_Where[T1, T2, K]):
         return CoGroupEqualTo(self._equal_to(key_selector, key_type))
 
 
-class CoGroupEqualTo(Generic[T1, T2]):
+class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
     """Two streams to be grouped, and their keys."""
+
+    next_call = "window(assigner)"
 
     def __init__(self, keyed_stream: Any) -> None:
         self._keyed_stream = keyed_stream

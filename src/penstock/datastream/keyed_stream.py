@@ -21,9 +21,10 @@ from penstock.plan.transformations import OperatorTransformation, Transformation
 from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator
-from penstock.runtime.operators.process import InKeyContext, KeyedProcessOperator
+from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.reduce import ReduceOperator
 from penstock.runtime.operators.rolling import BestReduce, FieldReduce, SumReduce
+from penstock.runtime.operators.stand_in import InKeyContext, KeyedFilter, KeyedFlatMap, KeyedMap
 
 if TYPE_CHECKING:
     from penstock.datastream.interval_join import IntervalJoin
@@ -65,7 +66,9 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     def map(self, func: Callable[[T], R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
     def map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Emit one result per record. A MapFunction may use keyed state."""
-        return self._in_key_context("map", func, MapFunction, output_type) or super().map(func, output_type)
+        if not isinstance(func, MapFunction):
+            return super().map(func, output_type)
+        return self._in_key_context("Map", func, MapFunction, KeyedMap, output_type_of(func, "map", output_type))
 
     @overload
     def flat_map(self, func: FlatMapFunction[T, R], output_type: TypeInformation | None = None) -> DataStream[R]: ...
@@ -75,9 +78,10 @@ class KeyedStream(DataStream[T], Generic[T, K]):
     ) -> DataStream[R]: ...
     def flat_map(self, func: Any, output_type: TypeInformation | None = None) -> DataStream[Any]:
         """Emit any number of results per record. A FlatMapFunction may use keyed state."""
-        return self._in_key_context("flat_map", func, FlatMapFunction, output_type) or super().flat_map(
-            func, output_type
-        )
+        if not isinstance(func, FlatMapFunction):
+            return super().flat_map(func, output_type)
+        declared = output_type_of(func, "flat_map", output_type, elements=True)
+        return self._in_key_context("Flat Map", func, FlatMapFunction, KeyedFlatMap, declared)
 
     def cache(self) -> NoReturn:
         """Refused, as in PyFlink. Raises ValueError."""
@@ -85,7 +89,10 @@ class KeyedStream(DataStream[T], Generic[T, K]):
 
     def filter(self, func: FilterFunction[T] | Callable[[T], Any]) -> DataStream[T]:
         """Keep the records that match. A FilterFunction may use keyed state."""
-        return self._in_key_context("filter", func, FilterFunction, None) or super().filter(func)
+        if not isinstance(func, FilterFunction):
+            return super().filter(func)
+        same_type = self._transformation.output_type
+        return self._in_key_context("Filter", func, FilterFunction, KeyedFilter, same_type)
 
     def reduce(self, func: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         """Combine each value with the previous result of its key, and emit the new result.
@@ -188,21 +195,19 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         )
 
     def _in_key_context(
-        self, kind: str, func: Any, interface: type, output_type: TypeInformation | None
-    ) -> DataStream[Any] | None:
-        """Run functions that may request keyed state in `open`; plain callables can't, and use the faster operator."""
-        if isinstance(func, type) or not isinstance(func, interface):
-            return None
-        function = as_function(func, kind, interface)
-        in_key_context = UserFunction(InKeyContext(function, kind), "process_element")
+        self,
+        name: str,
+        func: Any,
+        interface: type,
+        stand_in: type[InKeyContext],
+        output_type: TypeInformation | None,
+    ) -> DataStream[Any]:
+        """Run a function that may request keyed state in `open`; plain callables can't, and use the faster operator."""
+        function = as_function(func, stand_in.method, interface)
+        in_key_context = UserFunction(stand_in(function), "process_element")
         in_key_context.method = function.method
-        operator = KeyedProcessOperator(kind, self.key_selector, in_key_context)
-        declared = (
-            self._transformation.output_type
-            if kind == "filter"
-            else output_type_of(func, kind, output_type, elements=kind == "flat_map")
-        )
-        return self._keyed_operator(kind.replace("_", " ").title(), operator, declared)
+        operator = KeyedProcessOperator(stand_in.method, self.key_selector, in_key_context)
+        return self._keyed_operator(name, operator, output_type)
 
     def _reduce(self, name: str, function: UserFunction) -> DataStream[T]:
         return self._keyed_operator(

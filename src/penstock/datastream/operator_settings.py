@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from penstock.common.driver_only import DriverOnly
 from penstock.common.execution_config import check_max_parallelism, check_parallelism
 from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.unicode_text import check_writable
 from penstock.plan.transformations import Chaining, Transformation
 
 
@@ -25,6 +26,7 @@ class OperatorSettings(DriverOnly):
 
     def name(self: S, name: str) -> S:
         """Set the operator's name in plans, metrics and errors."""
+        check_writable(name, "the name of an operator")
         self._operator_for("name").name = name
         return self
 
@@ -36,6 +38,7 @@ class OperatorSettings(DriverOnly):
         """Set the id by which a changed program finds the operator's state. Must be unique within the program."""
         if not uid:
             raise ValueError("a uid can't be empty")
+        check_writable(uid, "a uid")
         self._operator_for("uid").uid = uid
         return self
 
@@ -66,6 +69,7 @@ class OperatorSettings(DriverOnly):
 
     def set_description(self: S, description: str) -> S:
         """Set a longer description for plans."""
+        check_writable(description, "a description")
         self._transformation.description = description
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +13,7 @@ from penstock.api.source import Source
 from penstock.client.context_environment import context_environment
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
-from penstock.common import option_checks, options, pyflink_names
+from penstock.common import cached_files, option_checks, options, pyflink_names
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.configuration_file import default_configuration
@@ -217,6 +218,19 @@ class StreamExecutionEnvironment(DriverOnly):
         folder = "" if requirements_cache_dir is None else f"#{requirements_cache_dir}"
         self._configuration.set(options.PYTHON_REQUIREMENTS, f"{requirements_file_path}{folder}")
 
+    def register_cached_file(self, file_path: str | os.PathLike[str], name: str, executable: bool = False) -> None:
+        """Send a file or folder to the workers: functions find it by `runtime_context.get_distributed_cache()`.
+
+        `executable`: whether they may run it as a program. `pipeline.cached-files` in the configuration. The job is
+        refused if there is no such file on this machine. Raises TypeError or ValueError for no name, no path, or the
+        name of another one. Source: PyFlink's method of this name, which gives functions in Python no way to find it;
+        Flink docs, "Distributed Cache".
+        """
+        before = self._configuration.get(cached_files.CACHED_FILES)
+        self._configuration.set(
+            cached_files.CACHED_FILES, cached_files.with_file(before or "", os.fspath(file_path), name, executable)
+        )
+
     def _add_entry(self, option: ConfigOption[str | None], entry: str) -> None:
         if "," in entry:
             raise ValueError(f"a path can't contain a comma, which separates the entries of {option.key}: {entry!r}")
@@ -325,17 +339,19 @@ class StreamExecutionEnvironment(DriverOnly):
         *,
         directory: str | None = None,
     ) -> DataStream[Row]:
-        """Create a stream of the rows of a batch DataFrame of Spark, each once: Rows with its columns' names and types.
+        """Create a stream of the rows of a DataFrame of Spark, each once: Rows with its columns' names and types.
 
-        The frame is computed when the first job that reads it starts, and kept in files: see DataFrameSource.
+        A batch DataFrame is computed when the first job that reads it starts, and kept in files: see DataFrameSource. A
+        streaming one is computed while the job runs, and the stream is unbounded: see StreamingDataFrameSource.
         `directory`: where; default: below `execution.checkpointing.dir`, if that is set and the mode is not BATCH, else
         in a temporary folder. Jobs run in the frame's session, unless the environment was given one.
         """
-        from penstock.datastream.connectors.data_frame import DataFrameSource
+        from penstock.datastream.connectors.data_frame import DataFrameSource, StreamingDataFrameSource
         from penstock.spark.frames.frame_session import users_session_of
         from penstock.spark.frames.place import kept_below
 
-        source = DataFrameSource(frame, directory or kept_below(self._configuration), source_name)
+        source_of = StreamingDataFrameSource if getattr(frame, "isStreaming", False) else DataFrameSource
+        source = source_of(frame, directory or kept_below(self._configuration), source_name)
         self._spark = self._spark or users_session_of(frame)
         return self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
 

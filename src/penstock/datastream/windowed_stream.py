@@ -14,7 +14,7 @@ from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
-from penstock.datastream.arguments import as_function, check_parameters, output_type_of
+from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -25,6 +25,7 @@ from penstock.datastream.functions import (
     ReduceFunction,
     WindowFunction,
 )
+from penstock.datastream.next_call import Unfinished
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
@@ -41,8 +42,10 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 
-class _Windows(Generic[T]):
+class _Windows(Unfinished, Generic[T]):
     """Base class of windowed streams: their settings, and the construction of the operator."""
+
+    next_call = "reduce, aggregate, apply or process, and a function"
 
     _kind = "Window"
     _apply_interface: type = WindowFunction
@@ -106,7 +109,7 @@ class _Windows(Generic[T]):
 
         Read it with `get_side_output(output_tag)` of the result. Raises TypeError if it is not an OutputTag.
         """
-        _require_instance(output_tag, OutputTag, 'OutputTag("late")')
+        check_output_tag(output_tag)
         self._late_tag = output_tag
         return self
 
@@ -327,4 +330,5 @@ def _require_instance(value: Any, kind: type, example: str) -> None:
     if isinstance(value, type):
         raise TypeError(f"expected an instance, got the class {value.__name__}: create one with {value.__name__}(…)")
     if not isinstance(value, kind):
-        raise TypeError(f"expected a {kind.__name__}, e.g. {example}, got {value!r}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise TypeError(f"expected {article} {kind.__name__}, e.g. {example}, got {value!r}")

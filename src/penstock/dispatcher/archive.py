@@ -15,13 +15,13 @@ import msgspec
 from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import PenstockError
-from penstock.dispatcher.job_store import write_whole
+from penstock.dispatcher.whole_files import write_at_the_end
 
 _OF_JOB = (
     "", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/jobmanager/config", "/plan",
     "/status",
 )  # fmt: skip
-_OF_VERTEX = ("", "/subtasktimes", "/taskmanagers", "/watermarks")
+_OF_VERTEX = ("", "/subtasktimes", "/taskmanagers", "/watermarks", "/backpressure", "/flamegraph", "/accumulators")
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +46,7 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
     """Keep what is to be known of a job, which has ended. Raises nothing: the job itself needs nothing here."""
     try:
         answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
-        write_whole(file, msgspec.json.encode(Archive(answers)))
+        write_at_the_end(file, msgspec.json.encode(Archive(answers)))
     except (OSError, PenstockError) as error:
         _log.warning("the cluster will show little of this job, which has ended: %s", error)
 

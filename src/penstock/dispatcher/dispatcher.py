@@ -11,7 +11,7 @@
     running    slots wanted, else               running    answer: granted; (*)
     starting,  cancel requested                 same       ask the job to end
     running
-    starting,  the job has ended                ending     record: how
+    starting,  the job has ended                ending     record: how; tell the job that it is recorded
     running
     starting,  its process is gone              ending     record: failed; stop what is left of it in Spark
     running
@@ -38,6 +38,7 @@ from penstock.dispatcher.events import (
     CancelRequested,
     Drop,
     Effect,
+    EndRecorded,
     Event,
     JobEnded,
     LeftoversGone,
@@ -147,7 +148,7 @@ class Dispatcher:
         if isinstance(event, JobEnded) and runs:
             self._end(job, event.status, event.at_ms, event.kind, event.error)
             job.phase = Phase.ENDING
-            return [Record(job.id)]
+            return [Record(job.id), EndRecorded(job.id)]
         if isinstance(event, CancelRequested):
             return self._cancel(job, event.at_ms)
         if isinstance(event, ProcessEnded):
@@ -199,6 +200,8 @@ class Dispatcher:
         for job in self.queue:
             if job.slots > self.free:
                 break
+            # One that was started may have begun, also if it was not recorded under which id.
+            resumes = job.job_id or ("" if job.started_ms is None else job.id)
             job.phase, job.started_ms = Phase.STARTING, at_ms
-            effects += [Record(job.id), StartProcess(job.id, job.job_id)]
+            effects += [Record(job.id), StartProcess(job.id, resumes)]
         return effects

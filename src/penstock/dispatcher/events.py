@@ -98,6 +98,17 @@ class SlotsAnswer(Effect, frozen=True):
     free: int
 
 
+class EndRecorded(Effect, frozen=True):
+    """Tell a job that has ended that this is stored: nobody else has to be told, so it need keep nothing for that."""
+
+
+class Leads(Effect, frozen=True):
+    """Tell a job that its dispatcher leads the cluster until `until_ms`, confirmed after `asked_ms`, by `steady_ms`."""
+
+    until_ms: int
+    asked_ms: int
+
+
 class CancelJob(Effect, frozen=True):
     """Ask a job to end."""
 

@@ -7,11 +7,13 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from penstock.client.packed_job import PackedJob
+from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import JobError
 from penstock.common.job_threads import start_thread
 from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher
@@ -19,7 +21,9 @@ from penstock.dispatcher.events import (
     CancelJob,
     Drop,
     Effect,
+    EndRecorded,
     Event,
+    Leads,
     LeftoversGone,
     ProcessEnded,
     Record,
@@ -30,6 +34,7 @@ from penstock.dispatcher.events import (
     Submitted,
 )
 from penstock.dispatcher.job_store import JobStore
+from penstock.dispatcher.lead import Lead
 from penstock.dispatcher.process import SupervisedProcess
 from penstock.spark.driver.slots import slots_at_most
 from penstock.spark.internals.jvm import concurrent_tasks
@@ -45,12 +50,27 @@ _log = logging.getLogger(__name__)
 
 
 class DispatcherHost:
-    """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher."""
+    """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher.
 
-    def __init__(self, session: SparkSession, store: JobStore) -> None:
+    `lead`: until when this process leads; None: nobody else can. `deposed` is called with the reason when it turns out
+    that another one does.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        store: JobStore,
+        lead: Lead | None = None,
+        deposed: Callable[[str], object] = lambda why: None,
+    ) -> None:
+        self._lead = lead or Lead()
+        self._deposed = deposed
+        self._submitting = threading.Lock()
         self._session = session
         self._java = address_of(session)
         self.store = store
+        self.log_directory = store.directory
+        """Where the log of this process is."""
         self._dispatcher = Dispatcher(self._count(), store.jobs())
         self._processes: dict[str, SupervisedProcess] = {}
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
@@ -66,6 +86,7 @@ class DispatcherHost:
     def start(self) -> None:
         """Begin, with the jobs that an earlier dispatcher has left."""
         self._publish()
+        self._lead.on_extension = self._tell_all
         self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
         threading.Thread(target=self._keep_counting, name="penstock-slots", daemon=True).start()
 
@@ -103,7 +124,7 @@ class DispatcherHost:
         return {job.job_id or job.id: job for job in self.jobs}
 
     def submit(self, id: str, packed: bytes) -> None:
-        """Take a job. Raises JobError if it can never run here, or the store can't be written."""
+        """Take a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
         description = msgspec.msgpack.decode(packed, type=PackedJob).description
         most = slots_at_most(self._session)
         if most is not None and description.slots > most:
@@ -111,15 +132,26 @@ class DispatcherHost:
                 f"the job '{description.name}' needs {description.slots} slots at once, and this cluster has {most}. "
                 "Run it with a lower parallelism (-p), or start a cluster with more: penstock cluster start --slots"
             )
-        at_ms = _now_ms()
-        try:
-            self.store.add(DispatchedJob(id, description.name, description.slots, at_ms), packed, description.bundle)
-        except OSError as error:
-            raise JobError(f"the cluster can't keep the job: {error}") from error
-        self.post(Submitted(at_ms, id, description.name, description.slots))
-        # Its client may ask for it as soon as it has its id.
-        with self._changed:
-            self._changed.wait_for(lambda: id in self._published or self._ended.is_set())
+        with self._submitting:
+            if id in self._published:
+                # Its client has not had the answer, and asks again.
+                return
+            if self._ended.is_set():
+                raise NotLeadingError("this process ends")
+            at_ms = _now_ms()
+            try:
+                self.store.add(
+                    DispatchedJob(id, description.name, description.slots, at_ms), packed, description.bundle
+                )
+            except OSError as error:
+                raise JobError(f"the cluster can't keep the job: {error}") from error
+            except NotLeadingError as error:
+                self._deposed(str(error))
+                raise
+            self.post(Submitted(at_ms, id, description.name, description.slots))
+            # Its client may ask for it as soon as it has its id.
+            with self._changed:
+                self._changed.wait_for(lambda: id in self._published or self._ended.is_set())
 
     def post(self, event: Event) -> None:
         """Hand an event to the dispatcher."""
@@ -128,11 +160,16 @@ class DispatcherHost:
     # The dispatcher's thread.
 
     def _run(self) -> None:
-        self._carry_out(self._dispatcher.start(_now_ms()))
-        self._publish()
-        while (event := self._events.get()) is not None:
-            self._carry_out(self._dispatcher.handle(event))
+        try:
+            self._carry_out(self._dispatcher.start(_now_ms()))
             self._publish()
+            while (event := self._events.get()) is not None:
+                self._carry_out(self._dispatcher.handle(event))
+                self._publish()
+        except NotLeadingError as error:
+            # Of what is wanted behind it nothing is done: no job is started that another leader starts.
+            self._deposed(str(error))
+            raise
 
     def _publish(self) -> None:
         with self._changed:
@@ -141,30 +178,34 @@ class DispatcherHost:
             self._changed.notify_all()
 
     def _carry_out(self, effects: list[Effect]) -> None:
+        stored = True
         for effect in effects:
             if isinstance(effect, Record):
-                self._record(effect.id)
+                stored = self._record(effect.id)
             elif isinstance(effect, StartProcess):
                 self._start(effect)
-            elif isinstance(effect, (SlotsAnswer, CancelJob)):
+            elif isinstance(effect, (SlotsAnswer, CancelJob, EndRecorded)):
                 process = self._processes.get(effect.id)
-                if process is not None:
+                if process is not None and (stored or not isinstance(effect, EndRecorded)):
                     process.tell(effect)
             elif isinstance(effect, StopLeftovers):
                 threading.Thread(target=self._stop_leftovers, args=(effect,), daemon=True).start()
             elif isinstance(effect, Drop):
                 self.store.drop(effect.id)
 
-    def _record(self, id: str) -> None:
-        job = self._dispatcher.jobs[id]
+    def _record(self, id: str) -> bool:
+        """Whether it is stored."""
+        job, stored = self._dispatcher.jobs[id], True
         try:
             self.store.record(job)
         except OSError as error:
             # The job itself can go on. If this process ends, too, the next one finds it as it was before.
             _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
-        if job.status is not None:
+            stored = False
+        if job.status is not None and stored:
             self.store.release(id)
             _log.info("job %s '%s': %s %s", id, job.name, job.status.name, job.error)
+        return stored
 
     def _start(self, effect: StartProcess) -> None:
         id, folder = effect.id, self.store.folder(effect.id)
@@ -177,12 +218,23 @@ class DispatcherHost:
         try:
             description = msgspec.msgpack.decode((folder / "job").read_bytes(), type=PackedJob).description
             self._processes[id] = SupervisedProcess(
-                id, folder, description.working_directory, self._java, effect.resumes, self.post, ended
+                id,
+                folder,
+                description.working_directory,
+                self._java,
+                self._lead.until_ms,
+                effect.resumes,
+                self.post,
+                ended,
             )
         except (OSError, msgspec.MsgspecError) as error:
             ended(f"the process of the job could not be started: {error}")
 
     # Threads of their own.
+
+    def _tell_all(self, until_ms: int, asked_ms: int) -> None:
+        for id, process in list(self._processes.items()):
+            process.tell_if_free(Leads(id, until_ms, asked_ms))
 
     def _stop_leftovers(self, effect: StopLeftovers) -> None:
         tag = job_tag(effect.job_id)

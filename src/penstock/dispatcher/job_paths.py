@@ -24,10 +24,11 @@ from penstock.dispatcher.archive import read_archive
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
+from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer, now_ms
-from penstock.rest.cluster_paths import config
+from penstock.rest.cluster_paths import application_exceptions, config
 from penstock.rest.described_route import JSON
 
 _ASK_S = 10.0
@@ -42,10 +43,40 @@ def job_ids(request: Request) -> dict[str, Any]:
 
 async def overview(request: Request) -> Response:
     """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
-    host = host_of(request)
+    return json_answer({"jobs": await _overviews(request)})
+
+
+async def applications(request: Request) -> Response:
+    """GET /applications/overview: all applications: each job is one."""
+    return json_answer({"applications": [_application(job) for job in await _overviews(request)]})
+
+
+async def application(request: Request) -> Response:
+    """GET /applications/:applicationid: one, with its job."""
+    id = request.path_params["applicationid"]
+    found = next((job for job in await _overviews(request) if job["jid"] == id), None)
+    if found is None:
+        raise HTTPException(404, f"Application {id} not found")
+    times = {found["state"]: found["last-modification"]}
+    return json_answer({**_application(found), "timestamps": times, "jobs": [found]})
+
+
+def _application(job: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": job["jid"],
+        "name": job["name"],
+        "start-time": job["start-time"],
+        "end-time": job["end-time"],
+        "duration": job["duration"],
+        "status": job["state"],
+        "jobs": {status.name: int(status.name == job["state"]) for status in JobStatus},
+    }
+
+
+async def _overviews(request: Request) -> list[dict[str, Any]]:
+    jobs = host_of(request).newest().values()
     # Side by side: one that is busy, or was stopped, does not hold up the others.
-    jobs = await asyncio.gather(*(run_in_threadpool(_overview, request, job) for job in host.newest().values()))
-    return json_answer({"jobs": list(jobs)})
+    return list(await asyncio.gather(*(run_in_threadpool(_overview, request, job) for job in jobs)))
 
 
 def _overview(request: Request, job: DispatchedJob) -> dict[str, Any]:
@@ -104,8 +135,12 @@ def _answer(
             # It has just ended.
             pass
     host = host_of(request)
-    kept = read_archive(host.store.folder(job.id) / "archive") if method == "GET" else None
-    answer = kept.find(path.partition("?")[0]) if kept is not None else None
+    kept = read_archive(host.store.folder(job.id) / ARCHIVE) if method == "GET" else None
+    known = path.partition("?")[0]
+    answer = kept.find(known) if kept is not None else None
+    if answer is None and kept is not None and known.endswith("/metrics"):
+        # Nothing is measured any more. As Flink answers for a job that has ended.
+        answer = b"[]"
     if answer is not None:
         return 200, answer
     if job.status is None:
@@ -149,6 +184,9 @@ routes = [
     get("/config", config),
     get("/jobs", job_ids),
     Route("/jobs/overview", overview, methods=["GET"]),
+    Route("/applications/overview", applications, methods=["GET"]),
+    Route("/applications/{applicationid}", application, methods=["GET"]),
+    get("/applications/{applicationid}/exceptions", application_exceptions),
     Route("/jobs/{jobid}", of_job, methods=["GET", "PATCH"]),
     Route("/jobs/{jobid}/{rest:path}", of_job, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
 ]

@@ -5,6 +5,7 @@ It is the only one that loads the job's code. It ends with its job, and at once 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
@@ -17,17 +18,33 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.client.packed_job import PackedJob, unpacked
+from penstock.checkpoint.ended_jobs import remove_ended_job
+from penstock.checkpoint.latest import end_of_job
+from penstock.client.packed_job import PackedJob, repacked, unpacked
 from penstock.client.submission import submit
 from penstock.cluster.rest_address import RestAddress
-from penstock.common.errors import JobCancelledError, NotEnoughSlotsError, PenstockError
+from penstock.common import ssl_options
+from penstock.common.errors import FencedError, JobCancelledError, NotEnoughSlotsError, PenstockError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.common.options import CHECKPOINT_DIRECTORY
 from penstock.dispatcher.archive import archive
-from penstock.dispatcher.events import Began, CancelJob, JobEnded, Listens, SlotsAnswer, SlotsWanted
-from penstock.dispatcher.job_store import FIGURES, write_whole
+from penstock.dispatcher.events import (
+    Began,
+    CancelJob,
+    EndRecorded,
+    JobEnded,
+    Leads,
+    Listens,
+    SlotsAnswer,
+    SlotsWanted,
+)
+from penstock.dispatcher.job_output import keep_bounded
+from penstock.dispatcher.job_store import ARCHIVE, FIGURES
+from penstock.dispatcher.lent_lead import LentLead
 from penstock.dispatcher.link import FromJob, Link, ToJob, job_end
+from penstock.dispatcher.whole_files import write_at_the_end, write_whole
 from penstock.jobmaster.metrics import JobFigures, totals_of
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.failures import describe
@@ -36,32 +53,42 @@ from penstock.spark.driver.kept_jvm import JvmProcess, environment_of_workers
 from penstock.spark.internals.jvm import adopt
 from penstock.spark.internals.shared_context import attach
 
+_LOOK_S = 1.0
+_RECORDED_S = 30.0
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, id of the job that is resumed: `dispatcher/process.py`."""
-    id, folder, descriptor, jvm, resumes = sys.argv[1:]
+    """ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, until when the dispatcher leads, id of the job to be resumed.
+
+    See `dispatcher/process.py`.
+    """
+    id, folder, descriptor, jvm, until_ms, resumes = sys.argv[1:]
     link = job_end(socket.socket(fileno=int(descriptor)))
-    JobProcess(id, Path(folder), link, int(jvm)).run(resumes)
+    JobProcess(id, Path(folder), link, int(jvm), LentLead(int(until_ms))).run(resumes)
 
 
 class JobProcess:
     """This process."""
 
-    def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int) -> None:
+    def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int, lead: LentLead) -> None:
         self._id = id
         self._folder = folder
         self._link = link
         self._java = jvm
+        self._lead = lead
+        self._end_recorded = threading.Event()
         self._answers: queue.SimpleQueue[SlotsAnswer] = queue.SimpleQueue()
         self._asking = threading.Lock()
         self._job_id = ""
         self._rest: RestAddress | None = None
         self._client: JobClient | None = None
+        self._checkpoints: str | None = None
+        """Where the job's are; None: nowhere that outlasts this process."""
         self._cancelled = False
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, name="penstock-dispatcher", daemon=True).start()
+        threading.Thread(target=_keep_output_bounded, args=(folder,), name="penstock-output", daemon=True).start()
 
     def run(self, resumes: str) -> None:
         """Run the job to its end, and say how it was. Does not return: threads of users' code may still run."""
@@ -70,6 +97,9 @@ class JobProcess:
         except BaseException as error:
             ended = self._failed(error)
         self._link.send(ended)
+        # If the dispatcher ends before it has stored that, so does this process, and the next one finds it on record.
+        if self._checkpoints is not None and self._end_recorded.wait(_RECORDED_S):
+            remove_ended_job(self._checkpoints, self._job_id)
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -78,6 +108,18 @@ class JobProcess:
     def _run(self, resumes: str) -> JobEnded:
         job = msgspec.msgpack.decode((self._folder / "job").read_bytes(), type=PackedJob)
         submission = unpacked(job, self._folder)
+        # The cluster alone asks this process, on the loopback; what its client knows the cluster by is elsewhere.
+        submission.configuration.set_boolean(ssl_options.ENABLED.key, False)
+        self._checkpoints = None if submission.graph.batched else submission.configuration.get(CHECKPOINT_DIRECTORY)
+        if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
+            # The dispatcher before has ended in between.
+            self._job_id = resumes
+            return JobEnded(_now_ms(), self._id, JobStatus[end.how])
+
+        def keep(graph: JobGraph) -> None:
+            """Whoever starts this job again does so with its new functions."""
+            write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
+
         session = attach(environment_of_workers(os.environ))
         adopt(JvmProcess(self._java))
         HELD.others = self
@@ -87,11 +129,15 @@ class JobProcess:
                 spark=session,
                 on_start=self._begins,
                 on_rest=self._serves,
+                on_update=keep,
                 on_control=lambda address: self._link.send(Listens(_now_ms(), self._id, address)),
                 rest_ports="0",
-                # One that goes on and finds no checkpoint is another job: the first one may have a record already.
-                job_id="" if resumes else self._id,
+                job_id=resumes or self._id,
                 resumes=resumes,
+                claims=True,
+                # Whoever leads later finds the claim. So if this dispatcher still leads when it is made, no other
+                # process goes on from where this one does.
+                on_claim=self._lead.confirm,
             )
         )
         with self._lock:
@@ -100,11 +146,19 @@ class JobProcess:
             client.cancel()
         try:
             client.get_job_execution_result().result()
-        finally:
-            _keep_figures(client, submission.graph, self._folder / FIGURES)
-            if self._rest is not None:
-                archive(self._rest, self._job_id, self._folder / "archive")
+        except FencedError:
+            # What is to be known of the job is what the other process keeps.
+            raise
+        except BaseException:
+            self._keep(client, submission.graph)
+            raise
+        self._keep(client, submission.graph)
         return JobEnded(_now_ms(), self._id, JobStatus.FINISHED)
+
+    def _keep(self, client: JobClient, graph: JobGraph) -> None:
+        _keep_figures(client, graph, self._folder / FIGURES)
+        if self._rest is not None:
+            archive(self._rest, self._job_id, self._folder / ARCHIVE)
 
     def _begins(self, job_id: JobID) -> None:
         self._job_id = str(job_id)
@@ -125,6 +179,10 @@ class JobProcess:
         for message in self._link.received():
             if isinstance(message, SlotsAnswer):
                 self._answers.put(message)
+            elif isinstance(message, Leads):
+                self._lead.extend(message)
+            elif isinstance(message, EndRecorded):
+                self._end_recorded.set()
             elif isinstance(message, CancelJob):
                 with self._lock:
                     self._cancelled, client = True, self._client
@@ -156,6 +214,14 @@ class JobProcess:
             return self._answers.get()
 
 
+def _keep_output_bounded(folder: Path) -> None:
+    while True:
+        time.sleep(_LOOK_S)
+        # On a full disk it goes on in the file that is there.
+        with contextlib.suppress(OSError):
+            keep_bounded(folder)
+
+
 def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
     """For clients that ask when it is over."""
     vertices = client.get_vertex_metrics()
@@ -169,7 +235,7 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
         client.get_num_rescales(),
     )
     try:
-        write_whole(file, msgspec.json.encode(figures))
+        write_at_the_end(file, msgspec.json.encode(figures))
     except OSError as error:
         _log.warning("what the job has counted can't be kept: %s", error)
 

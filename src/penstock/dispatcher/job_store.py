@@ -1,23 +1,26 @@
 """What a dispatcher keeps on disk: submitted jobs, how it is with each, what was seen of those that have ended.
 
-    DIRECTORY/lock              held by the dispatcher that leads
+    DIRECTORY/lock              held by the dispatcher that leads, unless leaders are elected
     DIRECTORY/token             that its REST asks for: the same of the next one, so that clients go on with it
     DIRECTORY/port              where the newest one has served: the next one does so, too, if it may
     DIRECTORY/bundles/NAME      what travels beside programs, by its content
     DIRECTORY/jobs/ID/job       as the client has sent it
                      /NAME      a link to its bundle, if it has one, and beside it the bundle unpacked, until it ends
-                     /state     how it is with it now
-                     /output    what its process has written
+                     /state     how it is with it now; where leaders are elected: state-TERM-NUMBER (job_states.py)
+                     /output…   what its process has written: job_output.py
                      /figures   what it had counted at its end
                      /archive   what its REST endpoint answered then
 
-A file is written under another name, and renamed: what is there is whole.
+A file is written under another name, and renamed: what is there is whole. For what has to be kept at the end of a job
+there is space from its submission on (`.state.spare` and its neighbours), until it has ended: a disk that is full by
+then must not make a job that has finished one that runs again.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import dataclasses
+import logging
 import os
 import secrets
 import shutil
@@ -26,44 +29,51 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common.errors import ConfigurationError
+from penstock.checkpoint.manifest import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
+from penstock.dispatcher.job_states import STATE, JobStates, LockedStates
+from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole
 
 FIGURES = "figures"
+ARCHIVE = "archive"
+_SPARE_BYTES = {STATE: 16 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
+_ERROR_MOST = 2_000
+"""Characters of an error that a spare file takes."""
+_log = logging.getLogger(__name__)
 _WANTED_S = 3600.0
 """How long a bundle is kept for a job that is still to come."""
 
 
 class JobStore:
-    """Of the one dispatcher that has this directory. Raises ConfigurationError if another one lives there."""
+    """Of the one dispatcher that leads. `states`: how it is with each job; None: files, behind a lock.
 
-    def __init__(self, directory: Path) -> None:
+    Raises ConfigurationError if another dispatcher of this machine has the lock, OSError.
+    """
+
+    def __init__(self, directory: Path, states: JobStates | None = None) -> None:
         self.directory = directory
         for name in ("bundles", "jobs"):
             (directory / name).mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = (directory / "lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise ConfigurationError(
-                f"a cluster runs already with the jobs in {directory}: penstock cluster status"
-            ) from None
-
-        for folder in (directory / "jobs").iterdir():
-            if not (folder / "state").exists():
-                # Its client has not been told that it was taken.
-                shutil.rmtree(folder, ignore_errors=True)
+        self._states = states or LockedStates(directory)
+        self._states.remove_unknown()
 
     def close(self) -> None:
         """Another dispatcher may have the directory."""
-        self._lock.close()
+        self._states.close()
 
     def token(self) -> str:
         """Made by the first dispatcher. Raises OSError if it can't be kept."""
         file = self.directory / "token"
         if not file.exists():
-            write_whole(file, secrets.token_hex(32).encode())
+            new = self.directory / f".token-{secrets.token_hex(4)}"
+            write_whole(new, secrets.token_hex(32).encode())
+            try:
+                # Exclusively: a former leader may be about to do the same.
+                os.link(new, file)
+            except FileExistsError:
+                """The one that is there counts."""
+            finally:
+                new.unlink()
         return file.read_text(encoding="ascii")
 
     def port(self) -> int | None:
@@ -94,34 +104,59 @@ class JobStore:
     def add(self, job: DispatchedJob, packed: bytes, bundle: str = "") -> None:
         """Keep a job as its client has sent it. `bundle`: the name of its bundle, which is there; empty: it has none.
 
-        Raises OSError; nothing is left then.
+        Raises OSError; nothing is left then. Raises NotLeadingError: the next leader may have taken it by now.
         """
         folder = self.folder(job.id)
-        folder.mkdir(mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)
         try:
             write_whole(folder / "job", packed)
             if bundle:
-                (folder / bundle).symlink_to(self.bundle(bundle).resolve(strict=True))
+                with contextlib.suppress(FileNotFoundError):
+                    (folder / bundle).unlink()
+                # Relative: another machine may have mounted the directory elsewhere.
+                self.bundle(bundle).stat()
+                (folder / bundle).symlink_to(os.path.relpath(self.bundle(bundle), folder))
+            for name, size in _SPARE_BYTES.items():
+                set_aside(folder / name, size)
             self.record(job)
         except OSError:
             self.drop(job.id)
             raise
 
     def record(self, job: DispatchedJob) -> None:
-        """Keep how it is with a job now."""
-        write_whole(self.folder(job.id) / "state", msgspec.json.encode(job))
+        """Keep how it is with a job now. Raises OSError; not for its end, if there is space set aside for that.
+
+        Raises NotLeadingError.
+        """
+        content = msgspec.json.encode(job)
+        if job.status is None:
+            self._states.put(job.id, content)
+            return
+        try:
+            self._states.put(job.id, content, ends=True)
+        except OSError:
+            job = dataclasses.replace(job, error=job.error[:_ERROR_MOST])
+            self._states.put(job.id, msgspec.json.encode(job), ends=True)
 
     def release(self, id: str) -> None:
         """Remove the code of a job that has ended, which can be large; what is to be known stays. Raises nothing."""
         with contextlib.suppress(OSError):
-            for path in self.folder(id).glob("*.bundle*"):
+            folder = self.folder(id)
+            for path in [*folder.glob("*.bundle*"), *(spare_of(folder / name) for name in _SPARE_BYTES)]:
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
 
     def drop(self, id: str) -> None:
-        """Remove a job with all that is known of it, and the bundles that no other one has. Raises nothing."""
+        """Remove a job with all that is known of it, and the bundles that no other one has.
+
+        What can't be removed stays. Raises NotLeadingError.
+        """
+        try:
+            self._states.remove(id)
+        except OSError:
+            return
         shutil.rmtree(self.folder(id), ignore_errors=True)
         with contextlib.suppress(OSError):
             of_jobs = {path.name for path in (self.directory / "jobs").glob("*/*.bundle")}
@@ -132,21 +167,9 @@ class JobStore:
     def jobs(self) -> list[DispatchedJob]:
         """All that are kept, in the order of their submission. Those that can't be read are left out."""
         found = []
-        for path in (self.directory / "jobs").glob("*/state"):
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
-                found.append(msgspec.json.decode(path.read_bytes(), type=DispatchedJob))
+        for state in self._states.all():
+            try:
+                found.append(msgspec.json.decode(state, type=DispatchedJob))
+            except UNREADABLE as error:
+                _log.error("a job is left out, since its state is damaged (%s): it began with %r", error, state[:200])
         return sorted(found, key=lambda job: (job.submitted_ms, job.id))
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name, and rename it when it is on disk. Raises OSError."""
-    unfinished = path.with_name(f".{path.name}")
-    with open(unfinished, "wb", opener=_for_the_user_alone) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(path)
-
-
-def _for_the_user_alone(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

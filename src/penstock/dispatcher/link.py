@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,11 +11,20 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from penstock.dispatcher.events import Began, CancelJob, JobEnded, Listens, SlotsAnswer, SlotsWanted
+from penstock.dispatcher.events import (
+    Began,
+    CancelJob,
+    EndRecorded,
+    JobEnded,
+    Leads,
+    Listens,
+    SlotsAnswer,
+    SlotsWanted,
+)
 
 FromJob = Began | Listens | SlotsWanted | JobEnded
 """What the process of a job says."""
-ToJob = SlotsAnswer | CancelJob
+ToJob = SlotsAnswer | CancelJob | EndRecorded | Leads
 """What it is told."""
 
 Sent = TypeVar("Sent")
@@ -34,6 +44,16 @@ class Link(Generic[Sent, Received]):
         data = msgspec.json.encode(message) + b"\n"
         with self._lock, contextlib.suppress(OSError):
             self._connection.sendall(data)
+
+    def send_if_free(self, message: Sent) -> None:
+        """The same, but only if the other end has read most of what was sent: if it is stopped, nobody waits for it."""
+        if self._lock.acquire(blocking=False):
+            try:
+                with contextlib.suppress(OSError, ValueError):
+                    if select.select([], [self._connection], [], 0)[1]:
+                        self._connection.sendall(msgspec.json.encode(message) + b"\n")
+            finally:
+                self._lock.release()
 
     def received(self) -> Iterator[Received]:
         """What the other end sends, until it is gone."""

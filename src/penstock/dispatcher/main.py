@@ -9,45 +9,22 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
-from starlette.types import ASGIApp
 
+from penstock.cluster.high_availability.services import is_highly_available
 from penstock.cluster.running_cluster import RunningCluster, announce, withdraw
+from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, PenstockError
-from penstock.dispatcher import job_paths, submission_paths
-from penstock.dispatcher.host import DispatcherHost
+from penstock.dispatcher.candidate import Candidate
+from penstock.dispatcher.cluster_settings import ClusterSettings
 from penstock.dispatcher.job_store import JobStore
-from penstock.rest import own_page
-from penstock.rest.application import guarded
-from penstock.rest.ports import preferring
-from penstock.rest.token_server import TokenServer
+from penstock.dispatcher.leading import lead, rest_server
 from penstock.spark.driver.session import start_session
-from penstock.spark.internals.jvm import jvm_has_ended
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_REQUEST_S = 600.0
-"""Bundles of large programs come from elsewhere."""
-_LOOK_S = 1.0
 _LOCK_S = 0.2
 _FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
 _log = logging.getLogger(__name__)
-
-
-class ClusterSettings(msgspec.Struct, frozen=True):
-    """Of one cluster."""
-
-    slots: int
-    directory: str
-    """Of its jobs."""
-    ports: str
-    spark: dict[str, str]
-    """Settings of Spark."""
-    standby: bool = False
-    """Whether it waits until the cluster of that directory has ended, and takes its place."""
 
 
 def main() -> None:
@@ -67,21 +44,36 @@ def run(settings: ClusterSettings) -> None:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
+    configuration = Configuration.from_dict(settings.high_availability)
     try:
-        if settings.standby:
-            # First: it is to have Spark when it is needed.
-            session = start_session(settings.slots, settings.spark)
-            store = _stand_by(settings, ended)
+        if is_highly_available(configuration):
+            Candidate(settings, configuration, ended).run()
         else:
-            store = JobStore(Path(settings.directory))
-            session = start_session(settings.slots, settings.spark)
-        if store is not None:
-            _lead(session, store, settings, ended)
+            _run_alone(settings, ended)
     finally:
         withdraw(os.getpid())
     # Neither Spark's nor py4j's threads are waited for; the JVM ends with this process.
     logging.shutdown()
     os._exit(0 if ended.is_set() else 1)
+
+
+def _run_alone(settings: ClusterSettings, ended: threading.Event) -> None:
+    if settings.standby:
+        # First: it is to have Spark when it is needed.
+        session = start_session(settings.slots, settings.spark)
+        standing_by = _stand_by(settings, ended)
+        if standing_by is not None:
+            lead(session, standing_by, rest_server(standing_by, settings), settings, ended)
+        return
+    store = JobStore(Path(settings.directory))
+    # Before Spark, whose start takes seconds: that no port is free is told at once.
+    server = rest_server(store, settings)
+    try:
+        session = start_session(settings.slots, settings.spark)
+    except BaseException:
+        server.close()
+        raise
+    lead(session, store, server, settings, ended)
 
 
 def _stand_by(settings: ClusterSettings, ended: threading.Event) -> JobStore | None:
@@ -92,33 +84,6 @@ def _stand_by(settings: ClusterSettings, ended: threading.Event) -> JobStore | N
         with contextlib.suppress(ConfigurationError):
             return JobStore(Path(settings.directory))
     return None
-
-
-def _lead(session: SparkSession, store: JobStore, settings: ClusterSettings, ended: threading.Event) -> None:
-    server = TokenServer(preferring(store.port(), settings.ports), os.environ, _REQUEST_S, store.token())
-    try:
-        store.keep_port(server.port)
-        host = DispatcherHost(session, store)
-        host.start()
-        server.start(lambda: _application(host, server), lambda: None, _LOOK_S)
-        announce(RunningCluster(os.getpid(), settings.directory, server.address))
-        _log.info("serves at %s, with %d slots; jobs are in %s", server.address.url, host.slots, store.directory)
-        while not ended.wait(_LOOK_S):
-            if jvm_has_ended():
-                _log.error("Spark's JVM has ended: killed, or out of memory. The next start goes on with the jobs")
-                break
-            if host.has_ended:
-                _log.error("the cluster can't go on, by the error above. The next start goes on with the jobs")
-                break
-        host.close()
-    finally:
-        server.close()
-
-
-def _application(host: DispatcherHost, server: TokenServer) -> ASGIApp:
-    app = guarded([*submission_paths.routes, *job_paths.routes, *own_page.routes], server.token, server.cookie)
-    app.state.dispatcher = host
-    return app
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.dispatcher.job_output import newest_output
 from penstock.dispatcher.link import FromJob, ToJob, dispatcher_end
 from penstock.spark.internals.shared_context import JvmAddress
 
@@ -23,8 +24,8 @@ _FORCED_S = 5.0
 class SupervisedProcess:
     """Of one job. `received` is called with what it says, `ended` once with how it has ended, on a thread of its own.
 
-    `folder`: of the submission. `working_directory`: where the process runs if it exists, else in the folder. Raises
-    OSError if it can't be started.
+    `folder`: of the submission. `until_ms`: until when the dispatcher leads; 0: always. `working_directory`: where the
+    process runs if it exists, else in the folder. Raises OSError if it can't be started.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class SupervisedProcess:
         folder: Path,
         working_directory: str,
         jvm: JvmAddress,
+        until_ms: int,
         resumes: str,
         received: Callable[[FromJob], object],
         ended: Callable[[str], object],
@@ -40,9 +42,10 @@ class SupervisedProcess:
         ours, theirs = socket.socketpair()
         self._link = dispatcher_end(ours)
         directory = working_directory if Path(working_directory).is_dir() else str(folder)
-        with theirs, (folder / "output").open("ab") as output:
+        with theirs, newest_output(folder).open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-u", "-c", _MAIN, id, str(folder), str(theirs.fileno()), str(jvm.pid), resumes],
+                [sys.executable, "-P", "-u", "-c", _MAIN, id, str(folder), str(theirs.fileno()), str(jvm.pid),
+                 str(until_ms), resumes],
                 cwd=directory, env={**os.environ, **jvm.environment}, pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             )  # fmt: skip
@@ -55,6 +58,10 @@ class SupervisedProcess:
     def tell(self, message: ToJob) -> None:
         """Does nothing if the process is gone."""
         self._link.send(message)
+
+    def tell_if_free(self, message: ToJob) -> None:
+        """The same. Does nothing either if the process reads nothing: if it is stopped, for example."""
+        self._link.send_if_free(message)
 
     def kill(self) -> None:
         """End it, and wait for that."""

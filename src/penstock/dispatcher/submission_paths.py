@@ -16,11 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.client.bundle import BUNDLE_NAME
+from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_id import JobID
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
+from penstock.dispatcher.job_output import OutputGoneError, part_of_output
 from penstock.dispatcher.job_store import FIGURES
 from penstock.rest.answers import body_of, get, json_answer, now_ms
 from penstock.rest.described_route import TEXT, DescribedRoute, Parameter
@@ -30,6 +32,8 @@ from penstock.rpc.messages import Command
 _OUTPUT_MOST = 1 << 20
 _FROM = Parameter("from", "The first byte.", int)
 _COMMAND_S = 10.0
+_ID = "[0-9a-f]{32}"
+_ID_CHOSEN = Parameter("id", "Of the submission, by its client: 32 hexadecimal digits.", str)
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -119,13 +123,20 @@ def submission(request: Request) -> Submission:
 
 
 async def submit(request: Request) -> Response:
-    """POST /submissions: take a job, as penstock's client packs it. Its bundle is there already."""
+    """POST /submissions: take a job, as penstock's client packs it. Its bundle is there already.
+
+    With an `id` that its client has chosen it is taken once, however often it is sent.
+    """
     packed, host = await request.body(), host_of(request)
-    id = str(JobID.generate())
+    id = request.query_params.get("id") or str(JobID.generate())
+    if not re.fullmatch(_ID, id):
+        raise HTTPException(400, f"the id of a submission has 32 hexadecimal digits, got '{id}'")
     try:
         await run_in_threadpool(host.submit, id, packed)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HTTPException(400, f"this is no job of a client of this version of penstock: {error}") from None
+    except NotLeadingError as error:
+        raise HTTPException(421, str(error)) from None
     except PenstockError as error:
         raise HTTPException(409, str(error)) from None
     return json_answer(Accepted(id), 202)
@@ -164,23 +175,20 @@ async def command(request: Request) -> Response:
 
 
 async def output(request: Request) -> Response:
-    """GET /submissions/:id/output: what the job's process has written to its standard output, from a byte on."""
+    """GET /submissions/:id/output: what the job's process has written to its standard output, from a byte on.
+
+    410 if that is not kept any more, with the first byte that is (`begin`).
+    """
     job = dispatched(request)
     begin = request.query_params.get("from", "0")
     if not (begin.isascii() and begin.isdigit() and len(begin) < 19):
         raise HTTPException(400, f"from is a number, got '{begin}'")
-    file = host_of(request).store.folder(job.id) / "output"
-    return Response(await run_in_threadpool(_part_of, file, int(begin)), media_type=TEXT)
-
-
-def _part_of(file: Path, begin: int) -> bytes:
+    folder = host_of(request).store.folder(job.id)
     try:
-        with file.open("rb") as opened:
-            opened.seek(begin)
-            return opened.read(_OUTPUT_MOST)
-    except FileNotFoundError:
-        # It has not been started.
-        return b""
+        part = await run_in_threadpool(part_of_output, folder, int(begin), _OUTPUT_MOST)
+    except OutputGoneError as error:
+        return json_answer({"errors": [str(error)], "begin": error.begin}, 410)
+    return Response(part, media_type=TEXT)
 
 
 def _bundle(request: Request) -> Path:
@@ -220,7 +228,7 @@ async def put_bundle(request: Request) -> Response:
 
 routes = [
     get("/submissions", submissions),
-    DescribedRoute("/submissions", submit, method="POST", answer=Accepted, status=202),
+    DescribedRoute("/submissions", submit, query=[_ID_CHOSEN], method="POST", answer=Accepted, status=202),
     get("/submissions/{id}", submission),
     DescribedRoute("/submissions/{id}", cancel, method="PATCH", answer=dict[str, Any], status=202),
     DescribedRoute("/submissions/{id}/commands", command, method="POST", body=Command, answer=CommandAnswer),

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 
 class CsvDialect(msgspec.Struct, frozen=True):
-    """The characters that delimit fields. `comments`: lines that start with # are skipped."""
+    """The characters that delimit fields. `comments`: records whose line starts with # are skipped.
+
+    Raises ValueError for what is not one character, for a line break, and for one character with two meanings.
+    """
 
     delimiter: str = ","
     quote_char: str | None = '"'
     escape_char: str | None = None
     comments: bool = False
 
+    def __post_init__(self) -> None:
+        named = {"delimiter": self.delimiter, "quote": self.quote_char, "escape": self.escape_char}
+        characters = {what: one for what, one in named.items() if one is not None or what == "delimiter"}
+        for what, one in characters.items():
+            if not isinstance(one, str) or len(one) != 1 or one in "\r\n":
+                raise ValueError(f"the {what} character of CSV must be one character, and no line break; got {one!r}")
+        if len(set(characters.values())) < len(characters):
+            both = ", ".join(f"{what} {one!r}" for what, one in characters.items())
+            raise ValueError(f"characters of CSV must differ from each other, got {both}")
+
     def reader(self, text: str) -> Any:
-        """Return a csv.reader over text whose lines end with LF or CR LF."""
-        lines: Iterable[str] = io.StringIO(text, newline="\n")
-        if self.comments:
-            # Replaced by an empty line rather than removed, so that line numbers stay correct.
-            lines = ("\n" if line.startswith("#") else line for line in lines)
+        """Return a csv.reader over text whose lines end with LF or CR LF, or what has its `line_num`."""
+        lines = io.StringIO(text, newline="\n")
+        return _WithoutComments(self, lines) if self.comments else self._reader(lines)
+
+    def _reader(self, lines: Iterable[str]) -> Any:
         return csv.reader(
             lines,
             delimiter=self.delimiter,
@@ -32,3 +45,31 @@ class CsvDialect(msgspec.Struct, frozen=True):
             quoting=csv.QUOTE_NONE if self.quote_char is None else csv.QUOTE_MINIMAL,
             strict=True,
         )
+
+
+class _WithoutComments:
+    """Skips comments where a record may begin: a # may also begin a line of a value that is quoted."""
+
+    def __init__(self, dialect: CsvDialect, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self._begins = True
+        self._records = dialect._reader(self._next_lines())
+
+    @property
+    def line_num(self) -> int:
+        """How many lines were read."""
+        return int(self._records.line_num)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        self._begins = True
+        record: list[str] = next(self._records)
+        return record
+
+    def _next_lines(self) -> Iterator[str]:
+        for line in self._lines:
+            is_comment, self._begins = self._begins and line.startswith("#"), False
+            # Replaced by an empty line rather than removed, so that line numbers stay correct.
+            yield "\n" if is_comment else line

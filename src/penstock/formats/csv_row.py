@@ -28,6 +28,8 @@ from penstock.formats.csv_dialect import CsvDialect
 
 _LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+_UNREADABLE = (ValueError, TypeError, ArithmeticError)
+"""What reading a field raises."""
 
 
 class _Characters(msgspec.Struct, frozen=True):
@@ -49,32 +51,37 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._readers: list[Callable[[str], Any]] | None = None
 
     def deserialize(self, message: bytes | None) -> Any:
-        """Return the Row of `message`; None, which skips it, for None, and for what can't be read if that is ignored.
+        """Return the Row of `message`; None, which skips it, for None.
 
-        Raises ValueError for a message that is not a line of these fields.
+        Raises ValueError for a message that is not a line of these fields. If errors are ignored, a field that can't be
+        read or is missing is None in the Row, and what is no line, or has more fields, is skipped. Source: Flink docs,
+        "CSV Format", `csv.ignore-parse-errors`.
         """
         if message is None:
             return None
         try:
             return self._row(message.decode())
-        except (ValueError, TypeError, ArithmeticError, csv.Error) as error:
+        except (*_UNREADABLE, csv.Error) as error:
             if self._ignore_parse_errors:
                 return None
             raise ValueError(f"{message!r:.200} can't be read as CSV of {self._type_info}: {error}") from None
 
     def _row(self, line: str) -> Any:
         if self._readers is None:
-            self._readers = [_reader_of(kind, self._characters) for kind in self._type_info.get_field_types()]
+            self._readers = [
+                _reader_of(kind, self._characters, self._ignore_parse_errors)
+                for kind in self._type_info.get_field_types()
+            ]
         records = [record for record in self._characters.dialect.reader(line) if record]
-        if not records and self._characters.dialect.comments:
+        if not records and (self._characters.dialect.comments or self._ignore_parse_errors):
             return None
         fields = records[0] if records else [""]
         names = self._type_info.get_field_names()
-        if len(records) > 1 or len(fields) != len(names):
+        missing = max(0, len(names) - len(fields)) if self._ignore_parse_errors else 0
+        if len(records) > 1 or len(fields) + missing != len(names):
             raise ValueError(f"expected {len(names)} fields of one line, got {len(fields)} of {len(records)}")
-        null = self._characters.null_literal
-        values = [None if text == null else read(text) for read, text in zip(self._readers, fields, strict=True)]
-        return Row(*names)(*values)
+        values = [read(text) for read, text in zip(self._readers, fields, strict=not missing)]
+        return Row(*names)(*values, *[None] * missing)
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the Rows."""
@@ -84,10 +91,16 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return {**vars(self), "_readers": None}
 
     class Builder:
-        """Builds a CsvRowDeserializationSchema; each method returns the builder. Raises TypeError unless of rows."""
+        """Builds a CsvRowDeserializationSchema; each method returns the builder.
+
+        Raises TypeError unless of rows, and for a field of a type that CSV can't hold.
+        """
 
         def __init__(self, type_info: TypeInformation) -> None:
             self._type_info = _row_type(type_info)
+            for kind in self._type_info.get_field_types():
+                # Here, not with the first message: there it would be one more that can't be read.
+                _reader_of(kind, _Characters(), False)
             self._characters = _Characters()
             self._ignore_parse_errors = False
 
@@ -118,7 +131,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Skip messages that can't be read."""
+            """Put None for fields that can't be read or are missing, and skip messages that are no line of fields."""
             self._ignore_parse_errors = ignore_parse_errors
             return self
 
@@ -141,14 +154,10 @@ class CsvRowSerializationSchema(SerializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Return the line of a Row, or of a tuple or list of its fields in order.
 
-        Raises ValueError for another number of fields, and for a value that would need quotes where there are none.
+        Raises TypeError for anything else, ValueError for another number of fields, and for a value that would need
+        quotes where there are none.
         """
-        names = self._type_info.get_field_names()
-        fields = element.get_fields_by_names(names) if isinstance(element, Row) else element
-        if len(fields) != len(names):
-            raise ValueError(f"{element!r:.200} has {len(fields)} fields, and {self._type_info} {len(names)}")
-        types = self._type_info.get_field_types()
-        texts = [_text_of(kind, field, self._characters) for kind, field in zip(types, fields, strict=True)]
+        texts = _texts_of(self._type_info, element, self._characters)
         line, dialect = io.StringIO(), self._characters.dialect
         try:
             csv.writer(
@@ -230,14 +239,45 @@ def _row_type(type_info: TypeInformation) -> RowTypeInfo:
     return type_info
 
 
-def _reader_of(type_info: TypeInformation, characters: _Characters) -> Callable[[str], Any]:
+def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:
+    """What reads a field, or an element of one. `lenient`: what it can't read is None."""
+    read, null = _strict_reader_of(type_info, characters, lenient), characters.null_literal
+    if not lenient:
+        return read if null is None else lambda text: None if text == null else read(text)
+
+    def read_if_possible(text: str) -> Any:
+        try:
+            return None if text == null else read(text)
+        except _UNREADABLE:
+            return None
+
+    return read_if_possible
+
+
+def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:
     if type_info == _BYTES:
         return base64.b64decode
+    delimiter = characters.array_element_delimiter
     if isinstance(type_info, _LISTS):
-        read_item = _reader_of(type_info._element_type, characters)
-        delimiter = characters.array_element_delimiter
+        read_item = _reader_of(type_info._element_type, characters, lenient)
         return lambda text: [read_item(item) for item in text.split(delimiter)] if text else []
+    if isinstance(type_info, RowTypeInfo):
+        # Flink's rule: the fields of a row in a row are separated as elements of a list are.
+        make = Row(*type_info.get_field_names())
+        readers = [_reader_of(kind, characters, lenient) for kind in type_info.get_field_types()]
+        return lambda text: make(*[read(part) for read, part in zip(readers, text.split(delimiter), strict=True)])
     return converter(type_info)
+
+
+def _texts_of(type_info: RowTypeInfo, element: Any, characters: _Characters) -> list[str]:
+    names = type_info.get_field_names()
+    if not isinstance(element, (Row, tuple, list)):
+        raise TypeError(f"expected a Row, a tuple or a list with the fields of {type_info}, got {element!r:.200}")
+    fields = element.get_fields_by_names(names) if isinstance(element, Row) else element
+    if len(fields) != len(names):
+        raise ValueError(f"{element!r:.200} has {len(fields)} fields, and {type_info} {len(names)}")
+    types = type_info.get_field_types()
+    return [_text_of(kind, field, characters) for kind, field in zip(types, fields, strict=True)]
 
 
 def _text_of(type_info: TypeInformation, value: Any, characters: _Characters) -> str:
@@ -248,8 +288,13 @@ def _text_of(type_info: TypeInformation, value: Any, characters: _Characters) ->
     if isinstance(type_info, _LISTS):
         items = (_text_of(type_info._element_type, item, characters) for item in value)
         return characters.array_element_delimiter.join(items)
+    if isinstance(type_info, RowTypeInfo):
+        return characters.array_element_delimiter.join(_texts_of(type_info, value, characters))
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+    if isinstance(value, datetime.datetime):
+        # As java.sql.Timestamp reads and writes it: a T in its middle is refused there.
+        return value.isoformat(" ")
+    if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return str(value)

@@ -32,6 +32,10 @@ class ControlledJob(Protocol):
         """Where the job is."""
 
     @property
+    def is_changing(self) -> bool:
+        """Whether it is being rescaled or updated: one after the other."""
+
+    @property
     def regions(self) -> Regions:
         """The regions of the job, each with its present attempt."""
 

@@ -16,9 +16,11 @@ from penstock.checkpoint.restore import Restored
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.notices import JobNotice
+from penstock.jobmaster.state_query import LiveState
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import StacksSampled
 from penstock.runtime.task.opaque import Opaque
 
 
@@ -94,6 +96,25 @@ class Reply(msgspec.Struct, frozen=True):
     error: BaseException | None = None
 
 
+class StateReply(msgspec.Struct, frozen=True):
+    """The answer to StateReadRequested: what the tasks have, or why it can't be told.
+
+    The errors: StateNotFoundError, KeyTypeError, StateUnavailableError (to try again helps), JobError (it does not).
+    """
+
+    request: int
+    state: LiveState | None = None
+    error: Exception | None = None
+
+
+class StacksReply(msgspec.Struct, frozen=True):
+    """The answer to StacksRequested: what the tasks have sent in time, or why they can't be asked."""
+
+    request: int
+    stacks: list[StacksSampled] = []
+    error: Exception | None = None
+
+
 class Finish(msgspec.Struct, frozen=True):
     """The job is over. Nothing follows."""
 
@@ -111,6 +132,8 @@ JobEffect = (
     | CloseResults
     | CountSlots
     | Reply
+    | StateReply
+    | StacksReply
     | Finish
     | StorageEffect
     | Commit

@@ -7,8 +7,11 @@ from typing import Any
 import msgspec
 
 from penstock.jobmaster.attempt_id import AttemptId
-from penstock.rpc.messages import FromSlot
+from penstock.jobmaster.state_query import StateQuery
+from penstock.plan.job_graph import JobGraph
+from penstock.rpc.messages import FromSlot, Heartbeat
 from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.task.events import Result, StacksSampled, StateRead, StatesListed
 
 
 class JobEvent(msgspec.Struct, frozen=True):
@@ -98,6 +101,39 @@ class RescaleRequested(JobEvent, frozen=True):
     free_slots: int | None = None
 
 
+class StateReadRequested(JobEvent, frozen=True):
+    """A user asks for state as the tasks have it now. `request` names the caller in the StateReply."""
+
+    request: int
+    query: StateQuery
+
+
+class StacksRequested(JobEvent, frozen=True):
+    """A user asks where threads of a vertex's tasks are. `request` names the caller in the StacksReply.
+
+    So many samples of each, `delay_ms` apart, of `depth` frames at most.
+    """
+
+    request: int
+    vertex: int
+    samples: int
+    delay_ms: int
+    depth: int
+
+
+class UpdateRequested(JobEvent, frozen=True):
+    """The user wants the functions of another program. `request` names the caller in the Reply.
+
+    `program`: its plan. `classes`: those of its script, pickled, that the job's script does not have.
+    `allow_non_restored`: whether state may be left over for which no function asks any more.
+    """
+
+    request: int
+    program: JobGraph
+    classes: bytes = b""
+    allow_non_restored: bool = False
+
+
 class SlotsCounted(JobEvent, frozen=True):
     """How many slots Spark has for the job, those that it holds included: the answer to CountSlots.
 
@@ -118,3 +154,10 @@ class HostFailed(JobEvent, frozen=True):
     """Something failed in the host while it served this job: all regions fail, and the restart strategy decides."""
 
     error: BaseException
+
+
+def is_noted(event: JobEvent) -> bool:
+    """Whether an event belongs in the journal: heartbeats, results and queries would displace all others."""
+    if isinstance(event, Reported):
+        return not isinstance(event.message.report, Heartbeat | Result | StatesListed | StateRead | StacksSampled)
+    return not isinstance(event, Tick | StateReadRequested | StacksRequested)

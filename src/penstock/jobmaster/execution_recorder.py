@@ -16,7 +16,7 @@ import msgspec
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.effects import Deploy, Finish, JobEffect
-from penstock.jobmaster.events import JobEvent
+from penstock.jobmaster.events import JobEvent, is_noted
 from penstock.jobmaster.execution_graph import (
     Checkpoints,
     CheckpointUnderWay,
@@ -27,7 +27,7 @@ from penstock.jobmaster.execution_graph import (
     error_name,
 )
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.jobmaster.job_master import JobMaster, is_noted
+from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.notices import Autoscaled, RestartJoined, RestartScheduled
 from penstock.runtime.ids import SlotId, SubtaskId
 

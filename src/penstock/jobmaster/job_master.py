@@ -49,13 +49,18 @@ from penstock.jobmaster.events import (
     ResultsClosed,
     SavepointRequested,
     SlotsCounted,
+    StacksRequested,
+    StateReadRequested,
     StorageEnded,
     Tick,
+    UpdateRequested,
+    is_noted,
 )
 from penstock.jobmaster.failover import Failover
 from penstock.jobmaster.job_end import BEFORE_THE_END
 from penstock.jobmaster.notices import Autoscaled
 from penstock.jobmaster.phases import RegionPhase
+from penstock.jobmaster.questions import Questions
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.regions import Regions
@@ -65,11 +70,11 @@ from penstock.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.jobmaster.results.collected import CollectedOnce
 from penstock.jobmaster.settings import JobSettings
 from penstock.jobmaster.slot_following import SlotFollowing
+from penstock.jobmaster.updating import JobUpdating
 from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.plan.job_graph import JobGraph
-from penstock.rpc.messages import Heartbeat
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.events import ControlEvent, Result
+from penstock.runtime.task.events import ControlEvent
 from penstock.runtime.task.journal import Journal
 
 
@@ -114,17 +119,20 @@ class JobMaster:
         if origin is not None:
             self.coordinator.start_from(origin, older)
         self._recovery = Recovery(self.coordinator, self.completed, origin, settings.allow_non_restored_state)
-        self._ending = JobEnding(self, self._emit)
+        self._ending: JobEnding = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
-        self._rescaling = JobRescaling(self, self._ending, self._emit)
+        self._rescaling: JobRescaling = JobRescaling(self, self._ending, self._emit)
+        self._updating: JobUpdating = JobUpdating(self, self._ending, self._emit)
         self._autoscaling = JobAutoscaling(self, self._rescaling, self._emit)
-        self._slot_following = SlotFollowing(self, self._rescaling, self._emit)
+        self._slot_following: SlotFollowing = SlotFollowing(self, self._rescaling, self._emit)
+        self._questions: Questions = Questions(self, self._emit)
         self._reports = SlotReports(
-            self, self._collected, self._region_runs, self._ending.data_ended, self._watermarks, self._autoscaling
+            *(self, self._collected, self._region_runs, self._ending.data_ended),
+            *(self._watermarks, self._autoscaling, self._updating, self._questions),
         )
         self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
-        self._closing = JobClosing(self, recorded_end, self._emit)
+        self._closing: JobClosing = JobClosing(self, recorded_end, self._emit)
         self._is_cancelled = False
         self.regions = Regions(graph, settings, self._emit, now_ms)
 
@@ -153,9 +161,11 @@ class JobMaster:
                 self.journal.note(self.now_ms, event)
             _HANDLERS[type(event)](self, event)
             self._go_on()
-        elif isinstance(event, SavepointRequested | RescaleRequested):
+        elif isinstance(event, SavepointRequested | RescaleRequested | UpdateRequested):
             # Each request is answered once, or the user who made it waits forever.
             self._emit(Reply(event.request, error=JobError("the job has ended")))
+        elif isinstance(event, StateReadRequested | StacksRequested):
+            self._questions.asked(event)
         return self._take_effects()
 
     def wake_at_ms(self, checkpoints: bool = True) -> int | None:
@@ -169,7 +179,7 @@ class JobMaster:
         # Until all that are down have ended no time helps: that they are gone, or the storage's answer, is an event.
         if self._failover.may_restart:
             times.append(self._failover.restart_at_ms)
-        times.append(self._watermarks.wake_at_ms())
+        times += [self._watermarks.wake_at_ms(), self._questions.wake_at_ms()]
         if self.regions.all_running:
             times.append(self.coordinator.wake_at_ms(checkpoints and self._ending.takes_checkpoints))
             times.append(self._autoscaling.wake_at_ms() if checkpoints else None)
@@ -193,6 +203,11 @@ class JobMaster:
         if self._failover.restart_at_ms is not None or (self._rescaling.is_closing and not self._is_cancelled):
             return JobStatus.RESTARTING
         return self._closing.status or BEFORE_THE_END.get(self.regions.status, self.regions.status)
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether it is being rescaled or updated."""
+        return not (self._rescaling.is_idle and self._updating.is_idle)
 
     @property
     def autoscaled(self) -> Autoscaled | None:
@@ -285,12 +300,6 @@ class JobMaster:
             for region in self.regions:
                 region.cancel(self.now_ms)
 
-    def _savepoint_requested(self, event: SavepointRequested) -> None:
-        self._ending.requested(event)
-
-    def _rescale_requested(self, event: RescaleRequested) -> None:
-        self._rescaling.requested(event)
-
     def _slots_counted(self, event: SlotsCounted) -> None:
         self._autoscaling.slots_counted(event)
         self._slot_following.slots_counted(event)
@@ -321,14 +330,12 @@ class JobMaster:
             # Failed while terminating: no other event ends the job.
             self._end_with(JobStatus.FAILED, event.error)
 
-    def _results_were_closed(self, event: ResultsClosed) -> None:
-        self._closing.results_were_closed(event)
-
     # After each event: what follows from where the job is now.
 
     def _go_on(self) -> None:
         self._watch()
         self._rescaling.go_on()
+        self._updating.go_on()
         self._failover.spread()
         for region in self.regions:
             region.stop_if_over()
@@ -341,6 +348,7 @@ class JobMaster:
             self._watermarks.rescaled(self.graph)
             self._watermarks.restarted([task for region in restarted for task in region.attempt.tasks], self.now_ms)
             self._go_on()
+        self._questions.go_on()
         self._closing.go_on()
 
     def _watch(self) -> None:
@@ -366,6 +374,7 @@ class JobMaster:
 
     def _end_with(self, status: JobStatus, error: BaseException | None) -> None:
         self._rescaling.job_ends()
+        self._updating.job_ends()
         self._closing.begin(status, error)
 
     # Effects.
@@ -418,13 +427,6 @@ class JobMaster:
         return effects
 
 
-def is_noted(event: JobEvent) -> bool:
-    """Whether an event belongs in the journal: heartbeats and results would displace all others."""
-    if isinstance(event, Reported):
-        return not isinstance(event.message.report, Heartbeat | Result)
-    return not isinstance(event, Tick)
-
-
 _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
     Reported: JobMaster._reported,
     Tick: lambda master, event: None,
@@ -434,10 +436,13 @@ _HANDLERS: dict[type[JobEvent], Callable[[JobMaster, Any], None]] = {
     StorageEnded: JobMaster._storage_ended,
     CommitEnded: JobMaster._commit_ended,
     DeliveryFailed: JobMaster._delivery_failed,
-    ResultsClosed: JobMaster._results_were_closed,
+    ResultsClosed: lambda master, event: master._closing.results_were_closed(event),
     CancelRequested: JobMaster._cancel_requested,
-    SavepointRequested: JobMaster._savepoint_requested,
-    RescaleRequested: JobMaster._rescale_requested,
+    SavepointRequested: lambda master, event: master._ending.requested(event),
+    RescaleRequested: lambda master, event: master._slot_following.rescale_requested(event),
+    StateReadRequested: lambda master, event: master._questions.asked(event),
+    StacksRequested: lambda master, event: master._questions.asked(event),
+    UpdateRequested: lambda master, event: master._updating.requested(event),
     SlotsCounted: JobMaster._slots_counted,
     CheckpointRequested: JobMaster._checkpoint_requested,
     HostFailed: JobMaster._host_failed,

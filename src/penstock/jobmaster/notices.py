@@ -58,6 +58,14 @@ class RescaleFailed(msgspec.Struct, frozen=True):
     error: BaseException
 
 
+class Updated(msgspec.Struct, frozen=True):
+    """Operators of a running job have new functions, from the barrier of a checkpoint on."""
+
+    operators: list[str]
+    """Their names."""
+    checkpoint_id: int
+
+
 class Autoscaled(msgspec.Struct, frozen=True):
     """The autoscaler has decided. `done`: the job is rescaled by it; else it is only said, and `why` not done."""
 
@@ -74,5 +82,6 @@ JobNotice = (
     | EnumeratorNotClosed
     | Rescaling
     | RescaleFailed
+    | Updated
     | Autoscaled
 )

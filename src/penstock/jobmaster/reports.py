@@ -9,8 +9,10 @@ from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.autoscaling.job_autoscaling import JobAutoscaling
 from penstock.jobmaster.controlled_job import ControlledJob
+from penstock.jobmaster.questions import Questions
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.results.collected import CollectedOnce
+from penstock.jobmaster.updating import JobUpdating
 from penstock.jobmaster.watermark_groups import WatermarkGroups
 from penstock.rpc.failures import revive
 from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed
@@ -25,6 +27,10 @@ from penstock.runtime.task.events import (
     ReportWatermark,
     RequestSplit,
     Result,
+    StacksSampled,
+    StateRead,
+    StatesListed,
+    UpdatePrepared,
 )
 
 _AFTER_A_LOSS = (Register, SlotFailed, Finished)
@@ -42,6 +48,8 @@ class SlotReports:
         data_ended: Callable[[], None],
         watermarks: WatermarkGroups,
         autoscaling: JobAutoscaling,
+        updating: JobUpdating,
+        questions: Questions,
     ) -> None:
         self._job = job
         self._collected = collected
@@ -49,6 +57,8 @@ class SlotReports:
         self._of_data_ended = data_ended
         self._watermarks = watermarks
         self._autoscaling = autoscaling
+        self._questions = questions
+        self._updating = updating
 
     def take(self, region: Region, message: FromSlot, connection: bytes) -> None:
         """A slot of the present attempt of a region reported."""
@@ -96,6 +106,15 @@ class SlotReports:
     def _loop_quiet(self, region: Region, slot: SlotId, report: LoopQuiet) -> None:
         region.attempt.loops.quiet(report, self._job.now_ms)
 
+    def _states_listed(self, region: Region, slot: SlotId, report: StatesListed) -> None:
+        self._questions.reads.listed(report)
+
+    def _state_read(self, region: Region, slot: SlotId, report: StateRead) -> None:
+        self._questions.reads.was_read(report)
+
+    def _stacks_sampled(self, region: Region, slot: SlotId, report: StacksSampled) -> None:
+        self._questions.stacks.sampled(report)
+
     def _result(self, region: Region, slot: SlotId, report: Result) -> None:
         self._collected.take(region.attempt.results, report)
 
@@ -117,6 +136,9 @@ class SlotReports:
             region,
         )
 
+    def _update_prepared(self, region: Region, slot: SlotId, report: UpdatePrepared) -> None:
+        self._updating.prepared(_task(report), report)
+
     def _declined(self, region: Region, slot: SlotId, report: Decline) -> None:
         coordinator, now_ms = self._job.coordinator, self._job.now_ms
         coordinator.declined(_task(report), report.checkpoint_id, report.reason, report.detail, now_ms)
@@ -133,9 +155,13 @@ _HANDLERS: dict[type, Callable[[SlotReports, Region, SlotId, Any], None]] = {
     RequestSplit: SlotReports._split_requested,
     ReportWatermark: SlotReports._watermark_reported,
     LoopQuiet: SlotReports._loop_quiet,
+    StatesListed: SlotReports._states_listed,
+    StateRead: SlotReports._state_read,
+    StacksSampled: SlotReports._stacks_sampled,
     Result: SlotReports._result,
     DataEnded: SlotReports._data_ended,
     Finished: SlotReports._task_finished,
     Acknowledge: SlotReports._acknowledged,
     Decline: SlotReports._declined,
+    UpdatePrepared: SlotReports._update_prepared,
 }

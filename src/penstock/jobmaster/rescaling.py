@@ -68,10 +68,12 @@ class JobRescaling:
         """Whether no change is under way."""
         return self._phase is RescalePhase.IDLE
 
-    def requested(self, event: RescaleRequested) -> None:
-        """The user asks for it."""
+    def requested(self, event: RescaleRequested, done: Callable[[], None]) -> None:
+        """The user asks for it. `done` is called if it was done."""
 
         def told(text: str, error: PenstockError | None) -> None:
+            if error is None:
+                done()
             self._emit(Reply(event.request, text, error))
 
         self.begin(event.parallelism, event.free_slots, told)
@@ -94,8 +96,8 @@ class JobRescaling:
         job = self._job
         if not self._ending.takes_checkpoints or self._ending.is_requested:
             raise JobError(f"the job is about to end, or is not RUNNING ({job.status.name}): it can't be rescaled now")
-        if self._phase is not RescalePhase.IDLE:
-            raise JobError("the job is being rescaled already")
+        if job.is_changing:
+            raise JobError("the job is being rescaled or updated already")
         if job.settings.checkpoints.interval_ms is None:
             raise JobError(
                 "the job takes no checkpoints, so it would begin from the start with another parallelism: set "
@@ -106,7 +108,8 @@ class JobRescaling:
         if free_slots is not None and more > free_slots:
             raise NotEnoughSlotsError(
                 f"the job holds {job.graph.slots} slots and would need {graph.slots}, and Spark has "
-                f"{free_slots} free ones: a lower parallelism, or more executors for the Spark application"
+                f"{free_slots} free ones. Take a lower parallelism, or give the Spark application more slots: "
+                "executors, local[N], or penstock cluster start --slots"
             )
         return graph
 

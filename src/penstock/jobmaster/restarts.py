@@ -173,7 +173,8 @@ class RestartDecision:
             # No failure of the job's: an executor was lost, possibly before the first attempt, and is not replaced yet.
             if self._slots_missed_ms is None:
                 self._slots_missed_ms = now_ms
-            if now_ms - self._slots_missed_ms < self._settings.slot_request_timeout_ms:
+            wait_ms = self._settings.slots_wait_ms
+            if wait_ms is None or now_ms - self._slots_missed_ms < wait_ms:
                 self.waits = True
                 return self._settings.slots_retry_ms
         return self._strategy.delay_ms(now_ms)

@@ -42,6 +42,12 @@ class JobSettings:
     slot_following: SlotFollowingSettings | None = None
     """None: the job runs with all slots that it needs, or not."""
 
+    @property
+    def slots_wait_ms(self) -> int | None:
+        """How long it waits for slots; None: for ever."""
+        following = self.slot_following
+        return self.slot_request_timeout_ms if following is None else following.wait_ms
+
     @staticmethod
     def of(configuration: Configuration) -> JobSettings:
         """The settings that a configuration holds. Raises ConfigurationError for some that contradict each other."""

@@ -1,21 +1,26 @@
 """A job that has as many subtasks as there are slots.
 
-    more slots     when its tasks have run for the cooldown, a checkpoint, and the next attempts with more subtasks
+    more slots     when its tasks have run for the cooldown, and there are all slots that it can use, or the first
+                   further ones have been there for the executing stabilization timeout: a checkpoint, and the next
+                   attempts with more subtasks. One that has just been submitted takes what there is at once
     fewer slots    what ran in them has failed. When the job is to be restarted, lacks slots, and there have been no
                    others for the stabilization timeout, the next attempts have fewer subtasks
 
-How many there are is asked once a second (CountSlots). Source: Flink docs, "Elastic Scaling"; FLIP-160, FLIP-472.
+A user who asks for another parallelism changes what the job is to have at the most; that of a reactive job is nobody's
+to choose. How many slots there are is asked once a second (CountSlots). Source: Flink docs, "Elastic Scaling";
+FLIP-160, FLIP-291, FLIP-472.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.common.errors import PenstockError
+from penstock.common.errors import JobError, PenstockError
 from penstock.jobmaster.controlled_job import ControlledJob
-from penstock.jobmaster.effects import CountSlots, JobEffect
-from penstock.jobmaster.events import SlotsCounted
+from penstock.jobmaster.effects import CountSlots, JobEffect, Reply
+from penstock.jobmaster.events import RescaleRequested, SlotsCounted
 from penstock.jobmaster.rescaling import JobRescaling
+from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.plan.slot_fitting import fitted, highest
 
 ASK_EVERY_MS = 1_000
@@ -37,13 +42,30 @@ class SlotFollowing:
         self._since_ms = 0
         """Since when there have been so many slots."""
         self._grows_at_ms = job.now_ms
+        """Not before."""
+        self._is_new = False
+        """Whether it has just been submitted."""
+        self._more_since_ms: int | None = None
+        """Since when it could have more subtasks; None: it could not."""
 
     def all_run(self) -> None:
         """All tasks of the job run."""
         if self._settings is not None:
-            # A job that has just been submitted takes what there is at once.
-            cooldown_ms = self._settings.cooldown_ms if self._slots is not None else 0
-            self._grows_at_ms = self._job.now_ms + cooldown_ms
+            self._is_new = self._slots is None
+            self._more_since_ms = None
+            self._grows_at_ms = self._job.now_ms + (0 if self._is_new else self._settings.cooldown_ms)
+
+    def rescale_requested(self, event: RescaleRequested) -> None:
+        """The user asks for another parallelism."""
+        if self._settings is not None and self._settings.reactive:
+            refusal = JobError(
+                "the job is reactive: it has as many subtasks as there are slots. Give it other slots, or run it "
+                "without scheduler-mode: reactive"
+            )
+            self._emit(Reply(event.request, error=refusal))
+            return
+        # Else the next slots that come would undo it.
+        self._rescaling.requested(event, lambda: self._most.update(event.parallelism))
 
     def tick(self, is_restarting: bool) -> None:
         """Something happened, or time has passed. `is_restarting`: regions wait for their restart."""
@@ -72,8 +94,9 @@ class SlotFollowing:
             return
         if event.slots != self._slots:
             self._slots, self._since_ms = event.slots, self._job.now_ms
-        if self._job.regions.all_running and self._rescaling.is_idle and self._job.now_ms >= self._grows_at_ms:
-            self._grow(event.slots)
+        if self._job.regions.all_running and self._rescaling.is_idle:
+            self._grow(event.slots, self._settings)
+            self._is_new = False
 
     def _shrink(self, slots: int) -> None:
         """It waits for its restart: with fewer subtasks, if the slots that it lacks do not come back."""
@@ -84,12 +107,19 @@ class SlotFollowing:
             if graph.slots <= slots:
                 self._rescaling.restart_with(graph)
 
-    def _grow(self, slots: int) -> None:
-        assert self._settings is not None
+    def _grow(self, slots: int, settings: SlotFollowingSettings) -> None:
         graph = fitted(self._job.graph, self._most, slots)
         before = sum(vertex.parallelism for vertex in self._job.graph.vertices)
-        if sum(vertex.parallelism for vertex in graph.vertices) - before >= self._settings.increase_min:
-            wanted = {vertex.id: vertex.parallelism for vertex in graph.vertices}
+        wanted = {vertex.id: vertex.parallelism for vertex in graph.vertices}
+        if sum(wanted.values()) - before < settings.increase_min:
+            self._more_since_ms = None
+            return
+        now_ms = self._job.now_ms
+        if self._more_since_ms is None:
+            # From the first of them: machines that come one by one must not put it off for ever.
+            self._more_since_ms = now_ms
+        is_stable = now_ms - self._more_since_ms >= settings.growth_stabilization_ms
+        if now_ms >= self._grows_at_ms and (self._is_new or is_stable or wanted == self._most):
             self._rescaling.begin(wanted, None, self._told)
 
     def _told(self, text: str, error: PenstockError | None) -> None:

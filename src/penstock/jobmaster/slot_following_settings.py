@@ -20,6 +20,9 @@ class SlotFollowingSettings:
     stabilization_ms: int = 10_000
     cooldown_ms: int = 30_000
     increase_min: int = 1
+    growth_stabilization_ms: int = 60_000
+    wait_ms: int | None = None
+    """How long it waits for slots for one subtask of each operator; None: for ever."""
 
     @staticmethod
     def of(configuration: Configuration) -> SlotFollowingSettings | None:
@@ -41,4 +44,14 @@ class SlotFollowingSettings:
             get(scheduler_options.RESOURCE_STABILIZATION_TIMEOUT),
             get(scheduler_options.COOLDOWN_AFTER_RESCALING),
             get(scheduler_options.MIN_PARALLELISM_INCREASE),
+            get(scheduler_options.EXECUTING_STABILIZATION_TIMEOUT),
+            _wait_ms(configuration, reactive),
         )
+
+
+def _wait_ms(configuration: Configuration, reactive: bool) -> int | None:
+    wait_ms = configuration.get(scheduler_options.RESOURCE_WAIT_TIMEOUT)
+    if wait_ms is None:
+        # Whoever decides about the slots of a reactive job may have a reason to take all of them.
+        return None if reactive else configuration.get(options.SLOT_REQUEST_TIMEOUT)
+    return None if wait_ms < 0 else wait_ms

@@ -144,11 +144,19 @@ class JobGraph:
 
     def with_parallelism(self, parallelism: Mapping[int, int]) -> JobGraph:
         """The same plan with these numbers of subtasks, by vertex. What may change is decided by rescaling.py."""
+        return self.with_nodes(
+            {
+                node.id: dataclasses.replace(node, parallelism=parallelism[vertex.id])
+                for vertex in self.vertices
+                for node in vertex.nodes
+            }
+        )
+
+    def with_nodes(self, nodes: Mapping[int, StreamNode]) -> JobGraph:
+        """The same plan with these in place of those of the same ids."""
         other = copy.copy(self)
         other.vertices = [
-            dataclasses.replace(
-                vertex, nodes=[dataclasses.replace(node, parallelism=parallelism[vertex.id]) for node in vertex.nodes]
-            )
+            dataclasses.replace(vertex, nodes=[nodes.get(node.id, node) for node in vertex.nodes])
             for vertex in self.vertices
         ]
         other._nodes = {node.id: node for vertex in other.vertices for node in vertex.nodes}
@@ -334,7 +342,7 @@ class JobGraph:
                 else:
                     links.append(ChainLink(edge.tag, edge=leaving[id(edge)].id))
             nodes.append(
-                ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid, _applied_type(node))
+                ChainNode(node.operator, node.uid if node.uid_is_users else "", links, node.uid, applied_type(node))
             )
         return VertexSpec(
             id=vertex.id,
@@ -348,7 +356,7 @@ class JobGraph:
         )
 
 
-def _applied_type(node: StreamNode) -> TypeInformation | None:
+def applied_type(node: StreamNode) -> TypeInformation | None:
     """The type that a task applies to what the operator emits; others stay with the program.
 
     A source emits what its reader gives; a collection is converted where the program is written.

@@ -23,6 +23,7 @@ import msgspec
 
 from penstock.plan import decorator_pickling, enum_pickling
 from penstock.plan.class_maker import ClassMaker
+from penstock.plan.used_submodules import used_submodules
 
 _StructMeta: Any = type(msgspec.Struct)
 
@@ -67,6 +68,8 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
             return reduced
         if decorator_pickling.is_dispatcher(obj):
             return decorator_pickling.reduced_dispatcher(obj)
+        if isinstance(obj, types.FunctionType):
+            return _with_submodules(obj, reduced)
         if not isinstance(obj, type) or len(reduced) != _LENGTH_BY_VALUE:
             return reduced
         make, args, (attributes, slots), *rest = reduced
@@ -81,6 +84,13 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _is_of_script(self, kind: type) -> bool:
         reduced = super().reducer_override(kind)
         return reduced is not NotImplemented and len(reduced) == _LENGTH_BY_VALUE
+
+
+def _with_submodules(function: types.FunctionType, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`reduced` is cloudpickle's: its state names modules to be imported where the function arrives."""
+    make, args, (attributes, state), *rest = reduced
+    submodules = used_submodules(function, state["__globals__"].values())
+    return (make, args, (attributes, {**state, "_cloudpickle_submodules": submodules}), *rest)
 
 
 def _reduced_enum(kind: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -42,7 +42,10 @@ def of_whole_job(graph: JobGraph, parallelism: int) -> dict[int, int]:
 
 
 def of_operators(graph: JobGraph, parallelism: Mapping[str, int]) -> dict[int, int]:
-    """By names or uids of operators. Raises JobError if there is none, or more than one, of that name."""
+    """By names or uids of operators.
+
+    Raises JobError if there is none, or more than one, of that name, or if two of them are in one chain and differ.
+    """
     chosen: dict[int, int] = {}
     for name, subtasks in parallelism.items():
         found = {
@@ -54,7 +57,12 @@ def of_operators(graph: JobGraph, parallelism: Mapping[str, int]) -> dict[int, i
             names = ", ".join(f"'{node.name}' (uid {node.uid})" for vertex in graph.vertices for node in vertex.nodes)
             how_many = "no operator" if not found else "several operators, of which a uid names one,"
             raise JobError(f"'{name}' is {how_many} of '{graph.name}', which has {names}")
-        chosen[found.pop()] = subtasks
+        id = found.pop()
+        if chosen.setdefault(id, subtasks) != subtasks:
+            raise JobError(
+                f"'{name}' can't have parallelism {subtasks} and another operator of the chain "
+                f"'{graph.vertices[id].name}' {chosen[id]}: name one of them"
+            )
     return chosen
 
 

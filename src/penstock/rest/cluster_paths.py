@@ -126,15 +126,16 @@ def settings(request: Request) -> list[Any]:
     merged: dict[str, str] = {}
     for entry in jobs_of(request).all():
         merged |= entry.configuration.to_dict()
-    return _settings(merged)
+    return as_settings(merged)
 
 
 def job_settings(request: Request) -> list[Any]:
     """GET /jobs/:jobid/jobmanager/config: settings of a job (secrets hidden)."""
-    return _settings(job_of(request).configuration.to_dict())
+    return as_settings(job_of(request).configuration.to_dict())
 
 
-def _settings(configuration: dict[str, str]) -> list[Any]:
+def as_settings(configuration: dict[str, str]) -> list[Any]:
+    """Settings as Flink lists them, secrets hidden."""
     return [{"key": key, "value": value} for key, value in sorted(shown(configuration).items())]
 
 

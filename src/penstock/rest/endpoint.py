@@ -17,6 +17,7 @@ from penstock.common import rest_options
 from penstock.common.configuration import Configuration
 from penstock.rest.meter import SAMPLE_EVERY_S
 from penstock.rest.served_jobs import JobEntry, ServedJobs
+from penstock.rest.server_certificate import ServerCertificate
 from penstock.rest.token_server import TokenServer
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class RestEndpoint:
     """Binds one of the ports, writes the token's file, and serves until it is closed. Raises ConfigurationError.
 
     `pages`: what is served beside the paths of REST; None: our own page. `sample_every_s`: how often counters are
-    noted, from whose growth rates follow. `request_s`: the time in which a request has to arrive.
+    noted, from whose growth rates follow. `request_s`: the time in which a request has to arrive. `tls`: None: without.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class RestEndpoint:
         pages: Sequence[BaseRoute] | None = None,
         sample_every_s: float = SAMPLE_EVERY_S,
         request_s: float = _REQUEST_S,
+        tls: ServerCertificate | None = None,
     ) -> None:
         self.jobs = ServedJobs()
-        self._server = TokenServer(ports, environ, request_s)
+        self._server = TokenServer(ports, environ, request_s, tls=tls)
         self.token = self._server.token
         self.address = self._server.address
         self._pages = pages
@@ -88,7 +90,8 @@ os.register_at_fork(after_in_child=_forked)
 def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndpoint | None:
     """The endpoint of this process, made for its first job that asks for one; None: the job asks for none.
 
-    `otherwise`: the ports of a job that sets none. Raises ConfigurationError if no port is free.
+    `otherwise`: the ports of a job that sets none. Raises ConfigurationError if no port is free, or its
+    certificate can't be used.
     """
     global _of_process
     ports = configuration.get(rest_options.REST_BIND_PORT)
@@ -98,7 +101,7 @@ def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndp
     with _lock:
         if _of_process is None:
             try:
-                _of_process = RestEndpoint(ports)
+                _of_process = RestEndpoint(ports, tls=ServerCertificate.of(configuration))
             except OSError as error:
                 # The job itself needs nothing here.
                 _log.warning("the job is not served over REST: %s", error)

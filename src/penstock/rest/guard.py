@@ -31,16 +31,18 @@ _HEADERS = [
     # Not no-referrer: with it a browser sends our own form with the Origin "null".
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
 ]
+_CACHE = (b"cache-control", b"no-store")
+"""Of what says nothing else: files of a library may stay in the browser."""
 OWN_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 """What a page of ours may load and do, so that a name or a text that got in as markup would do nothing."""
 _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>penstock</title>
+<link rel="icon" href="data:,">
 <body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post" action="/login">
-<p>The token of this job is in the file that <code>penstock run</code> has named:</p>
+<p>The token is in the file that the program has named when it started:</p>
 <p><input name="token" type="password" autocomplete="off" autofocus size="46" aria-label="token">
 <button>Open</button></p></form></body></html>"""
 
@@ -48,17 +50,24 @@ _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>pen
 class Guard:
     """Around an application. `cookie`: its name, which has the port in it, since cookies are shared by ports.
 
-    `policy`: the Content-Security-Policy of all that is sent; None: pages that are not ours set their own.
+    `policy`: the Content-Security-Policy of all that is sent; None: pages that are not ours set their own. `pages`:
+    what paths of pages begin with, beside `/`: who has no token yet is asked for it there.
     """
 
-    def __init__(self, app: ASGIApp, token: str, cookie: str, policy: str | None = OWN_POLICY) -> None:
+    def __init__(
+        self, app: ASGIApp, token: str, cookie: str, policy: str | None = OWN_POLICY, pages: tuple[str, ...] = ()
+    ) -> None:
         self._app = app
         self._token = token.encode()
         self._cookie = cookie
+        self._pages = pages
         self._policy = [] if policy is None else [(b"content-security-policy", policy.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or hand it on without its version: /v1/jobs is /jobs."""
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -72,10 +81,18 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = message.get("headers", [])
                 assert isinstance(headers, list)
-                message = {**message, "headers": [*headers, *_HEADERS, *self._policy]}
+                cache = [] if any(name.lower() == _CACHE[0] for name, _ in headers) else [_CACHE]
+                message = {**message, "headers": [*headers, *_HEADERS, *cache, *self._policy]}
             await send(message)
 
         await (answer or self._app)(scope, receive, send_guarded)  # type: ignore[arg-type]
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # By a socket pages change things, too, and to open one a browser asks no permission of whom it is opened to.
+        if self._refusal({**scope, "method": "GET"}) is None and "origin" in Headers(scope=scope):
+            await self._app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
@@ -88,7 +105,7 @@ class Guard:
         by_header = self._is_token(_bearer(headers))
         if by_header or (self._is_token(self._from_cookie(headers)) and _may_use_cookie(scope["method"], headers)):
             return None
-        if scope["path"] == "/" and scope["method"] in _SAFE_METHODS:
+        if (scope["path"] == "/" or scope["path"].startswith(self._pages)) and scope["method"] in _SAFE_METHODS:
             return RedirectResponse(_LOGIN, 303)
         refusal = error_answer(401, "a token is asked for: Authorization: Bearer …")
         refusal.headers["www-authenticate"] = "Bearer"
@@ -105,7 +122,9 @@ class Guard:
         if not self._is_token(body.removeprefix("token=")):
             return HTMLResponse(_LOGIN_PAGE, 401)
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._token.decode(), httponly=True, samesite="strict")
+        answer.set_cookie(
+            self._cookie, self._token.decode(), httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        )
         return answer
 
     def _is_token(self, given: str) -> bool:

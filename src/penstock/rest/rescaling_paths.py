@@ -6,6 +6,7 @@ Source: Flink docs, "Elastic Scaling", Externalized Declarative Resource Managem
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from typing import Annotated, Any
 
 import msgspec
@@ -26,7 +27,10 @@ _Subtasks = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Bounds(msgspec.Struct, rename="camel"):
-    """Of a number of subtasks. `upperBound` is what the vertex gets: a job runs with all its slots, or not."""
+    """Of a number of subtasks. `upperBound` is what the vertex gets: a job runs with all its slots, or not.
+
+    `lowerBound` is not above it, and has no other effect.
+    """
 
     upper_bound: _Subtasks
     lower_bound: _Subtasks = 1
@@ -67,8 +71,17 @@ async def require(request: Request) -> Response:
     if status.is_terminal_state():
         raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")
     _log.warning("the job is given another parallelism from outside: REST")
-    entry.job.rescale(parallelism)
+    entry.job.rescale(parallelism).add_done_callback(_say)
     return json_answer({})
+
+
+def _say(outcome: Future[str]) -> None:
+    """Nobody waits for it who could be told."""
+    error = outcome.exception()
+    if error is None:
+        _log.info("%s", outcome.result())
+    else:
+        _log.warning("the job keeps its parallelism: %s", error)
 
 
 def _by_vertex(entry: JobEntry, wanted: Requirements) -> dict[int, int]:
@@ -76,6 +89,10 @@ def _by_vertex(entry: JobEntry, wanted: Requirements) -> dict[int, int]:
     unknown = sorted(wanted.keys() - ids)
     if unknown:
         raise HTTPException(400, f"The job has no vertices with these ids: {', '.join(unknown)}")
+    for id, one in wanted.items():
+        least, most = one.parallelism.lower_bound, one.parallelism.upper_bound
+        if least > most:
+            raise HTTPException(400, f"The lower bound of the vertex {id} is above its upper bound: {least} > {most}")
     return {ids[id]: one.parallelism.upper_bound for id, one in wanted.items()}
 
 

@@ -6,16 +6,20 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from penstock.common.configuration import Configuration
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.state_query import LiveState, StateQuery
+from penstock.rest.flame_graphs import FlameGraphs
 from penstock.rest.meter import Meter
 from penstock.rest.newest_state import NewestState
 from penstock.rest.savepoint_triggers import SavepointTriggers
 from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import StacksSampled
 
 _ENDED_MOST = 100
 """Of jobs that have ended, how many are kept: each holds all that was known of it."""
@@ -41,6 +45,12 @@ class ServedJob(Protocol):
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
         """Run on with other numbers of subtasks, by vertex."""
 
+    def read_state(self, query: StateQuery) -> Future[LiveState]:
+        """Ask the tasks for keyed state as they have it now."""
+
+    def sample_stacks(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
+        """Ask the slots where the threads of a vertex's tasks are."""
+
 
 @dataclass(frozen=True)
 class JobEntry:
@@ -60,6 +70,11 @@ class JobEntry:
     def graph(self) -> ExecutionGraph:
         """The job as it was a moment ago."""
         return self.job.execution_graph
+
+    @cached_property
+    def flame_graphs(self) -> FlameGraphs:
+        """Those that somebody has looked at."""
+        return FlameGraphs(self.configuration)
 
     @property
     def application_id(self) -> str:

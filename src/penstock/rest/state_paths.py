@@ -1,21 +1,24 @@
-"""/jobs/:jobid/state: keyed state as of the last completed checkpoint, by key. Flink has a port of its own for that."""
+"""/jobs/:jobid/state: keyed state by key, as of the last completed checkpoint or live. Flink has a port for that."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any
+from asyncio import wrap_future
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.common.errors import CheckpointError, JobError, StateNotFoundError, StateUnavailableError
+from penstock.jobmaster.state_query import LIVE_MOST, LiveState, StateQuery
 from penstock.rest.answers import job_of, json_answer
 from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.snapshots.committed_state import CommittedState, StateName
 from penstock.snapshots.exact_values import exact_of
+from penstock.snapshots.live_rows import rows_of
 from penstock.snapshots.shown_values import json_of
 from penstock.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer
 from penstock.state.keys import KeyTypeError
@@ -23,6 +26,7 @@ from penstock.state.keys import KeyTypeError
 _LIMIT = 100
 _MOST = 10_000
 """Of entries, and of keys."""
+_LIVE: Final = "read-uncommitted"
 
 _QUERY = [
     Parameter("name", "The queryable name of the state."),
@@ -30,6 +34,11 @@ _QUERY = [
     Parameter("state", "Its own name, with `operator`."),
     Parameter("key", "A Python literal, as 5, '5' or (1,'a'); what is none is a text.", many=True),
     Parameter("limit", f"How many entries at most, without a key; {_LIMIT} if it is not given, {_MOST} at most.", int),
+    Parameter(
+        "isolation",
+        f"`read-committed`: of the last completed checkpoint (the default); `{_LIVE}`: as the tasks have it now, "
+        f"{LIVE_MOST} keys or entries at most.",
+    ),
     Parameter("exact", "Values and keys in the form that the Python client reads.", bool),
 ]
 
@@ -47,28 +56,65 @@ async def states(request: Request) -> Response:
 async def entries(request: Request) -> Response:
     """GET /jobs/:jobid/state/entries: keyed state of one key, of several, or the first that are found.
 
-    It is given by `name`, or by `operator` and `state`. All entries are of one checkpoint, the last that has completed.
+    It is given by `name`, or by `operator` and `state`. All entries are of one checkpoint, the last that has completed;
+    with `isolation=read-uncommitted` the job's tasks are asked, and what they have may be taken back by a failure.
     """
     given = request.query_params
     limit, keys = _limit(given.get("limit")), [_key(text) for text in given.getlist("key")]
     if len(keys) > _MOST:
         raise HTTPException(400, f"there are {_MOST} keys at most, got {len(keys)}")
     write = exact_of if given.get("exact") == "true" else json_of
+    isolation = given.get("isolation", "read-committed")
+    if isolation == _LIVE:
+        return json_answer(await _live(request, keys, limit, write))
+    if isolation != "read-committed":
+        raise HTTPException(400, f"isolation is read-committed or {_LIVE}, got '{isolation}'")
 
     def answer(state: CommittedState) -> StateAnswer:
-        name = _name(state, given.get("name"), given.get("operator"), given.get("state"))
+        name = _name(state, given)
         table = state.table(name)
         rows = [row for key in keys for row in state.of_key(name, key)] if keys else state.scan(name, limit + 1)
-        is_complete = bool(keys) or len(rows) <= limit
-        shown = [
-            {column: write(part) for column, part in zip(table.columns, row, strict=True)}
-            for row in (rows if keys else rows[:limit])
-        ]
         return StateAnswer(
-            state.checkpoint_id, state.completed_ms, name.uid, name.state, table.schema, shown, is_complete
+            operator=name.uid,
+            state=name.state,
+            type=table.schema,
+            entries=_entries(table.columns, rows if keys else rows[:limit], write),
+            is_complete=bool(keys) or len(rows) <= limit,
+            isolation="read-committed",
+            checkpoint_id=state.checkpoint_id,
+            completed=state.completed_ms,
         )
 
     return json_answer(await _asked(request, answer))
+
+
+def _entries(columns: list[str], rows: list[Any], write: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    return [{column: write(part) for column, part in zip(columns, row, strict=True)} for row in rows]
+
+
+async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[Any], Any]) -> StateAnswer:
+    name, uid, own = _named(request.query_params)
+    if max(len(keys), 0 if keys else limit) > LIVE_MOST:
+        raise HTTPException(400, f"a live query has {LIVE_MOST} keys, or entries, at most")
+    entry = job_of(request)
+    query = StateQuery(name or "", uid or "", own or "", tuple(keys) if keys else None, 0 if keys else limit)
+
+    def answer(state: LiveState) -> StateAnswer:
+        rows = rows_of(state.entries)
+        shown = _entries(state.columns, rows if keys else rows[:limit], write)
+        return StateAnswer(state.operator, state.state, state.type, shown, state.is_complete, _LIVE)
+
+    try:
+        # By a thread of its own: classes of the user's are unpickled.
+        return await run_in_threadpool(answer, await wrap_future(entry.job.read_state(query)))
+    except StateNotFoundError as error:
+        raise HTTPException(404, str(error)) from None
+    except KeyTypeError as error:
+        raise HTTPException(400, str(error)) from None
+    except StateUnavailableError as error:
+        raise HTTPException(503, str(error)) from None
+    except JobError as error:
+        raise HTTPException(409, str(error)) from None
 
 
 async def _asked(request: Request, question: Callable[[CommittedState], Any]) -> Any:
@@ -84,11 +130,16 @@ async def _asked(request: Request, question: Callable[[CommittedState], Any]) ->
         raise HTTPException(503, f"the state can't be read: {error}") from None
 
 
-def _name(state: CommittedState, name: str | None, uid: str | None, own: str | None) -> StateName:
-    if name is not None and uid is None and own is None:
-        return state.named(name)
-    if name is None and uid is not None and own is not None:
-        return StateName(uid, own)
+def _name(state: CommittedState, given: Mapping[str, str]) -> StateName:
+    name, uid, own = _named(given)
+    return state.named(name) if name is not None else StateName(uid or "", own or "")
+
+
+def _named(given: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
+    """The queryable name, or the uid of an operator and the name of its state."""
+    name, uid, own = given.get("name"), given.get("operator"), given.get("state")
+    if (name is not None and uid is None and own is None) or (name is None and uid is not None and own is not None):
+        return name, uid, own
     raise HTTPException(400, "either name (the queryable name) is given, or operator (its uid) and state")
 
 

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cluster.rest_address import RestAddress, write_token
+from penstock.cluster.rest_tls import keep_certificate
 from penstock.common import rest_options
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_threads import start_thread
 from penstock.rest.ports import ports_in
+from penstock.rest.server_certificate import ServerCertificate
 from penstock.spark.driver.java import cache_directory
 
 if TYPE_CHECKING:
@@ -37,15 +39,25 @@ class TokenServer:
     """Binds one of the ports, writes the token's file, and serves from `start` until it is closed.
 
     Raises ConfigurationError if no port is free. `request_s`: the time in which a request has to arrive. `token`: the
-    one that it asks for; None: a new one.
+    one that it asks for; None: a new one. `tls`: None: it serves without.
     """
 
-    def __init__(self, ports: str, environ: Mapping[str, str], request_s: float, token: str | None = None) -> None:
+    def __init__(
+        self,
+        ports: str,
+        environ: Mapping[str, str],
+        request_s: float,
+        token: str | None = None,
+        tls: ServerCertificate | None = None,
+    ) -> None:
         self.token = token or secrets.token_hex(32)
-        self._socket = _bound(ports)
+        self._socket = bound_socket(ports)
         self.port: int = self._socket.getsockname()[1]
         self._token_file: Path = write_token(cache_directory(environ) / "rest", self.port, self.token)
-        self.address = RestAddress(f"http://{_HOST}:{self.port}", str(self._token_file))
+        self._certificate_file = keep_certificate(self.port, tls.certificate if tls is not None else None, environ)
+        self._tls = tls
+        scheme = "https" if tls is not None else "http"
+        self.address = RestAddress(f"{scheme}://{_HOST}:{self.port}", str(self._token_file))
         self.cookie = f"penstock-{self.port}"
         """The name of the cookie that stands for the token in browsers. Cookies are shared by ports."""
         self._name = f"penstock-rest-{self.port}"
@@ -78,6 +90,7 @@ class TokenServer:
         self._socket.close()
         with contextlib.suppress(OSError):
             self._token_file.unlink(missing_ok=True)
+            self._certificate_file.unlink(missing_ok=True)
 
     def forked(self) -> None:
         """This process was forked by a user's program: it does not serve, and must not keep the port."""
@@ -106,6 +119,8 @@ class TokenServer:
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=1,
+            ssl_certfile=self._tls.certificate if self._tls is not None else None,
+            ssl_keyfile=self._tls.private_key if self._tls is not None else None,
         )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
@@ -128,7 +143,8 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _bound(ports: str) -> socket.socket:
+def bound_socket(ports: str) -> socket.socket:
+    """Take the first of these ports of the loopback that is free. Raises ConfigurationError if none is."""
     taken: OSError | None = None
     for port in ports_in(ports):
         # With the protocol named, or asyncio leaves Nagle's algorithm on: each answer would take 40 ms.
@@ -146,6 +162,6 @@ def _bound(ports: str) -> socket.socket:
             continue
         return listening
     raise ConfigurationError(
-        f"{rest_options.REST_BIND_PORT.key}: no port of {ports} is free: {taken}. Name another one, or several, as "
-        "9000-9010; --rest-port off serves nothing"
+        f"{rest_options.REST_BIND_PORT.key} (--rest-port): no port of {ports} is free: {taken}. Name another one, or "
+        "several, as 9000-9010"
     )

@@ -196,12 +196,6 @@ def no_subtask_accumulators(request: Request) -> dict[str, Any]:
     return {"id": vertex_id(vertex), "parallelism": vertex.parallelism, "subtasks": subtasks}
 
 
-def no_flame_graph(request: Request) -> dict[str, Any]:
-    """GET …/flamegraph: none; as Flink answers where they are switched off."""
-    vertex_of(request, job_of(request))
-    return {"endTimestamp": -2, "data": None}
-
-
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
@@ -209,7 +203,6 @@ routes = [
     get(f"{_VERTEX}/subtasktimes", subtask_times),
     get(f"{_VERTEX}/taskmanagers", task_managers),
     get(f"{_VERTEX}/backpressure", back_pressure),
-    get(f"{_VERTEX}/flamegraph", no_flame_graph),
     get(f"{_VERTEX}/accumulators", no_accumulators),
     get(f"{_VERTEX}/subtasks/accumulators", no_subtask_accumulators),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask),

@@ -15,9 +15,13 @@ from collections.abc import Callable, Iterator
 import zmq
 
 from penstock.common.user_calls import RAISED
+from penstock.rpc.dealer import dealer
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encode
 
+_OUTGOING = "inproc://outgoing"
+_BESIDE = "inproc://beside"
+_LINGER_MS = 2_000
 _TURN = 64
 """Messages each way before the other way's turn."""
 
@@ -44,7 +48,7 @@ class ControlClient:
         self._interval_ms = interval_ms
         self._context = zmq.Context()
         self._outgoing = self._context.socket(zmq.PUSH)
-        self._outgoing.bind("inproc://outgoing")
+        self._outgoing.bind(_OUTGOING)
         self._address = address
         self._sent = 0
         """Messages of the slot that the socket was given, or that wait for room in it."""
@@ -55,6 +59,13 @@ class ControlClient:
     def send(self, message: FromSlot) -> None:
         """Send to the job master. Blocks while a thousand messages are queued: that is the back pressure on results."""
         self._outgoing.send(encode(message))
+
+    def send_beside(self, message: FromSlot) -> None:
+        """Send, from a thread that is not the slot's."""
+        with self._context.socket(zmq.PUSH) as socket:
+            socket.linger = _LINGER_MS
+            socket.connect(_BESIDE)
+            socket.send(encode(message))
 
     def close(self) -> None:
         """Send what is queued, then close."""
@@ -68,23 +79,22 @@ class ControlClient:
             self._context.term()
 
     def _serve(self) -> None:
-        socket = self._context.socket(zmq.DEALER)
-        socket.curve_serverkey = self._address.server_public
-        socket.curve_publickey = self._address.client_public
-        socket.curve_secretkey = self._address.client_secret
-        socket.linger = 2000
-        socket.connect(self._address.endpoint)
+        socket = dealer(self._context, self._address, linger_ms=_LINGER_MS)
         incoming = self._context.socket(zmq.PULL)
-        incoming.connect("inproc://outgoing")
+        incoming.connect(_OUTGOING)
+        incoming.bind(_BESIDE)
         poller = zmq.Poller()
         interval_s = self._interval_ms / 1000
         heartbeat_at = time.monotonic() + interval_s
         unsent: deque[bytes] = deque()
         """Messages for which the socket has no room: at most one of the slot's, and a heartbeat."""
+        was_full = None
         while not self._closing.is_set():
-            # While the socket is full nothing is taken from the slot, which waits then. What comes in is received.
-            poller.register(socket, zmq.POLLIN | zmq.POLLOUT if unsent else zmq.POLLIN)
-            poller.register(incoming, 0 if unsent else zmq.POLLIN)
+            if (is_full := bool(unsent)) is not was_full:
+                # While the socket is full nothing is taken from the slot, which waits then. What comes in is received.
+                poller.register(socket, zmq.POLLIN | zmq.POLLOUT if is_full else zmq.POLLIN)
+                poller.register(incoming, 0 if is_full else zmq.POLLIN)
+                was_full = is_full
             ready = dict(poller.poll(max(0, round((heartbeat_at - time.monotonic()) * 1000))))
             if ready.get(socket, 0) & zmq.POLLIN:
                 self._receive(socket)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import zmq
 
 from penstock.common.errors import JobError
+from penstock.rpc.dealer import dealer
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import Answer, Command, decode_from_job_master, encode
 
@@ -27,13 +28,8 @@ def ask(
     `is_there`: whether the job still runs. `timeout_s` None: wait as long as it runs. `no_answer`: what is said then.
     """
     context = zmq.Context()
-    socket = context.socket(zmq.DEALER)
+    socket = dealer(context, address, linger_ms=0)
     try:
-        socket.curve_serverkey = address.server_public
-        socket.curve_publickey = address.client_public
-        socket.curve_secretkey = address.client_secret
-        socket.linger = 0
-        socket.connect(address.endpoint)
         socket.send(encode(command))
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         runs = True

@@ -103,14 +103,17 @@ class ToTask(msgspec.Struct, frozen=True, tag=True):
 class Command(msgspec.Struct, frozen=True, tag=True):
     """A request of another process of the user. `directory`: the target of a savepoint.
 
-    `parallelism`: of the whole job, and `operators`: of some, by name or uid, when it is scaled.
+    `parallelism`: of the whole job, and `operators`: of some, by name or uid, when it is scaled. `program`: a
+    NewProgram whose functions take the places of the job's; `allow_non_restored`: they may leave state over.
     """
 
-    verb: Literal["status", "figures", "checkpoints", "savepoint", "stop", "cancel", "scale"]
+    verb: Literal["status", "figures", "checkpoints", "savepoint", "stop", "cancel", "scale", "update"]
     directory: str | None = None
     drain: bool = False
     parallelism: int | None = None
     operators: dict[str, int] = {}
+    program: bytes = b""
+    allow_non_restored: bool = False
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
@@ -120,8 +123,41 @@ class Answer(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-ToJobMaster = FromSlot | Command
-FromJobMaster = ToTask | Answer
+class ReadCommand(msgspec.Struct, frozen=True, tag=True):
+    """A live query of keyed state, by another process of the user. `number`: by which its answer is known.
+
+    By the queryable `name` of a state, or by the uid of its `operator` and its own name. `keys`: Python literals; None:
+    the first `limit` entries that are found.
+    """
+
+    number: int
+    name: str = ""
+    operator: str = ""
+    state: str = ""
+    keys: list[str] | None = None
+    limit: int = 0
+
+
+class ReadAnswer(msgspec.Struct, frozen=True, tag=True):
+    """To the sender of a ReadCommand. `error`: the class of what is raised, with its text; "": there is an answer.
+
+    `entries`: lists of rows, which have these columns: for each key one, in their order; without keys some of any.
+    """
+
+    number: int
+    error: str = ""
+    text: str = ""
+    operator: str = ""
+    state: str = ""
+    schema: str = ""
+    """Kind and type of the state, as the function declares them."""
+    columns: list[str] = []
+    entries: list[Opaque] = []
+    is_complete: bool = True
+
+
+ToJobMaster = FromSlot | Command | ReadCommand
+FromJobMaster = ToTask | Answer | ReadAnswer
 
 
 def _encode_opaque(value: Any) -> bytes:

@@ -22,6 +22,13 @@ class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
     """The job stops with this savepoint: after the barrier no source emits and no timer fires."""
     drain: bool = False
     """Sources end before a stop, so that all windows and timers fire."""
+    update: int = 0
+    """The update that is made at this barrier: records behind it meet the new functions. 0: none."""
+
+    @property
+    def is_aligned(self) -> bool:
+        """Whether its barriers are aligned, whatever is configured: what was before one is never behind it."""
+        return bool(self.savepoint) or bool(self.update)
 
     def __post_init__(self) -> None:
         assert self.stop or not self.drain, "a drain ends with a stop"

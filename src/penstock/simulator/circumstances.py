@@ -107,6 +107,10 @@ class Circumstances:
     """When slots report another load, by which the autoscaler decides; without any the job has none."""
     slots_change_at_steps: tuple[int, ...] = ()
     """When Spark has another number of slots, which the job follows; without any it has all that the job needs."""
+    update_at_steps: tuple[int, ...] = ()
+    """When the user gives the running job other functions."""
+    state_reads_at_steps: tuple[int, ...] = ()
+    """When the user asks what keyed state holds."""
     jump_rate: float = 0.01
     """Weight of advancing the clock while other actions are possible, relative to one of them."""
 
@@ -203,6 +207,8 @@ class Circumstances:
             rescale_at_steps=_savepoints(random) if fails else (),
             load_changes_at_steps=_savepoints(random) if fails else (),
             slots_change_at_steps=_savepoints(random) if fails else (),
+            update_at_steps=_savepoints(random) if fails else (),
+            state_reads_at_steps=_state_reads(random),
         )
 
     def budget(self, clock: Clock) -> Budget:
@@ -232,6 +238,12 @@ def _savepoints(random: Random) -> tuple[int, ...]:
     if random.random() < 0.7:
         return ()
     return tuple(sorted(random.randint(0, 900) for _ in range(random.randint(1, 3))))
+
+
+def _state_reads(random: Random) -> tuple[int, ...]:
+    if random.random() < 0.7:
+        return ()
+    return tuple(sorted(random.randint(0, 1_200) for _ in range(random.randint(1, 40))))
 
 
 class TightBudget(Budget):

@@ -37,8 +37,10 @@ class Fate:
         self._checkpoints = list(circumstances.checkpoint_at_steps)
         self._savepoints = list(circumstances.savepoint_at_steps)
         self._rescales = list(circumstances.rescale_at_steps)
+        self._updates = list(circumstances.update_at_steps)
         self._loads = list(circumstances.load_changes_at_steps)
         self._slots = list(circumstances.slots_change_at_steps)
+        self._state_reads = list(circumstances.state_reads_at_steps)
 
     def befall(self, victim: Victim, workers: WorkerFaults, user: User, steps: int) -> None:
         """Apply what is due after so many events."""
@@ -59,10 +61,14 @@ class Fate:
             user.take_savepoint()
         while _is_due(self._rescales, steps):
             user.rescale()
+        while _is_due(self._updates, steps):
+            user.update()
         while _is_due(self._loads, steps):
             workers.load.change()
         while _is_due(self._slots, steps) and not self.healed:
             workers.change_slots()
+        while _is_due(self._state_reads, steps):
+            user.read_state()
         if self.chance(self._circumstances.abort_rate):
             user.abort_newest()
         if _is_due(self._driver_crashes, steps):

@@ -32,6 +32,7 @@ from penstock.jobmaster.effects import (
     Reply,
     RestartResults,
     SendToSlot,
+    StateReply,
     StopAttempt,
 )
 from penstock.jobmaster.events import (
@@ -43,6 +44,7 @@ from penstock.jobmaster.events import (
     SlotsCounted,
     StorageEnded,
     Tick,
+    UpdateRequested,
 )
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.notices import JobNotice
@@ -58,6 +60,7 @@ from penstock.simulator.autoscaling import autoscaler_of
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
 from penstock.simulator.outside import Outside
+from penstock.simulator.queries import Queries
 from penstock.simulator.report import Trace
 from penstock.simulator.results import OutsideSink, SeededPool
 from penstock.simulator.sinks import Written
@@ -118,15 +121,18 @@ class MasterHost:
         self._deploy = deploy
         self._stop = stop
         self._requests: dict[int, SavepointRequested] = {}
-        self._rescales: set[int] = set()
+        self._changes: dict[int, RescaleRequested | UpdateRequested] = {}
         self.rescaled = 0
         """How often the job has run on with other parallelisms."""
+        self.updated = 0
+        """How often it has run on with other functions."""
         self.events: deque[JobEvent] = deque()
         """Outcomes that the job master has not handled yet."""
         self.spark: deque[Deploy | StopAttempt] = deque()
         self.storage: deque[StorageEffect] = deque()
         self.calls: deque[CallAsync] = deque()
         """Calls of split enumerators that were not executed yet."""
+        self.queries = Queries(around.random, around.trace)
         self.pool = SeededPool(around.random)
         circumstances = around.circumstances
         sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
@@ -167,10 +173,10 @@ class MasterHost:
         self._requests[request.request] = request
         self.handle(request)
 
-    def rescale(self, request: RescaleRequested) -> None:
-        """The user asks for other parallelisms."""
-        self._around.trace.add("user", f"rescales to {list(request.parallelism.values())}")
-        self._rescales.add(request.request)
+    def change(self, request: RescaleRequested | UpdateRequested, what: str) -> None:
+        """The user asks for other parallelisms, or for other functions."""
+        self._around.trace.add("user", what)
+        self._changes[request.request] = request
         self.handle(request)
 
     def heal(self) -> None:
@@ -281,7 +287,10 @@ class MasterHost:
                 self._deliver(effect)
             elif isinstance(effect, Reply):
                 self._reply(effect)
+            elif isinstance(effect, StateReply):
+                self.queries.reply(effect)
             elif isinstance(effect, Finish):
+                self.queries.job_ended()
                 self._around.trace.add("job master", f"the job is {effect.status.name}")
                 self.finish = effect
             elif isinstance(effect, CountSlots):
@@ -312,9 +321,12 @@ class MasterHost:
             self._around.outside.collect(effect.sink, effect.subtask, values)
 
     def _reply(self, reply: Reply) -> None:
-        if reply.request in self._rescales:
-            self._rescales.remove(reply.request)
-            self.rescaled += reply.error is None
+        if reply.request in self._changes:
+            change = self._changes.pop(reply.request)
+            if isinstance(change, UpdateRequested):
+                self.updated += reply.error is None
+            else:
+                self.rescaled += reply.error is None
             self._around.trace.add("user", str(reply.error or reply.text))
             return
         options = self._requests.pop(reply.request).options
@@ -360,7 +372,15 @@ def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> 
         failover_strategy=FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION,
         allow_duplicates=not circumstances.exactly_once,
         autoscaler=autoscaler_of(graph) if loads and not slots else None,
-        slot_following=SlotFollowingSettings(False, stabilization_ms=2_000, cooldown_ms=1_000) if slots else None,
+        slot_following=_slot_following() if slots else None,
+    )
+
+
+def _slot_following() -> SlotFollowingSettings:
+    # It waits as long as others do: a run has to end.
+    wait_ms = JobSettings().slot_request_timeout_ms
+    return SlotFollowingSettings(
+        False, stabilization_ms=2_000, cooldown_ms=1_000, growth_stabilization_ms=2_000, wait_ms=wait_ms
     )
 
 

@@ -10,9 +10,9 @@ Control messages reach a slot, and reports the job master, in order but delayed.
 
     from a slot    each message at most once, because ZeroMQ duplicates none. Messages of a worker may arrive after it
                    was killed, and after the attempt has ended: the job master discards messages of other attempts.
-    to a slot      splits, Close and Cancel at most once, in order. TriggerCheckpoint may be lost; it, AbortCheckpoint
-                   and CheckpointComplete may be duplicated, with the duplicate arriving after later messages, even in
-                   the next attempt, where the slot discards them.
+    to a slot      splits, Close and Cancel at most once, in order. TriggerCheckpoint may be lost; it, AbortCheckpoint,
+                   CheckpointComplete and live queries may be duplicated, with the duplicate arriving after later
+                   messages, even in the next attempt, where the slot discards them.
     both           a connection that breaks is made again under another name. What was under way in either direction is
                    lost, and what the driver sends until it has heard of the new connection.
     new job master receives no message of its predecessor, nor do its slots: it has another port and other keys
@@ -26,7 +26,10 @@ from random import Random
 from typing import Any
 
 from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ListStates, ReadState, TriggerCheckpoint
 
+AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete, ListStates, ReadState)
+"""What may come twice."""
 Channel = tuple[SlotId, SlotId]
 
 

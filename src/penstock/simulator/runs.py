@@ -23,6 +23,7 @@ from penstock.simulator.patience import Patience
 from penstock.simulator.programs import Program
 from penstock.simulator.report import Trace, failure
 from penstock.simulator.simulation import Simulation
+from penstock.simulator.updates import check_versions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +98,9 @@ def _run(
         # A drain may come before the record on which the function raises.
         ends_early = status is JobStatus.CANCELED or simulation.driver.drained
         assert ends_early or not _must_fail(program), "a function raised, and the job did not fail"
+    if status is JobStatus.FINISHED:
+        hosts = simulation.hosts.values()
+        check_versions(simulation.master.graph, [host.slot for host in hosts if host.slot is not None])
     outcome = Outcome(program, status, trace.steps, trace.digest, simulation.cuts, simulation.driver.drained)
     repeated = bool(simulation.went_back) and not circumstances.exactly_once
     dealt_anew = simulation.workers.were_rescaled and circumstances.unaligned_after_ms is not None

@@ -20,9 +20,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import FromSlot, SlotReport, ToTask, decode_to_job_master, encode
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import (
-    AbortCheckpoint,
     Acknowledge,
-    CheckpointComplete,
     Decline,
     Effect,
     TriggerCheckpoint,
@@ -34,7 +32,7 @@ from penstock.simulator.fate import Fate
 from penstock.simulator.former_runs import FormerRuns
 from penstock.simulator.host import SlotHost
 from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
-from penstock.simulator.network import ControlMessages
+from penstock.simulator.network import AGAIN, ControlMessages
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.patience import Patience
 from penstock.simulator.possibilities import Possibilities
@@ -51,8 +49,6 @@ _TICK_RATE = 0.05
 _LATE_RATE = 0.1
 _FORMER_RATE = 0.2
 _HEARTBEAT_MS = 500
-_AGAIN = (TriggerCheckpoint, AbortCheckpoint, CheckpointComplete)
-"""What may come twice: see network.py."""
 
 
 class Simulation:
@@ -355,7 +351,7 @@ class Simulation:
             return
         data = encode(message)
         self._control.to_slot(slot, data)
-        if isinstance(message.event, _AGAIN) and self._fate.chance(self.circumstances.late_rate):
+        if isinstance(message.event, AGAIN) and self._fate.chance(self.circumstances.late_rate):
             self._control.again(slot, data)
 
     # What the job master handles.

@@ -8,7 +8,13 @@ from random import Random
 from typing import Any, Protocol
 
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.events import CancelRequested, CheckpointRequested, RescaleRequested, SavepointRequested
+from penstock.jobmaster.events import (
+    CancelRequested,
+    CheckpointRequested,
+    RescaleRequested,
+    SavepointRequested,
+    UpdateRequested,
+)
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import SlotReport
 from penstock.runtime.checkpoint_options import CheckpointOptions
@@ -20,6 +26,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.master_host import MasterHost
 from penstock.simulator.report import Trace
 from penstock.simulator.storage import SAVEPOINTS
+from penstock.simulator.updates import other_version
 from penstock.simulator.workers import Workers
 
 _DRAWS = 5
@@ -99,8 +106,19 @@ class User:
             by_name = {node.name: vertex.parallelism for vertex in other.vertices for node in vertex.nodes}
             wanted = {vertex.id: by_name[vertex.nodes[0].name] for vertex in graph.vertices}
             if any(vertex.parallelism != wanted[vertex.id] for vertex in graph.vertices):
-                self._job.driver.rescale(RescaleRequested(next(self._requests), wanted))
+                request = RescaleRequested(next(self._requests), wanted)
+                self._job.driver.change(request, f"rescales to {list(wanted.values())}")
                 return
+
+    def read_state(self) -> None:
+        """Ask what keyed state holds."""
+        self._job.driver.queries.ask(self._workers.hosts, self._job.handle)
+
+    def update(self) -> None:
+        """Ask for other functions."""
+        number = next(self._requests)
+        program = other_version(self._job.driver.master.graph, number + 1)
+        self._job.driver.change(UpdateRequested(number, program), "updates the job")
 
     def abort_checkpoint(self, checkpoint_id: int) -> None:
         """Have a checkpoint aborted: a task can't write its state, as when the user fills its disk."""

@@ -21,10 +21,10 @@ from penstock.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
 from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
 from penstock.state.container_keys import as_key
 from penstock.state.key_groups import key_group_of
+from penstock.state.schema import untimed
 
 KEPT_BYTES = 32 << 20
 """Of sections of key groups, as stored: values take some times as much in memory."""
-_TIMED = "with a time to live"
 
 
 class StateName(NamedTuple):
@@ -139,24 +139,13 @@ class CommittedState:
 
     def _read(self, name: StateName, group: int) -> _Group:
         table = self.table(name)
-        is_timed = _TIMED in table.schema
         rows: dict[Any, list[tuple[Any, ...]]] = {}
         found, size = table.of_group(group)
         for row in found:
-            shown = (*row[:-1], _untimed(table.schema, row[-1])) if is_timed and table.name not in TIMERS else row
+            shown = row if table.name in TIMERS else (*row[:-1], untimed(table.schema, row[-1]))
             rows.setdefault(row[0], []).append(shown)
         return _Group(rows, size)
 
 
 def _names_of(part: OperatorPart, state: str) -> set[str]:
     return {name for subtask in part.subtasks for name, own in subtask.state.queryable.items() if own == state}
-
-
-def _untimed(schema: str, value: Any) -> Any:
-    """A value without the times of its last use."""
-    kind = schema.partition(" ")[0]
-    if kind == "list":
-        return [element for _, element in value]
-    if kind == "map":
-        return {key: one for key, (_, one) in value.items()}
-    return value[1]

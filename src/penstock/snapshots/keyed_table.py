@@ -3,7 +3,8 @@
 A row is the user's view of an entry: the parts of its position (key, namespace, timestamp), then its value.
 
     (key, value)                       states of functions, and reduce
-    (key, namespace, value)            windows: the namespace is the window, or the start time (ms) of its slice
+    (key, namespace, value)            windows: the namespace is the window, or the start time (ms) of its slice; of
+                                       interval joins: the start of a span of time (ms)
     (key, timestamp, namespace)        timers (ms); the namespace is the window of a window operator's timer
 """
 
@@ -16,7 +17,9 @@ from typing import Any, NamedTuple
 from penstock.api.state.descriptors import WINDOW_PREFIX
 from penstock.checkpoint.manifest import OperatorPart
 from penstock.common.errors import StateNotFoundError
+from penstock.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
+from penstock.runtime.windows.evicting_window_operator import EVICTED_TABLE
 from penstock.runtime.windows.sliced_window_operator import (
     ENDED_TABLE,
     OWN_TABLE,
@@ -37,7 +40,10 @@ from penstock.state.snapshot.storage import ReadPart
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys
 
 TIMERS = {EVENT_TIMERS_TABLE: "event time", PROCESSING_TIMERS_TABLE: "processing time"}
-_WINDOWED = {SLICES_TABLE, SHARED_TABLE, OWN_TABLE, WAITING_TABLE, ENDED_TABLE, CONTENTS_TABLE}
+_WINDOWED = {
+    *(SLICES_TABLE, SHARED_TABLE, OWN_TABLE, WAITING_TABLE, ENDED_TABLE),
+    *(CONTENTS_TABLE, EVICTED_TABLE, LEFT_TABLE, RIGHT_TABLE),
+}
 SPAN_BYTES = 32 << 20
 """How much of a table is in memory at once."""
 _ROW_BYTES = 200

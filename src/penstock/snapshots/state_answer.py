@@ -2,17 +2,17 @@
 
 # Annotations are evaluated here, not by their text: users see these classes in another module.
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+Isolation = Literal["read-committed", "read-uncommitted"]
+"""Whether the last completed checkpoint is asked, or the tasks as they are."""
 
-class StateAnswer(msgspec.Struct, frozen=True, rename="kebab"):
-    """Entries of a keyed state, all of one checkpoint."""
 
-    checkpoint_id: int
-    completed: int
-    """When the checkpoint was completed, in milliseconds since the epoch."""
+class StateAnswer(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """Entries of a keyed state: all of one checkpoint, or of tasks as they were when they were asked."""
+
     operator: str
     """Its uid."""
     state: str
@@ -22,6 +22,12 @@ class StateAnswer(msgspec.Struct, frozen=True, rename="kebab"):
     """Of each `key` and `value`, and `namespace` or `timestamp` where it has them."""
     is_complete: bool
     """Whether there are no more entries than these."""
+    isolation: Isolation
+    """`read-uncommitted`: a failure may take them back."""
+    checkpoint_id: int | None = None
+    """None: they are of none, but of the tasks."""
+    completed: int | None = None
+    """When the checkpoint was completed, in milliseconds since the epoch."""
 
 
 class QueryableState(msgspec.Struct, frozen=True, rename="kebab"):

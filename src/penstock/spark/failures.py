@@ -14,6 +14,7 @@ from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostE
 from penstock.rpc.failures import Failure, describe, revive
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
+from penstock.spark.internals.python_daemons import has_no_daemon
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
 _REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
@@ -64,6 +65,8 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
         kind, message = refusals[-1]
     elif TOO_FEW_SLOTS in text:
         kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
+    elif has_no_daemon(text):
+        kind, message = TaskLostError.__name__, "the process from which Spark forks its Python workers went away"
     elif any(sign in text for sign in LOST_WORKER):
         kind, message = (
             TaskLostError.__name__,

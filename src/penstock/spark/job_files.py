@@ -1,4 +1,4 @@
-"""What travels with a job to its workers beside its program: modules, archives, requirements.
+"""What travels with a job to its workers beside its program: modules, archives, requirements, cached files.
 
 The driver packs it into one file, the bundle (client/bundle.py), which Spark sends to each executor that runs a task of
 the job (driver/shipping.py); the first worker there unpacks it for all (worker/job_files.py).
@@ -29,6 +29,8 @@ class JobFiles(msgspec.Struct, frozen=True):
     """The requirements file. Empty: there is none."""
     wheels: str = ""
     """The folder of packages that requirements are installed from. Empty: from where pip finds them."""
+    cached: dict[str, str] = {}
+    """Files and folders for functions, by the names under which these ask for them."""
 
     @property
     def has_archives(self) -> bool:

@@ -17,12 +17,12 @@ None is no value: in a layer it is a tombstone, which removes the entry whatever
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from penstock.common.copies import own_copy
 from penstock.state.collections import CHANGES, with_change
-from penstock.state.tables import FrozenTable, Layer, Pieces, Table, pieces_of
+from penstock.state.tables import FrozenTable, Layer, ManyEntriesError, Pieces, Table, pieces_of
 
 _ABSENT: Any = object()
 
@@ -122,6 +122,16 @@ class LayeredTable(Table):
         else:
             self.current.pop(entry_key, None)
 
+    def discard_all(self, entry_keys: Iterable[Any]) -> None:
+        """Remove entries, unread."""
+        if self._base or self._frozen or self.is_larger_than_memory:
+            for entry_key in entry_keys:
+                self.discard(entry_key)
+            return
+        remove = self.current.pop
+        for entry_key in entry_keys:
+            remove(entry_key, None)
+
     def reader(self) -> Callable[[Any], Any]:
         """A function from entry key to value or None, for reading only.
 
@@ -148,6 +158,10 @@ class LayeredTable(Table):
         """All entries. Nothing may be stored meanwhile."""
         return visible([self._base, *self._frozen, self.current])
 
+    def first_items(self) -> Iterator[tuple[Any, Any]]:
+        """The same, for who wants a few of them only."""
+        return self.items()
+
     def entry_keys(self) -> Iterator[Any]:
         """The keys of all entries, some perhaps twice or of entries that are gone. No value is read."""
         for layer in (self._base, *self._frozen, self.current):
@@ -156,6 +170,24 @@ class LayeredTable(Table):
     def keys(self) -> Iterator[Any]:
         """The keys of all entries, each once. Nothing may be stored meanwhile."""
         return filter(self.holds, dict.fromkeys(self.entry_keys()))
+
+    def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:
+        """The entry keys that these keys may have: themselves, or one for each of their namespaces.
+
+        These are looked for among all entries in memory. Raises ManyEntriesError if there are more than `examined_max`.
+        """
+        if not self._namespaced:
+            return list(keys)
+        layers = [self._base, *self._frozen, self.current]
+        if (entries := sum(map(len, layers))) > examined_max:
+            raise ManyEntriesError(entries)
+        wanted = frozenset(keys)
+        return list(dict.fromkeys(place for layer in layers for place in layer if place[0] in wanted))
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether entry keys are (key, namespace), else keys."""
+        return self._namespaced
 
     def holds(self, entry_key: Any) -> bool:
         """Whether there is a value. It is not read."""

@@ -14,6 +14,8 @@ from penstock.common.composite_types import ListTypeInfo, MapTypeInfo, RowTypeIn
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import TypeInformation, Types
 
+_TIMED = "with a time to live"
+
 
 class TableSchema(NamedTuple):
     """`kind` is the descriptor's: value, list, map, reducing, aggregating; `type` that of what a key has."""
@@ -53,7 +55,7 @@ def schema_of(descriptor: StateDescriptor) -> TableSchema:
     kind, type_ = type(descriptor).__name__.removesuffix("StateDescriptor").lower(), descriptor.type_info
     if descriptor.ttl_config is None:
         return TableSchema(kind, type_)
-    return TableSchema(f"{kind} with a time to live", _timed(type_))
+    return TableSchema(f"{kind} {_TIMED}", _timed(type_))
 
 
 def element_schema(schema: TableSchema) -> TableSchema:
@@ -72,6 +74,18 @@ def _timed(type_: TypeInformation) -> TypeInformation:
     if isinstance(type_, MapTypeInfo):
         return MapTypeInfo(type_._key_type_info, TupleTypeInfo([Types.LONG(), type_._value_type_info]))
     return TupleTypeInfo([Types.LONG(), type_])
+
+
+def untimed(schema: str, value: Any) -> Any:
+    """A stored value without the times of its last use, by the text of its schema."""
+    kind, _, rest = schema.partition(" ")
+    if not rest.startswith(_TIMED):
+        return value
+    if kind == "list":
+        return [element for _, element in value]
+    if kind == "map":
+        return {key: one for key, (_, one) in value.items()}
+    return value[1]
 
 
 def check_schema(name: str, found: str, declared: TableSchema) -> None:

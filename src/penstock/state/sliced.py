@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from penstock.state.layers import LayeredTable
@@ -77,6 +77,23 @@ class SlicedTable(Table):
             # An earlier snapshot may hold its entries: the next incremental one must write tombstones for them.
             self._dropped.append((start, table))
         return ()
+
+    is_namespaced = True
+    """Entry keys are (key, start)."""
+
+    def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:
+        """The entry keys that these keys may have: one for each slice."""
+        return [(key, start) for key in keys for start in self.slices]
+
+    def get(self, entry_key: Any) -> Any:
+        """The value, or None."""
+        key, start = entry_key
+        table = self.slices.get(start)
+        return None if table is None else table.get(key)
+
+    def first_items(self) -> Iterator[tuple[Any, Any]]:
+        """All entries, for who wants a few of them only. Nothing may be stored meanwhile."""
+        return (((key, start), value) for start, table in self.slices.items() for key, value in table.items())
 
     def freeze(self, full: bool) -> FrozenTable:
         frozen = [(start, table.freeze(full)) for start, table in self.slices.items()]

@@ -22,6 +22,10 @@ Pieces = Iterator[tuple[EntryKeys, Entries]]
 """Entry keys and values in parallel, some at a time."""
 
 
+class ManyEntriesError(Exception):
+    """More entries would have to be examined than may be."""
+
+
 class FrozenTable:
     """The entries of a table at one moment, or those that had changed by then (`full` False; None is a tombstone)."""
 

@@ -11,22 +11,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.common.errors import ConfigurationError
-from penstock.spark.driver.java import cache_directory, find_java
+from penstock.spark.driver.java import find_java
 from penstock.testing.loopback_server import LoopbackServer
+from penstock.testing.maven_jars import maven_jars
 from penstock.testing.server_process import LOOPBACK, free_ports, serve
 
 VERSION = "4.1.0"
 _SLF4J = "1.7.36"
-_FETCH_SECONDS = 240
-"""Without a network Maven tries for minutes."""
 _CLUSTER = "penstock-on-loopback00"
 _OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _POM = f"""\
@@ -40,12 +36,12 @@ _POM = f"""\
   </dependencies>
 </project>
 """
-# One replica of all, since there is one broker; one that was killed comes back when its session is over. Consumers do
+# As many replicas of all as there are brokers; one that was killed comes back when its session is over. Consumers do
 # not wait for others of their group. Transactions whose time is over are looked for twice a second, not every ten.
 _PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@{host}:{controller_port}
+node.id={node}
+controller.quorum.voters={voters}
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
 advertised.listeners=PLAINTEXT://{host}:{port}
 controller.listener.names=CONTROLLER
@@ -56,13 +52,15 @@ group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
 offsets.topic.num.partitions=1
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
+offsets.topic.replication.factor={replicas}
+transaction.state.log.num.partitions={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={in_sync}
+default.replication.factor={replicas}
+min.insync.replicas={in_sync}
 transaction.abort.timed.out.transaction.cleanup.interval.ms=500
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={in_sync}
 """
 _SECURED = """\
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port},SECURED://{host}:{secured_port}
@@ -91,18 +89,40 @@ class Secured(NamedTuple):
     key_and_certificate: Path
 
 
+class Node(NamedTuple):
+    """A broker of a cluster: its number, from 1 on, and the ports of all, by number."""
+
+    number: int
+    ports: Sequence[int]
+    controller_ports: Sequence[int]
+
+    def fields(self) -> dict[str, object]:
+        """What its properties say of the cluster. A majority of the replicas must have what is written."""
+        count = len(self.ports)
+        voters = [f"{number}@{LOOPBACK}:{port}" for number, port in enumerate(self.controller_ports, 1)]
+        return {
+            "node": self.number,
+            "voters": ",".join(voters),
+            "port": self.ports[self.number - 1],
+            "controller_port": self.controller_ports[self.number - 1],
+            "replicas": count,
+            "in_sync": count // 2 + 1,
+        }
+
+
 class KafkaBroker(LoopbackServer):
     """A broker from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
 
     `secured`: it has another listener, at `secured_bootstrap`, which asks for that. `creates_topics`: it creates topics
-    that are written to and not there.
+    that are written to and not there. `node`: what it is in a cluster; without, it is alone.
     """
 
     name = "the Kafka broker"
     ready = re.compile("Kafka Server started")
 
-    def __init__(self, secured: Secured | None = None, creates_topics: bool = False) -> None:
+    def __init__(self, secured: Secured | None = None, creates_topics: bool = False, node: Node | None = None) -> None:
         super().__init__()
+        self._node = node
         self._creates_topics = creates_topics
         self.bootstrap = ""
         self.secured_bootstrap = ""
@@ -125,11 +145,11 @@ class KafkaBroker(LoopbackServer):
 
     def _configuration(self) -> str:
         port, controller_port, secured_port = free_ports(3)
-        self.bootstrap = f"{LOOPBACK}:{port}"
+        node = self._node or Node(1, [port], [controller_port])
+        self.bootstrap = f"{LOOPBACK}:{node.ports[node.number - 1]}"
         fields = {
+            **node.fields(),
             "host": LOOPBACK,
-            "port": port,
-            "controller_port": controller_port,
             "directory": self.directory / "data",
             "creates_topics": str(self._creates_topics).lower(),
         }
@@ -145,30 +165,7 @@ def broker_jars() -> Path:
 
     Raises ConfigurationError if they can't be had: without Maven, for example.
     """
-    jars = cache_directory(os.environ) / f"kafka-{VERSION}"
-    if jars.is_dir():
-        return jars
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise ConfigurationError("a Kafka broker comes from Maven's repository: install Maven (the command mvn)")
-    jars.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=jars.parent, prefix="kafka-") as directory:
-        pom, new = Path(directory, "pom.xml"), Path(directory, "jars")
-        pom.write_text(_POM)
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
-        command = [maven, "-q", "-B", "-f", str(pom), *goal]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise ConfigurationError(
-                f"Maven has not fetched the Kafka broker in {_FETCH_SECONDS} s. Asked again, it goes on where it was"
-            ) from None
-        if done.returncode != 0:
-            raise ConfigurationError(f"Maven has not fetched the Kafka broker:\n{(done.stdout + done.stderr)[-1000:]}")
-        # Whole, or not there; another process may have been faster.
-        with contextlib.suppress(OSError):
-            new.rename(jars)
-    return jars
+    return maven_jars("the Kafka broker", f"kafka-{VERSION}", _POM)
 
 
 @contextlib.contextmanager

@@ -59,7 +59,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 9), st.text(max_size=3), st.integers(-(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(rows=ROWS, first=st.integers(0, 10), count=st.integers(0, 10), at_once=st.integers(1, 5))
 def test_a_subtask_reads_the_rows_of_its_key_groups(
     rows: list[tuple[int, str, int]], first: int, count: int, at_once: int
@@ -188,7 +188,7 @@ def test_every_byte_is_in_a_part_that_has_a_checksum() -> None:
         assert part.crc == zlib.crc32(data[part.offset : part.offset + part.length])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_footer_is_checked_by_what_reads_only_the_footer(data: st.DataObject) -> None:
     """A DataFrame would have columns of another type than the state."""
@@ -202,7 +202,7 @@ def test_the_footer_is_checked_by_what_reads_only_the_footer(data: st.DataObject
         read_schema(files.read, file)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_file_from_before_there_were_parts_is_checked_as_a_whole(data: st.DataObject) -> None:
     """A savepoint of an earlier penstock could not be read, or what has become of it would be believed."""

@@ -18,7 +18,7 @@ KINDS = {
 
 @pytest.fixture(name="damages", scope="module")
 def _damages(tmp_path_factory: pytest.TempPathFactory) -> Damages:
-    return damage(tmp_path_factory.mktemp("damage"), count=40 * len(KINDS) * len(WAYS), seed=13)
+    return damage(tmp_path_factory.mktemp("damage"), count=8 * len(KINDS) * len(WAYS), seed=13)
 
 
 def test_every_kind_of_file_is_damaged_in_every_way(damages: Damages) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,9 +42,11 @@ def _working_directory() -> Iterator[Path]:
         yield directory
 
 
-def results_of_whole_run(name: str, directory: Path) -> list[str]:
-    """What comes out of the job if it is never interrupted."""
-    Running(graph_of(name, DIRECTORY), directory / "whole").finish(1)
+@functools.cache
+def results_of_whole_run(name: str) -> list[str]:
+    """What comes out of the job if it is never interrupted: the same for snapshots of all versions."""
+    with tempfile.TemporaryDirectory() as checkpoints:
+        Running(graph_of(name, DIRECTORY), Path(checkpoints)).finish(1)
     found = results_in(DIRECTORY)
     shutil.rmtree(DIRECTORY)
     lay_input(DIRECTORY)
@@ -73,7 +77,7 @@ def test_the_state_in_a_stored_snapshot_is_what_it_was(stored: Path) -> None:
 @each_stored
 def test_a_job_continues_from_a_stored_snapshot(stored: Path, working_directory: Path, tmp_path: Path) -> None:
     """After an upgrade of penstock a job would lose its state, its positions, or what it was about to commit."""
-    whole = results_of_whole_run(stored.name, tmp_path)
+    whole = results_of_whole_run(stored.name)
     expected = expected_of(stored)
     copied = shutil.copytree(stored, tmp_path / "job")
     for name, text in expected["ready"].items():

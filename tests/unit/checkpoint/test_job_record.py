@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.unit.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.job_record import End, JobRecord, RecordStore, older_in, recorded
+from penstock.checkpoint.job_record import NOTHING, End, JobRecord, RecordStore, older_in, recorded
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.storage import record_in
 from penstock.common.errors import CheckpointError, FencedError
@@ -279,3 +279,29 @@ def test_where_there_are_no_links_it_is_looked_first() -> None:
     run.publish(manifest_of(2))
     store.remove(99)
     assert newest(store) == 2
+
+
+def test_a_claim_that_comes_late_does_not_count(store: RecordFiles) -> None:
+    """Its number is free again, since its entry was subsumed: two runs would go on, and neither find the other."""
+    run = JobRecord(store, "a job")
+    run.publish(manifest_of(1))
+    seen = recorded(store)
+    for number in (2, 3):
+        run.publish(manifest_of(number))
+        run.retain([number])
+    assert store.numbers() == [3]
+    with pytest.raises(CheckpointError, match="has gone on in the meantime"):
+        JobRecord.claim(store, "a job", seen)
+    run.publish(manifest_of(4))
+    assert newest(store) == 4
+
+
+def test_a_job_without_a_checkpoint_can_be_claimed(store: RecordFiles) -> None:
+    """A run that was stopped before its first checkpoint would publish it when it goes on, beside the next run's."""
+    former = JobRecord.try_to_claim(store, "a job", NOTHING)
+    run = claimed(store)
+    assert former is not None and (former.epoch, run.epoch) == (2, 3)
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(1))
+    run.publish(manifest_of(1))
+    assert newest(store) == 1

@@ -31,14 +31,13 @@ from penstock.state.handles import KeyedFile, OperatorState, Section, SnapshotFi
 WHOLE = encode(manifest_of(3, ["shared/3-a", "chk-3/3-b"], commits={"sink": [packed((0, ["row"]))]}))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(MANIFESTS)
 def test_whatever_a_manifest_holds_comes_back(manifest: Manifest) -> None:
     """A job with an unusual name, or a state of an unusual size, could not be restored from its checkpoints."""
     assert decode(encode(manifest), "here") == manifest
 
 
-@settings(deadline=None)
 @given(position=st.integers(0, len(WHOLE) - 1), value=st.integers(0, 255))
 def test_no_byte_can_be_changed_unnoticed(position: int, value: int) -> None:
     """A damaged disk would move a source's position, or leave out what is to be committed."""
@@ -57,7 +56,6 @@ def test_a_text_that_is_no_utf_8_is_damage(place: bytes) -> None:
         decode(WHOLE.replace(place, place + b"\x80"), "here")
 
 
-@settings(deadline=None)
 @given(positions=st.lists(st.integers(0, len(WHOLE) * 8 - 1), min_size=2, max_size=6, unique=True))
 def test_no_bits_can_be_changed_unnoticed(positions: list[int]) -> None:
     """A damaged disk would leave a manifest that names other state."""
@@ -145,7 +143,7 @@ def test_any_value_of_a_source_or_sink_comes_back(value: Any) -> None:
 # Files.
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(MANIFESTS)
 def test_a_manifest_from_elsewhere_names_files_that_are_found(manifest: Manifest) -> None:
     """A job that starts from a checkpoint of another one would look for its files in its own directory."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.checkpoint.manifests import manifest_of, state_of
 
@@ -58,7 +58,6 @@ def items_of(one: RestoredOperator) -> list[int]:
     return [section.offset for _, part in one.lists for section in part.items]
 
 
-@settings(deadline=None)
 @given(SCALES)
 def test_each_key_group_is_restored_by_its_owner(scale: Scale) -> None:
     """A key would start without its state after a job is rescaled."""
@@ -74,7 +73,6 @@ def test_each_key_group_is_restored_by_its_owner(scale: Scale) -> None:
     assert all(len(paths) == len(set(paths)) for paths in found.values()), "no file is read twice"
 
 
-@settings(deadline=None)
 @given(SCALES, st.integers(0, 20))
 def test_each_item_goes_to_one_subtask(scale: Scale, items: int) -> None:
     """A partition would be read twice, or by no one; or one subtask would read them all."""
@@ -88,7 +86,6 @@ def test_each_item_goes_to_one_subtask(scale: Scale, items: int) -> None:
         assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
 
-@settings(deadline=None)
 @given(SCALES, st.integers(1, 5))
 def test_union_and_broadcast_lists_go_to_each_subtask(scale: Scale, items: int) -> None:
     """A rule that is broadcast would hold in some subtasks only, or be there as often as there were subtasks."""
@@ -99,7 +96,6 @@ def test_union_and_broadcast_lists_go_to_each_subtask(scale: Scale, items: int) 
         assert items_of(one) == list(range(items))
 
 
-@settings(deadline=None)
 @given(SCALES, st.booleans())
 def test_increments_are_added_to_the_same_subtasks_own_files_only(scale: Scale, own: bool) -> None:
     """A chain would be built on files that hold keys of another subtask, or that another job may delete."""

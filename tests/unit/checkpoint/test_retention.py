@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.checkpoint.manifests import manifest_of
 
@@ -57,7 +57,6 @@ class Played:
         return {*of_checkpoints, *(file for chain in self.chains.values() for file in chain)}
 
 
-@settings(deadline=None)
 @given(st.integers(1, 3), STEPS)
 def test_the_store_holds_what_is_needed_and_nothing_else(retained_max: int, steps: list[tuple[str, int]]) -> None:
     """A job could not be restored from its newest checkpoint; or its store would grow from day to day."""

@@ -316,7 +316,7 @@ def test_an_unfinished_manifest_is_no_checkpoint(tmp_path: Path) -> None:
     assert not unfinished.exists()
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     checkpoints=st.lists(st.sets(st.integers(0, 5), max_size=4), max_size=4),
     kept=st.sets(st.integers(0, 3)),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from penstock.cluster.running_cluster import RunningCluster, announce, withdraw
 
 
 @pytest.mark.parametrize("more", [[], ["--foreground"]])
@@ -19,3 +22,55 @@ def test_a_folder_that_can_not_be_written_to_is_told_before_spark_starts(tmp_pat
     assert result.exit_code == 2
     assert "Invalid value for --dir" in result.output
     assert "Not a directory" in result.output
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["high-availability.type=zookeper"], "zookeper"),
+        (["high-availability.filesystem.lease-duration=1 fortnight"], "fortnight"),
+        (["parallelism.default=2"], "is a setting of jobs"),
+    ],
+)
+def test_a_wrong_setting_is_told_before_spark_starts(tmp_path: Path, settings: list[str], said: str) -> None:
+    """A user would find it in the log of a process, after ten seconds."""
+    words = [word for setting in settings for word in ("-D", setting)]
+    result = CliRunner().invoke(app, ["cluster", "start", "--dir", str(tmp_path), *words])
+
+    assert result.exit_code == 2
+    assert "Invalid value for -D" in result.output
+    assert said in result.output
+
+
+@pytest.mark.parametrize("command", [["cluster", "status"], ["list"]])
+def test_a_cluster_that_can_not_be_asked(command: list[str]) -> None:
+    """A user would be shown this machine's jobs, and take them for those of the cluster."""
+    result = CliRunner().invoke(app, [*command, "-D", "high-availability.type=filesystem"])
+
+    assert result.exit_code == 1
+    assert "high-availability.storageDir is not set" in result.output
+
+
+def test_a_port_that_is_none_is_told_before_spark_starts(tmp_path: Path) -> None:
+    """A user would wait for Spark to read it."""
+    result = CliRunner().invoke(app, ["cluster", "start", "--dir", str(tmp_path), "--rest-port", "808x"])
+    assert result.exit_code == 2
+    assert "Invalid value for --rest-port" in result.output and "got '808x'" in result.output
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory of a cluster that runs as this process."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    announce(RunningCluster(os.getpid(), str(tmp_path / "jobs"), None))
+    yield tmp_path / "jobs"
+    withdraw(os.getpid())
+
+
+@pytest.mark.parametrize("command", ["status", "stop"])
+def test_a_directory_without_a_cluster_is_told_from_a_machine_without(running: Path, command: str) -> None:
+    """Who has mistyped the directory would start a second cluster beside the one that runs."""
+    result = CliRunner().invoke(app, ["cluster", command, "--dir", str(running.with_name("other"))])
+    assert result.exit_code == 1
+    assert f"no cluster with the jobs in {running.with_name('other')} is running" in result.output
+    assert str(running) in result.output

@@ -141,7 +141,8 @@ def test_list_has_the_newest_decision_of_the_autoscaler(job: Job) -> None:
 
 def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """The one at the job's terminal would see it end, and look for a fault."""
-    assert CliRunner().invoke(app, ["cancel", "numbers"]).exit_code == 0
+    result = CliRunner().invoke(app, ["cancel", "numbers"])
+    assert result.exit_code == 0 and "'numbers' is being cancelled" in result.output
 
     assert job.status is JobStatus.CANCELLING
     assert "the job is cancelled from outside: penstock cancel" in caplog.text
@@ -167,6 +168,7 @@ def test_an_operator_is_given_another_parallelism(job: Job, caplog: pytest.LogCa
         ([], "how many subtasks?"),
         (["-p", "0"], "greater than or equal to 1"),
         (["--operator", "Map"], "NAME=4; got 'Map'"),
+        (["--operator", "Map=2", "--operator", "Map=3"], "names one operator twice"),
         (["--operator", "Map=many"], "NAME=4; got 'Map=many'"),
         (["--operator", "Nap=2"], "'Nap' is no operator of 'numbers'"),
         (["-p", "2"], "no operator that follows the job's parallelism"),

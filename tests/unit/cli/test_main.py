@@ -57,6 +57,35 @@ def test_an_option_of_ours_after_the_job_gets_a_word(settings_job: Path) -> None
     assert "penstock run -Da=b … settings.py" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "explain"])
+@pytest.mark.parametrize("option", ["--conf-file=my.yaml", "--pyflink", "-Da=b"])
+def test_each_option_of_a_command_gets_a_word(command: str, option: str, settings_job: Path) -> None:
+    """`penstock run job.py --conf-file my.yaml` ran without that file's settings, and nobody was told."""
+    result = CliRunner().invoke(app, [command, str(settings_job), option])
+
+    assert f"{option} stands after settings.py" in result.stderr
+    assert f"penstock {command} {option} … settings.py" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+def test_a_value_that_can_not_be_is_refused_before_the_program_runs(command: str, settings_job: Path) -> None:
+    """What the program does before it executes, an hour of reading perhaps, would be done in vain."""
+    result = CliRunner().invoke(app, [command, "-D", "parallelism.default=two", str(settings_job)])
+
+    assert result.exit_code == 2
+    assert "'parallelism.default' must be a whole number" in result.stderr
+    assert "ran with" not in result.stdout
+
+
+def test_settings_of_a_file_are_those_of_the_drawing(tmp_path: Path, settings_job: Path) -> None:
+    """A job that is run with a file of settings could not be drawn with them."""
+    file = tmp_path / "my.yaml"
+    file.write_text("parallelism.default: 3\n")
+    result = CliRunner().invoke(app, ["explain", "--conf-file", str(file), str(settings_job)])
+
+    assert "'parallelism.default': '3'" in result.stdout
+
+
 def test_an_option_that_the_job_knows_is_the_jobs(tmp_path: Path) -> None:
     """Each run of a job with an option -p would begin with a warning."""
     job = tmp_path / "job.py"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 import threading
@@ -18,8 +19,9 @@ import pytest
 from penstock.checkpoint.report import CheckpointReport
 from penstock.cli.watched_executor import WatchedExecutor
 from penstock.client.executor import PipelineExecutor, Submission
-from penstock.client.job_progress import ProgressMeter, as_duration
+from penstock.client.job_progress import ProgressMeter
 from penstock.client.plan_executor import PlanExecutor
+from penstock.client.rest_client import UnreachableError
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.configuration import Configuration
 from penstock.common.constants import MIN_TIMESTAMP
@@ -27,6 +29,7 @@ from penstock.common.errors import JobCancelledError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.common.quantities import as_duration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.collected import CloseableIterator
 from penstock.jobmaster.metrics import JobMetrics
@@ -123,6 +126,28 @@ def test_a_start_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch, is
     assert ("cancelling" in terminal.getvalue()) == is_interrupted != ("starting" in terminal.getvalue())
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_reader_that_is_gone_ends_no_job(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
+    """`penstock run job.py 2>&1 | head -1` would not start its job."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    gone = os.fdopen(writer, "w")
+    monkeypatch.setattr(sys, "stderr", gone)
+    with WatchedExecutor("job.py", as_json=as_json, executor=PlanExecutor()) as executor:
+        program(executor).execute("numbers")
+    assert executor.jobs == 1
+    with pytest.raises(BrokenPipeError):
+        gone.close()
+
+
+def test_a_name_is_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name with a line break or a colour of the terminal would look like something that penstock says."""
+    with WatchedExecutor("job.py", executor=PlanExecutor()) as executor:
+        program(executor).execute("two\nlines\x1b[31m")
+    first, last = capsys.readouterr().err.splitlines()
+    assert "'two lines [31m' starts" in first and "'two lines [31m' finished" in last
+
+
 def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts that read standard error would have to filter it."""
     with WatchedExecutor("job.py", quiet=True, executor=PlanExecutor()) as executor:
@@ -196,6 +221,53 @@ def test_what_becomes_of_a_job_that_the_program_has_not_waited_for(
         env.execute_async("numbers")
     going.ended.set()
     assert does in capsys.readouterr().err.splitlines()[-1]
+
+
+class OutOfReach(Run):
+    """A job whose cluster does not answer for a while."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        super().__init__(graph)
+        self.is_away = self.is_asked = False
+
+    @property
+    def status(self) -> JobStatus:
+        self.is_asked = True
+        if self.is_away:
+            raise UnreachableError("nothing answers")
+        return JobStatus.RUNNING
+
+    @status.setter
+    def status(self, status: JobStatus) -> None:
+        pass
+
+
+class InACluster(Going):
+    """Its jobs are those of a cluster."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        self.run = OutOfReach(submission.graph)
+        self.run.wait = lambda: None if self.ended.wait(60) else TimeoutError()  # type: ignore[method-assign]
+        job_id = JobID.generate()
+        submission.on_start(job_id)
+        return JobClient(job_id, self.run)
+
+
+def test_a_cluster_that_does_not_answer_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A user would see nothing for half a minute, and then the traceback of a thread."""
+    going, said = InACluster(), ""
+    with WatchedExecutor("job.py", executor=going) as executor:
+        program(executor).execute_async("numbers")
+        for is_away, words in ((True, "its cluster does not answer"), (False, "its cluster answers again")):
+            going.run.is_away = is_away
+            until_s = time.monotonic() + 30
+            while words not in said and time.monotonic() < until_s:
+                time.sleep(0.05)
+                said += capsys.readouterr().err
+            assert said.count(words) == 1
+        going.run.is_away = True
+        going.ended.set()
+    assert "Traceback" not in said + capsys.readouterr().err
 
 
 def test_figures_of_a_running_job() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from penstock.client.dependencies import Dependencies
 from penstock.client.script_modules import script_modules
+from penstock.common import Configuration
+from penstock.common.cached_files import CachedFile, cached_files_in
 from penstock.common.errors import ConfigurationError
 from penstock.datastream import StreamExecutionEnvironment
 
@@ -25,6 +27,50 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def declared(env: StreamExecutionEnvironment) -> Dependencies:
     return Dependencies.of(env._configuration)
+
+
+def test_registered_files_are_in_the_configuration_as_flink_writes_them(files: Path) -> None:
+    """A name or path with a quote or a semicolon would name other files; a missing one would be found by a task."""
+    env = StreamExecutionEnvironment()
+    odd = files / "it's; name:x, here"
+    odd.touch()
+    env.register_cached_file(Path("rules.py"), "rules, 'the newest'")
+    env.register_cached_file(str(odd), "odd", executable=True)
+    cached = (CachedFile("rules, 'the newest'", str(files / "rules.py")), CachedFile("odd", str(odd), True))
+    assert declared(env).cached == cached
+    text = f"name:a,path:{files / 'rules.py'};name:b,path:'file://{files / 'wheels'}',executable:false"
+    cached = Dependencies.of(Configuration.from_dict({"pipeline.cached-files": text})).cached
+    assert cached == (CachedFile("a", str(files / "rules.py")), CachedFile("b", str(files / "wheels")))
+    quoted = cached_files_in('name:"a ""b"";",path:"it\'s, here"')
+    assert quoted == [CachedFile('a "b";', "it's, here")]
+
+
+def test_registering_what_can_not_be_found_again_is_refused_at_once() -> None:
+    """The mistake would be told when the job starts, with a setting that the program does not name."""
+    env = StreamExecutionEnvironment()
+    env.register_cached_file("rules.py", "rules")
+    with pytest.raises(ValueError, match="another cached file is named 'rules'"):
+        env.register_cached_file("data.zip", "rules")
+    for path, name in (("rules.py", ""), ("", "other")):
+        with pytest.raises(ValueError, match="a cached file has a path and a name"):
+            env.register_cached_file(path, name)
+    with pytest.raises(TypeError, match="is found by a name, got 5"):
+        env.register_cached_file("rules.py", 5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name:a,path:nowhere", r"pipeline\.cached-files: there is no file or folder 'nowhere'"),
+        ("rules.py", r"is name:NAME,path:'PATH', and several are separated by ';'; got 'rules.py'"),
+        ("name:a", "is name:NAME,path:'PATH'"),
+        ("name:a,path:rules.py;name:a,path:data.zip", "several files are named 'a'"),
+    ],
+)
+def test_a_registered_file_that_is_none_is_refused(files: Path, text: str, words: str) -> None:
+    """A function would fail on a worker, far from the line that is wrong."""
+    with pytest.raises(ConfigurationError, match=words):
+        Dependencies.of(Configuration.from_dict({"pipeline.cached-files": text}))
 
 
 def test_methods_and_settings_name_the_same(files: Path) -> None:

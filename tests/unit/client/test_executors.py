@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import socket
+
 import pytest
 
 from penstock.client.context_environment import ContextEnvironment, as_context, context_environment
@@ -10,6 +13,7 @@ from penstock.client.executor_loader import load_executor
 from penstock.client.local_executor import LocalExecutor
 from penstock.client.plan_executor import PlanExecutor
 from penstock.client.remote_executor import RemoteExecutor
+from penstock.client.rest_client import UnreachableError
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_client import JobClient
@@ -52,6 +56,23 @@ def test_a_cluster_that_is_not_there_is_told() -> None:
     """The user would wait for a cluster that does not exist."""
     with pytest.raises(ConfigurationError, match=r"the cluster at 127.0.0.1:9 is not known.*penstock cluster status"):
         program(execution_target="remote", rest_address="127.0.0.1", rest_port="9").execute("report")
+
+
+def test_a_cluster_that_is_gone_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user whose cluster was killed would read of a refused connection alone."""
+    monkeypatch.setenv("PENSTOCK_REST_TOKEN", "of the one that was there")
+    with socket.socket() as bound, pytest.raises(UnreachableError, match=r"Is the cluster running\? penstock cluster"):
+        bound.bind(("127.0.0.1", 0))
+        port = str(bound.getsockname()[1])
+        program(execution_target="remote", rest_address="127.0.0.1", rest_port=port).execute("report")
+
+
+def test_a_job_of_this_process_can_not_be_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """`penstock run -d` without -m would stay, or its job end with the terminal, and nobody would be told why."""
+    settings = {"execution_attached": "false", "restart-strategy_type": "none of them"}
+    with pytest.raises(ConfigurationError), caplog.at_level(logging.WARNING):
+        program(**settings).execute("report")
+    assert "execution.attached: false (-d) has no effect" in caplog.text and "penstock run -m" in caplog.text
 
 
 def test_a_job_for_a_cluster_brings_no_spark_of_its_own() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pty
+import struct
 import sys
+import termios
 
 import pytest
 
@@ -88,3 +91,40 @@ def test_a_piped_output_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         line.show("running")
     os.close(main)
     assert piped.getvalue() == "result\n"
+
+
+def test_any_name_fits_on_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job with a Chinese name, or with a line break in it, would leave a line behind twice a second."""
+    terminal = terminal_of(monkeypatch)
+    with LiveLine() as line:
+        line.show("\u6d41\u91cf\u7edf\u8ba1\u4f5c\u4e1a\u540d\u79f0\u5f88\u957f running")
+        assert screen(terminal.getvalue()) == ["\u6d41\u91cf\u7edf\u8ba1\u4f5c\u4e1a\u540d\u79f0\u5f88 "]
+        line.show("two\nlines\x1b[31m")
+        assert screen(terminal.getvalue()) == ["two lines [31m"]
+
+
+def test_the_line_is_as_wide_as_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `penstock run job.py > results` on a narrow terminal each second line would be left behind."""
+    main, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
+    monkeypatch.setattr(sys, "__stdout__", None)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with os.fdopen(side, "w") as terminal, LiveLine(terminal) as line:
+        line.show("x" * 100)
+        shown = os.read(main, 1000).decode()
+    os.close(main)
+    assert shown.count("x") == 29
+
+
+def test_a_terminal_that_is_closed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job whose terminal was closed would be ended by its own live line, or print a traceback for each."""
+    main, side = pty.openpty()
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = os.fdopen(side, "w")
+    with LiveLine(terminal) as line:
+        os.close(main)
+        line.show("running")
+        line.clear()
+    with pytest.raises(OSError, match="Input/output"):
+        terminal.close()

@@ -30,7 +30,7 @@ def cluster(answer: Answer) -> Iterator[RestClient]:
             url = urlsplit(self.path)
             body = answer(url.path, int(parse_qs(url.query).get("from", ["0"])[0]))
             if body is not None:
-                self.send_response(200)
+                self.send_response(410 if b'"begin"' in body else 200)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -69,6 +69,21 @@ def test_what_a_job_prints_is_shown_as_it_was_printed(capsys: pytest.CaptureFixt
     with cluster(answer) as client:
         assert RemoteJob(client, "a", graph()).wait() is None
     assert capsys.readouterr().out == printed.decode()
+
+
+def test_what_is_kept_no_more_is_said_to_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """A user would take the rest for all that was printed, or wait for ever for what is gone."""
+    printed = b"one\ntwo\nthree\n"
+
+    def answer(path: str, begin: int) -> bytes:
+        if path.endswith("/output"):
+            return printed[begin:] if begin >= 4 else json.dumps({"errors": ["gone"], "begin": 4}).encode()
+        return json.dumps({"status": "FINISHED", "phase": "ENDED", "job_id": "a", "waiting": ""}).encode()
+
+    with cluster(answer) as client:
+        assert RemoteJob(client, "a", graph()).wait() is None
+    shown = capsys.readouterr()
+    assert shown.out == "two\nthree\n" and "4 bytes are left out" in shown.err
 
 
 def test_a_job_that_waits_is_found_again_when_another_process_has_taken_the_clusters_place() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import penstock
 from penstock.client.settings_check import WITHOUT_EFFECT, check_settings, check_streaming_settings
-from penstock.common import Configuration, options
+from penstock.common import Configuration, ExecutionConfig, options
 from penstock.common.errors import ConfigurationError
 
 SOURCES = Path(penstock.__file__).parent
@@ -48,6 +48,26 @@ def test_unaligned_and_at_least_once_exclude_each_other() -> None:
     both = {"execution.checkpointing.unaligned.enabled": "true", "execution.checkpointing.mode": "AT_LEAST_ONCE"}
     with pytest.raises(ConfigurationError, match=r"unaligned.enabled: nothing is aligned in mode AT_LEAST_ONCE"):
         check_settings(Configuration.from_dict(both))
+
+
+def test_settings_of_java_are_taken_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A PyFlink program that sets them would stop with an AttributeError, or seem to get what it asks for."""
+    configuration = Configuration()
+    config = ExecutionConfig(configuration).enable_closure_cleaner().disable_force_kryo().disable_force_avro()
+    with caplog.at_level(logging.WARNING):
+        check_settings(configuration)
+    assert not caplog.text and config.is_closure_cleaner_enabled()
+    config.disable_closure_cleaner().enable_force_kryo().enable_force_avro()
+    assert config.is_force_kryo_enabled() and config.is_force_avro_enabled() and not config.is_closure_cleaner_enabled()
+    assert not config.get_registered_kryo_types() and not config.get_registered_pojo_types()
+    assert config.get_default_kryo_serializer_classes() == {}
+    with caplog.at_level(logging.WARNING):
+        check_settings(configuration)
+    assert [record.message.partition(" ")[0] for record in caplog.records] == [
+        "pipeline.closure-cleaner-level",
+        "pipeline.force-kryo",
+        "pipeline.force-avro",
+    ]
 
 
 def test_what_has_no_effect_is_reported(caplog: pytest.LogCaptureFixture) -> None:

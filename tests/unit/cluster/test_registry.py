@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cluster.live_process import beginning_of
 from penstock.cluster.registry import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
@@ -26,7 +27,7 @@ def files_in(tmp_path: Path) -> list[Path]:
 
 
 def job(job_id: str, name: str = "counts", started_ms: int = 0, pid: int = os.getpid()) -> RunningJob:
-    return RunningJob(job_id, name, pid, started_ms, ADDRESS)
+    return RunningJob(job_id, name, pid, started_ms, ADDRESS, beginning=beginning_of(pid))
 
 
 def ended_process() -> int:
@@ -74,6 +75,16 @@ def test_drivers_that_were_killed_are_forgotten(registry: JobRegistry, tmp_path:
     registry.add(job("runs"))
     assert [one.job_id for one in registry.jobs()] == ["runs"]
     assert [path.stem for path in files_in(tmp_path)] == ["runs"]
+
+
+@pytest.mark.skipif(not beginning_of(os.getpid()), reason="this system does not say when a process began")
+def test_another_process_with_the_number_of_a_killed_one_is_no_job(registry: JobRegistry, tmp_path: Path) -> None:
+    """A job would not answer for as long as some other program runs, and its name be ambiguous."""
+    registry.add(job("killed"))
+    (path,) = files_in(tmp_path)
+    before = beginning_of(os.getpid())
+    path.write_bytes(path.read_bytes().replace(before.encode(), b"1"))
+    assert registry.jobs() == [] and files_in(tmp_path) == []
 
 
 def test_a_driver_of_another_user_runs(registry: JobRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,4 +20,5 @@ def test_messages_name_the_extras() -> None:
 
 def test_the_development_extra_brings_the_others() -> None:
     """`pip install '.[dev]'` would install another project of that name."""
-    assert f"{PROJECT['name']}[avro,kafka,postgres,redis,rocksdb,s3]" in PROJECT["optional-dependencies"]["dev"]
+    every = "[avro,dashboard,kafka,otel,postgres,protobuf,redis,rocksdb,s3,zookeeper]"
+    assert PROJECT["name"] + every in PROJECT["optional-dependencies"]["dev"]

@@ -16,6 +16,7 @@ from penstock.common.types import Row
 from penstock.connectors.files.sink import BucketAssigner, FileSink, OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.source.listing import list_files
 from penstock.datastream.formats.parquet import ParquetBulkWriters
+from penstock.table import DataTypes
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 
 FLIGHT = Types.ROW_NAMED(["origin", "delay"], [Types.STRING(), Types.INT()])
@@ -286,3 +287,25 @@ def test_a_format_of_ones_own(tmp_path):
     sink.create_committer().commit(writer.prepare_commit())
     (path,) = tmp_path.iterdir()
     assert path.read_text() == "a\nb\n2 lines\n"
+
+
+def test_columns_may_be_described_by_pyflinks_data_types(tmp_path):
+    """PyFlink's own programs for Parquet describe their rows so, and would not run."""
+    noon, day = datetime.datetime(2013, 1, 1, 12), datetime.date(2013, 1, 1)
+    columns = [
+        *[(DataTypes.BOOLEAN(), True), (DataTypes.TINYINT(), 1), (DataTypes.SMALLINT(), 2), (DataTypes.INT(), 3)],
+        *[(DataTypes.BIGINT(), 4), (DataTypes.FLOAT(), 0.5), (DataTypes.DOUBLE(), 0.1)],
+        *[(DataTypes.DECIMAL(10, 2), Decimal("1.50")), (DataTypes.CHAR(1), "c"), (DataTypes.VARCHAR(9), "v")],
+        *[(DataTypes.STRING(), "s"), (DataTypes.DATE(), day), (DataTypes.TIME(), noon.time())],
+        *[(DataTypes.TIMESTAMP(3), noon), (DataTypes.ARRAY(DataTypes.STRING()), ["a", None])],
+        *[(DataTypes.MAP(DataTypes.STRING(), DataTypes.INT()), {"k": 1})],
+    ]
+    row_type = DataTypes.ROW([DataTypes.FIELD(f"c{n}", kind) for n, (kind, _) in enumerate(columns)])
+    values = {f"c{n}": value for n, (_, value) in enumerate(columns)}
+    nulls = dict.fromkeys(values)
+    file = write(tmp_path, ParquetBulkWriters.for_row_type(row_type), [Row(**values), Row(**nulls)])
+    (first, second) = file.read().to_pylist()
+    assert {**first, "c7": Decimal(first["c7"]), "c15": dict(first["c15"])} == values
+    assert second == nulls
+    with pytest.raises(TypeError, match=r"like DataTypes\.FIELD"):
+        DataTypes.ROW([("a", DataTypes.INT())])

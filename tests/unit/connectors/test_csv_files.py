@@ -5,7 +5,7 @@ import io
 from datetime import date, datetime
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.errors import SourceError
@@ -18,7 +18,7 @@ from penstock.datastream.formats.csv import CsvBulkWriters
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.conformance.source import check_source, read_all
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=40)
 CELLS = st.text(st.sampled_from('ab,"\n é;#'), max_size=5)
 
 
@@ -148,6 +148,29 @@ def test_pyflink_schema(tmp_path):
     ]
 
 
+def test_separators_of_arrays_and_surplus_fields_are_those_of_pyflinks_schema(tmp_path):
+    """A PyFlink program with such a schema would stop with an AttributeError, or take a text for one element."""
+    builder = CsvSchema.builder().add_array_column("a").add_array_column("b", "|").add_string_column("c")
+    builder.add_array_column("d", "").set_array_element_separator("+").remove_array_element_separator(0)
+    with pytest.raises(IndexError, match="4 columns so far, so there is none at 4"):
+        builder.remove_array_element_separator(4)
+    path = write(tmp_path / "a.csv", "1+2;,3|4+,x,5+6\n1,2,y,3\n")
+
+    def rows(schema):
+        return read_all(FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), path).build(), 1)
+
+    rest = Row(a=["1"], b=["2"], c="y", d=["3"])
+    assert rows(builder.build()) == [Row(a=["1", "2;"], b=["3", "4+"], c="x", d=["5", "6"]), rest]
+    schema = builder.disable_array_element_separator().build()
+    assert rows(schema) == [Row(a=["1+2;"], b=["3", "4+"], c="x", d=["5+6"]), rest]
+    write(tmp_path / "a.csv", "1,2,y,3,4,5\n1,2,y,3\n")
+    with pytest.raises(SourceError, match="this record has 6 fields, not 4"):
+        rows(schema)
+    assert rows(builder.set_any_property_name("more").build()) == [rest, rest]
+    with pytest.raises(ValueError, match="'c' is a column of the CsvSchema"):
+        builder.set_any_property_name("c").build()
+
+
 @pytest.mark.parametrize(
     "options",
     [{"header": False}, {"columns": ["a", "a"]}, {"columns": ["a"], "types": {"b": int}}, {"on_error": "ignore"}],
@@ -206,3 +229,63 @@ def test_a_carriage_return_in_a_value_comes_back(tmp_path):
     line = Encoder.csv_encoder().encode(("a\rb", "c\r"))
     (tmp_path / "a.csv").write_bytes(line)
     assert read_all(csv_source(tmp_path / "a.csv", ["x", "y"], header=False), 1) == [{"x": "a\rb", "y": "c\r"}]
+
+
+def written(schema, rows):
+    out = io.BytesIO()
+    writer = CsvBulkWriters.for_schema(schema).create(out)
+    writer.add_elements(rows)
+    return out.getvalue()
+
+
+TEXTS = st.text(alphabet="a,;\"\n\r\\#|' \u00e9\0", max_size=5)
+
+
+@quick
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=3), quotes=st.booleans(), escape=st.booleans(), comments=st.booleans()
+)
+def test_any_text_that_is_written_is_read_back(tmp_path, texts, quotes, escape, comments):
+    """A record that begins with # would be a comment for who reads it, and a line of a text likewise."""
+    builder = CsvSchema.builder().add_string_column("text").add_number_column("n").set_allow_comments(comments)
+    builder = builder if quotes else builder.disable_quote_char()
+    schema = (builder.set_escape_char("\\") if escape else builder).build()
+    rows = [Row(text=text, n=n) for n, text in enumerate(texts)]
+    try:
+        data = written(schema, rows)
+    except ValueError:
+        assert not quotes and not escape
+        return
+    path = tmp_path / "a.csv"
+    path.write_bytes(data)
+    assert read_all(FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), path).build(), 1) == rows
+
+
+def test_arrays_of_csv_are_written_as_they_are_read(tmp_path):
+    """None in an array would become the text None, and the elements of one without a separator one number."""
+    builder = CsvSchema.builder().add_array_column("a", element_type=int).add_array_column("b", element_type=bool)
+    schema = builder.set_null_value("-").build()
+    rows = [Row(a=[1, None, 2], b=[True, False]), Row(a=None, b=[None])]
+    path = write(tmp_path / "a.csv", written(schema, rows).decode())
+    assert path.read_text() == "1;-;2,true;false\n-,-\n"
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), path).build()
+    assert read_all(source, 1) == [rows[0], Row(a=None, b=None)]
+    whole = CsvSchema.builder().disable_array_element_separator().add_array_column("a", "", int).build()
+    with pytest.raises(ValueError, match=r"without an element separator has one element at most, got \[1, 2\]"):
+        written(whole, [Row(a=[1, 2])])
+
+
+@pytest.mark.parametrize(
+    ("setting", "character", "reason"),
+    [
+        ("set_column_separator", "||", "the delimiter character of CSV must be one character"),
+        ("set_quote_char", "", "the quote character of CSV must be one character"),
+        ("set_escape_char", "\n", "and no line break"),
+        ("set_quote_char", ",", "must differ from each other"),
+    ],
+)
+def test_characters_that_can_not_separate_are_refused(setting, character, reason):
+    """The program would end with a sentence of Python's csv module, far from the schema, or cut fields anywhere."""
+    builder = CsvSchema.builder().add_string_column("a")
+    with pytest.raises(ValueError, match=reason):
+        getattr(builder, setting)(character).build()

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.errors import SourceError
@@ -20,7 +20,7 @@ from penstock.testing.conformance.source import check_source, read_all
 
 TEXT = StreamFormat.text_line_format()
 LINES = ["first", "", "a line much longer than a split or a block of the smallest size", "ünïcödé 漢字", "last"]
-quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=25)
 
 
 @dataclass
@@ -228,6 +228,14 @@ def test_times_that_spark_writes(tmp_path):
     pq.write_table(times, path, use_deprecated_int96_timestamps=True)
     source = FileSource.for_bulk_file_format(BulkFormat.parquet_format(), path).build()
     assert read_all(source, 1) == [{"at": moment}, {"at": None}]
+
+
+def test_a_day_that_python_does_not_have_is_named(tmp_path):
+    """The message would be of pyarrow's lines, and not of the column whose values are to be looked at."""
+    path = tmp_path / "days.parquet"
+    pq.write_table(pa.table({"good": [1], "day": pa.array([2_932_897], pa.date32())}), path)
+    with pytest.raises(SourceError, match="the column 'day' has a value for which Python has none"):
+        read_all(parquet_source(path), 1)
 
 
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connectors.http.backoff import Backoff
-from penstock.connectors.http.endpoint import Endpoint, retry_after_ms
+from penstock.connectors.http.backoff import PAUSE_MAX_MS, Backoff
+from penstock.connectors.http.endpoint import Endpoint, HttpError, retry_after_ms
 from penstock.connectors.http.events.parser import EventParser
 from penstock.datastream.connectors.http import HttpBody, HttpSink, ServerSentEvent, ServerSentEventSource
 
@@ -40,11 +40,40 @@ def test_events_however_they_arrive(size: int) -> None:
     assert (parser.last_id, parser.retry_ms) == ("", 250)
 
 
+def test_an_event_is_there_with_its_last_byte() -> None:
+    """Events of servers whose lines end with a CR would come one event late."""
+    parser = EventParser("", None)
+    assert [event.data for event in parser.feed(b"data: 1\r\r")] == ["1"]
+    assert parser.feed(b"\n") == []
+    assert [event.data for event in parser.feed(b"data: 2\n\n")] == ["2"]
+
+
+def test_a_long_event_in_small_pieces() -> None:
+    """A worker would be busy for a minute with an event of some megabytes, since each piece had it read again."""
+    parser, size, piece = EventParser("", None), 16_000_000, b"x" * 2_000
+    parser.feed(b"data: ")
+    for _ in range(size // len(piece)):
+        assert not parser.feed(piece)
+    (event,) = parser.feed(b"\n\n")
+    assert len(event.data) == size
+
+
+def test_what_a_server_may_say_at_the_most() -> None:
+    """A server, or who sits before it, could end the job by one long number, or fill a worker's memory."""
+    parser = EventParser("", None)
+    parser.feed(b"retry: " + b"9" * 5000 + b"\n")
+    assert parser.retry_ms == PAUSE_MAX_MS
+    with pytest.raises(HttpError, match="does not end within"):
+        for _ in range(12):
+            parser.feed(b"data\n" * 100_000)
+
+
 @pytest.mark.parametrize(
     ("url", "shown", "target"),
     [
         ("https://ada:wonder%40land@hooks.example/in?token=secret", "https://hooks.example/in", "/in?token=secret"),
         ("http://[::1]:8080", "http://[::1]:8080", "/"),
+        ("http://bücher.example/ä?q=%C3%BC&r=ü", "http://bücher.example/ä", "/%C3%A4?q=%C3%BC&r=%C3%BC"),
     ],
 )
 def test_an_address_says_no_secret(url: str, shown: str, target: str) -> None:
@@ -62,7 +91,9 @@ def test_user_and_password_of_an_address() -> None:
     assert headers == {"Authorization": "Basic YWRhOndvbmRlckBsYW5k"}
 
 
-@pytest.mark.parametrize("url", ["ftp://host/", "host/path", "https://", "http://host:x/", "http://host/a b", 7])
+@pytest.mark.parametrize(
+    "url", ["ftp://host/", "host/path", "https://", "http://host:x/", "http://host/a b", "http://a..b/", 7]
+)
 def test_what_is_no_address(url: str) -> None:
     """The job would start, and fail in each task."""
     for builder in (HttpSink.builder(), ServerSentEventSource.builder()):
@@ -102,4 +133,7 @@ def test_when_to_ask_again() -> None:
     assert retry_after_ms(" 120 ", now) == 120_000
     assert retry_after_ms("Wed, 21 Oct 2026 07:29:30 GMT", now) == 90_000
     assert retry_after_ms("Wed, 21 Oct 2026 07:00:00 GMT", now) == 0
+    for far in ("9" * 30, "9" * 5000, "Wed, 21 Oct 2027 07:29:30 GMT"):
+        assert retry_after_ms(far, now) == PAUSE_MAX_MS
+    assert retry_after_ms("Wed, 21 Oct 2026 07:29:30 +99999999999999", now) is None
     assert retry_after_ms("soon", now) is None and retry_after_ms(None, now) is None

@@ -125,14 +125,15 @@ def killed_at(line: int, run: Callable[[], None]) -> bool:
     return status == _KILLED
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("make_sink", [goes_on, rolls, compacts])
 def test_each_record_is_there_once_wherever_it_was_killed(
-    tmp_path: Path, make_sink: Callable[[Path], FileSink]
+    tmp_path: Path, make_sink: Callable[[Path], FileSink], every: int
 ) -> None:
     """A worker that dies between two steps would leave records twice, or none of them."""
     random, line, killed = Random(1), 0, True
     while killed:
-        line += 1
+        line += every
         here = tmp_path / str(line)
         here.mkdir()
         job = Job(make_sink(here / "out"), here)

@@ -15,6 +15,7 @@ from penstock.dispatcher.events import (
     CancelRequested,
     Drop,
     Effect,
+    EndRecorded,
     JobEnded,
     LeftoversGone,
     Listens,
@@ -214,3 +215,19 @@ def test_a_job_that_ends_now_is_not_forgotten_if_the_clock_goes_back() -> None:
     effects = dispatcher.handle(ProcessEnded(5, "0"))
     assert effects == [Drop("1")]
     assert dispatcher.jobs["0"].phase is Phase.ENDED
+
+
+def test_a_job_that_has_ended_is_told_when_that_is_stored() -> None:
+    """It would remove what says so before anybody else knows, and be begun once more; or stay for nothing."""
+    dispatcher = submitted(1)
+    assert dispatcher.handle(JobEnded(9, "0", JobStatus.FINISHED)) == [Record("0"), EndRecorded("0")]
+
+
+def test_one_that_was_started_may_have_begun() -> None:
+    """A dispatcher that was killed before it had heard of that would leave a job that is begun twice."""
+    before = [DispatchedJob("a", "started", 1, 1, Phase.STARTING, started_ms=2), DispatchedJob("b", "queued", 1, 2)]
+    effects = Dispatcher(4, before).start(9)
+    assert [effect for effect in effects if isinstance(effect, StartProcess)] == [
+        StartProcess("a", resumes="a"),
+        StartProcess("b", resumes=""),
+    ]

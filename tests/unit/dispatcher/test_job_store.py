@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_status import JobStatus
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
-from penstock.dispatcher.job_store import JobStore
+from penstock.dispatcher.job_store import ARCHIVE, FIGURES, JobStore
+from penstock.dispatcher.whole_files import write_at_the_end
 from penstock.rpc.keys import ControlAddress
 
 
@@ -40,14 +42,16 @@ def test_two_dispatchers_never_have_the_same_jobs(tmp_path: Path) -> None:
     JobStore(tmp_path).close()
 
 
-def test_a_job_that_was_not_recorded_any_more_is_none(tmp_path: Path) -> None:
-    """A dispatcher that was killed as a job came would never start again."""
+def test_a_job_that_was_not_recorded_any_more_is_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A dispatcher that was killed as a job came would never start again; a damaged disk would take a job unsaid."""
     store = JobStore(tmp_path)
     store.add(DispatchedJob("a", "first", 1, 1), b"packed")
     store.add(DispatchedJob("b", "second", 1, 1), b"packed")
     (store.folder("a") / "state").unlink()
-    (store.folder("b") / "state").write_bytes(b'{"id": "b", "na')
-    assert store.jobs() == []
+    for damaged in (b'{"id": "b", "na', b'{"id": "\xff", "name": "second"}'):
+        (store.folder("b") / "state").write_bytes(damaged)
+        assert store.jobs() == []
+        assert "a job is left out, since its state is damaged" in caplog.messages[-1]
 
 
 def test_a_dropped_job_leaves_nothing(tmp_path: Path) -> None:
@@ -84,6 +88,41 @@ def test_a_bundle_is_kept_as_long_as_a_job_has_it(tmp_path: Path) -> None:
     store.drop("c")
     assert sorted(store.bundle("").iterdir()) == [shared, wanted]
     assert (store.folder("b") / shared.name).read_bytes() == b"code"
+
+
+@pytest.mark.parametrize("error", ["", "a short one", "a long one " * 10_000])
+def test_the_end_of_a_job_is_kept_on_a_full_disk(tmp_path: Path, error: str) -> None:
+    """A job that has ended would be run again by the next dispatcher, and its output come twice."""
+    store = JobStore(tmp_path)
+    job = DispatchedJob("a", "job", 1, 1, Phase.RUNNING, "a")
+    store.add(job, b"packed")
+    # No other file of these names can be written from here on.
+    for name in ("state", FIGURES, ARCHIVE):
+        (store.folder("a") / f".{name}").mkdir()
+    with pytest.raises(OSError, match=r"\.state"):
+        store.record(job)
+    ended = dataclasses.replace(job, phase=Phase.ENDED, status=JobStatus.FAILED, ended_ms=5, error=error)
+    for name in (FIGURES, ARCHIVE):
+        write_at_the_end(store.folder("a") / name, b"{}")
+    store.record(ended)
+    store.release("a")
+    store.close()
+    (kept,) = JobStore(tmp_path).jobs()
+    assert (kept.status, kept.phase, kept.ended_ms) == (JobStatus.FAILED, Phase.ENDED, 5)
+    assert error.startswith(kept.error) and bool(kept.error) == bool(error)
+    assert [(store.folder("a") / name).read_bytes() for name in (FIGURES, ARCHIVE)] == [b"{}"] * 2
+    assert not list(store.folder("a").glob("*.spare"))
+
+
+def test_what_does_not_fit_into_the_space_set_aside_is_not_cut_off(tmp_path: Path) -> None:
+    """The archive of a large job would be JSON that ends in its middle."""
+    store = JobStore(tmp_path)
+    store.add(DispatchedJob("a", "job", 1, 1), b"packed")
+    archive = store.folder("a") / ARCHIVE
+    archive.with_name(f".{ARCHIVE}").mkdir()
+    with pytest.raises(OSError, match=ARCHIVE):
+        write_at_the_end(archive, b" " * (1 << 20))
+    assert not archive.exists()
 
 
 def test_a_job_that_can_not_be_kept_leaves_nothing(tmp_path: Path) -> None:

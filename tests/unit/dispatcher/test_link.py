@@ -7,7 +7,7 @@ import threading
 
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.job_status import JobStatus
-from penstock.dispatcher.events import Began, CancelJob, JobEnded, Listens, SlotsAnswer, SlotsWanted
+from penstock.dispatcher.events import Began, CancelJob, JobEnded, Leads, Listens, SlotsAnswer, SlotsWanted
 from penstock.dispatcher.link import dispatcher_end, job_end
 from penstock.rpc.keys import ControlAddress
 
@@ -46,3 +46,13 @@ def test_the_end_of_the_other_side_ends_it() -> None:
     assert not thread.is_alive()
     assert received == []
     dispatcher.send(CancelJob("a"))
+
+
+def test_a_process_that_reads_nothing_holds_nobody_up() -> None:
+    """One job that is stopped would keep the others from being told that their dispatcher leads: they would end."""
+    ours, theirs = socket.socketpair()
+    job, dispatcher = job_end(theirs), dispatcher_end(ours)
+    for number in range(100_000):
+        dispatcher.send_if_free(Leads("a", number, number))
+    answers = job.received()
+    assert [next(answers) for _ in range(3)] == [Leads("a", number, number) for number in range(3)]

@@ -49,7 +49,7 @@ def test_the_end_of_a_job_is_known_whatever_its_functions_have_forked(tmp_path: 
     packed = PackedJob(description, {}, program, dump_main_classes(), JobFiles(), False)
     (tmp_path / "job").write_bytes(msgspec.msgpack.encode(packed))
     said: queue.Queue[object] = queue.Queue()
-    SupervisedProcess("a", tmp_path, str(tmp_path), JvmAddress(0, "", os.getpid()), "", said.put, said.put)
+    SupervisedProcess("a", tmp_path, str(tmp_path), JvmAddress(0, "", os.getpid()), 0, "", said.put, said.put)
     ended = said.get(timeout=60)
     assert isinstance(ended, JobEnded), ended
     assert "has exited with status 0" in str(said.get(timeout=60))

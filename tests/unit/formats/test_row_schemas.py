@@ -149,7 +149,6 @@ def test_csv_that_does_not_fit() -> None:
     for message in (b"1,a", b"x,a,true,,2020-01-02", b"1,a,maybe,,2020-01-02", b"", b"1\n2"):
         with pytest.raises(ValueError, match="can't be read as CSV of RowTypeInfo"):
             reads.build().deserialize(message)
-    assert reads.set_ignore_parse_errors(True).build().deserialize(b"1,a") is None
     with pytest.raises(ValueError, match="has 1 fields"):
         CsvRowSerializationSchema.Builder(ORDER).build().serialize((1,))
     with pytest.raises(ValueError, match="can't be written as CSV"):
@@ -162,3 +161,46 @@ def test_csv_that_does_not_fit() -> None:
             refused()
     with pytest.raises(TypeError, match=r"the type of the rows is a Types\.ROW_NAMED"):
         CsvRowDeserializationSchema.Builder(Types.STRING())
+    with pytest.raises(TypeError, match=r"expected a Row, a tuple or a list .*, got \{'id': 1\}"):
+        CsvRowSerializationSchema.Builder(ORDER).build().serialize({"id": 1})
+    with pytest.raises(TypeError, match="a column's type must be a type like int"):
+        CsvRowDeserializationSchema.Builder(Types.ROW([Types.MAP(Types.INT(), Types.INT())]))
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (b"1,a", Row(id=1, name="a", paid=None, tags=None, at=None)),
+        (b"x,a,maybe,true;or;false,today", Row(id=None, name="a", paid=None, tags=[True, None, False], at=None)),
+        (b"1,a,true,,2020-01-02,one too many", None),
+        (b'1,"never closed', None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_errors_in_csv_that_are_ignored_cost_a_field_as_in_flink(message: bytes, expected: Row | None) -> None:
+    """A row of which one optional field is malformed would be lost without a trace."""
+    reads = CsvRowDeserializationSchema.Builder(ORDER).set_ignore_parse_errors(True).build()
+    assert reads.deserialize(message) == expected
+
+
+def test_rows_and_none_inside_of_a_field_of_csv() -> None:
+    """A row in a row would be written as its repr, and None in a list as text or as what can't be read."""
+    inner = Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.STRING()])
+    kinds = [inner, Types.LIST(Types.INT()), Types.SQL_TIMESTAMP()]
+    outer = Types.ROW_NAMED(["point", "n", "at"], kinds)
+    row = Row(point=Row(x=1, y=None), n=[1, None], at=dt.datetime(2020, 1, 2, 3, 4, 5))
+    writes = CsvRowSerializationSchema.Builder(outer).set_null_literal("null").build()
+    reads = CsvRowDeserializationSchema.Builder(outer).set_null_literal("null").build()
+    message = writes.serialize(row)
+    assert message == b"1;null,1;null,2020-01-02 03:04:05\n"
+    assert reads.deserialize(message) == row
+    with pytest.raises(ValueError, match="can't be read as CSV"):
+        reads.deserialize(b"1,2,2020-01-02 03:04:05")
+
+
+def test_a_comment_begins_where_a_record_may_begin() -> None:
+    """A text of several lines, one of them with a # at its start, would come back without that line."""
+    kind = Types.ROW([Types.INT(), Types.STRING()])
+    reads = CsvRowDeserializationSchema.Builder(kind).set_allow_comments(True).build()
+    assert reads.deserialize(b'# a comment\n1,"a\n# no comment\n#"\n# another\n') == Row(f0=1, f1="a\n# no comment\n#")

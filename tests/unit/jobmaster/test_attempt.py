@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.jobmaster.played_job import plan
 
@@ -322,7 +322,6 @@ def act(played: Played, action: str, number: int) -> None:
         attempt.abandon()
 
 
-@settings(deadline=None)
 @given(st.lists(ACTIONS, min_size=5, max_size=20))
 def test_whatever_happens_an_attempt_ends_once_and_each_task_is_cancelled_once(actions: list[tuple[str, int]]) -> None:
     """Some order of failures, cancellations and late slots would leave a job that never ends, or ends twice."""

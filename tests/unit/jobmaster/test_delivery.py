@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered
 from tests.unit.jobmaster.test_lanes import Lanes, Pool, Sink
@@ -49,7 +49,6 @@ def test_what_is_printed_is_not_held_back() -> None:
 # Lanes.
 
 
-@settings(deadline=None)
 @given(
     work=st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["take", "commit", "abort"])), min_size=3, max_size=20),
     order=st.randoms(use_true_random=False),
@@ -188,7 +187,6 @@ def test_a_sink_that_overrides_nothing_can_be_ended() -> None:
 # Queues.
 
 
-@settings(deadline=None)
 @given(
     records_in_memory=st.integers(0, 6),
     steps=st.lists(st.lists(st.integers(), max_size=3) | st.none(), min_size=10, max_size=40),

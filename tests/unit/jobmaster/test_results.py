@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +40,16 @@ def test_print_looks_as_in_flink(capsys, identifier, parallel, expected) -> None
     """Scripts that read the output of Flink's print would not understand ours."""
     PrintResults(identifier, parallel).take(2, ["a", "b"])
     assert capsys.readouterr().out == expected
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_output_that_can_not_be_written_is_told_in_words() -> None:
+    """A user whose disk is full would read penstock's own traceback, once for each restart."""
+    full = Path("/dev/full").open("w")  # noqa: SIM115
+    with contextlib.redirect_stdout(full), pytest.raises(JobError, match=r"print\(\) shows can't be written.*No space"):
+        PrintResults(None, False).take(0, ["a"])
+    with contextlib.suppress(OSError):
+        full.close()
 
 
 def test_collected_values_come_as_they_arrive_then_the_error() -> None:

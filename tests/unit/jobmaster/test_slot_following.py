@@ -11,7 +11,7 @@ from tests.unit.jobmaster.test_rescaling import all_close, all_register
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, NotEnoughSlotsError, TaskLostError
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.effects import CountSlots, JobEffect
+from penstock.jobmaster.effects import CountSlots, JobEffect, Reply
 from penstock.jobmaster.events import CancelRequested, RescaleRequested, SlotsCounted
 from penstock.jobmaster.notices import Rescaling
 from penstock.jobmaster.settings import JobSettings
@@ -20,7 +20,7 @@ from penstock.plan.slot_fitting import fitted, highest
 from penstock.runtime.task.events import Acknowledge, TriggerCheckpoint
 from penstock.runtime.task.opaque import Opaque
 
-REACTIVE = SlotFollowingSettings(reactive=True, stabilization_ms=5_000, cooldown_ms=20_000)
+REACTIVE = SlotFollowingSettings(reactive=True, stabilization_ms=5_000, cooldown_ms=20_000, growth_stabilization_ms=0)
 ADAPTIVE = dataclasses.replace(REACTIVE, reactive=False)
 
 
@@ -99,6 +99,43 @@ def test_it_grows_no_sooner_than_its_cooldown_is_over() -> None:
     for _ in range(19):
         assert TriggerCheckpoint not in sent(there_are(job, 6))
     assert TriggerCheckpoint in sent(there_are(job, 6))
+
+
+def test_machines_that_come_one_by_one_are_taken_together() -> None:
+    """A job would stop, and do again what it has done, for each of ten machines that are started in one minute."""
+    job = following(dataclasses.replace(REACTIVE, cooldown_ms=5_000, growth_stabilization_ms=10_000)).runs()
+    there_are(job, 2)
+    job.fails(TaskLostError("a worker is gone"))
+    all_close(job)
+    job.waits(1_000)
+    all_register(job)
+    for slots in range(3, 13):
+        assert TriggerCheckpoint not in sent(there_are(job, slots)), "from the first of them, not from the last"
+    assert TriggerCheckpoint in sent(there_are(job, 13))
+
+
+def test_all_slots_that_a_job_can_use_are_taken_at_once() -> None:
+    """A job that has lost a machine would have waited for it, and then for a minute more."""
+    job = following(dataclasses.replace(ADAPTIVE, growth_stabilization_ms=60_000), parallelism=4)
+    loses(job, 3, seconds=8)
+    all_register(job)
+    assert widths(job) == [1, 2]
+    for _ in range(19):
+        assert TriggerCheckpoint not in sent(there_are(job, 5))
+    assert TriggerCheckpoint in sent(there_are(job, 5))
+
+
+@pytest.mark.parametrize(("wait_ms", "ends"), [(60_000, True), (None, False)])
+def test_how_long_it_waits_for_the_first_slots(wait_ms: int | None, ends: bool) -> None:
+    """A job whose cluster is shut down for the night would be gone in the morning; or one without any never end."""
+    job = following(dataclasses.replace(REACTIVE, wait_ms=wait_ms))
+    for _ in range(200):
+        if job.finish is None:
+            if deployed(job.effects):
+                job.fails(NotEnoughSlotsError("none at all"))
+                all_close(job)
+            there_are(job, 0)
+    assert (job.finish is not None) == ends
 
 
 def test_too_small_an_increase_is_not_worth_it() -> None:
@@ -204,19 +241,34 @@ def test_a_job_that_is_cancelled_while_it_waits_is_cancelled() -> None:
     assert job.finish is not None and job.finish.status is JobStatus.CANCELED
 
 
-def test_a_parallelism_that_the_user_wants_meanwhile_is_changed_back() -> None:
-    """Two would decide about one number, and neither would know of the other."""
+def test_nobody_chooses_the_parallelism_of_a_reactive_job() -> None:
+    """Two would decide about one number, and the job be rescaled for a parallelism that it has for half a minute."""
     job = grown()
-    job.handle(RescaleRequested(7, {1: 2}, 10))
+    (reply,) = job.handle(RescaleRequested(7, {1: 2}, 10))
+    assert isinstance(reply, Reply) and "the job is reactive" in str(reply.error)
+
+
+@pytest.mark.parametrize("subtasks", [2, 8])
+def test_a_parallelism_that_the_user_has_chosen_is_the_highest_from_then_on(subtasks: int) -> None:
+    """`penstock scale` would be undone by the next slots that come, or the next that go."""
+    job = following(dataclasses.replace(ADAPTIVE, cooldown_ms=5_000), parallelism=4)
+    all_register(job)
+    there_are(job, 20)
+    job.handle(RescaleRequested(7, {1: subtasks}, 10))
     acknowledge(job)
     all_close(job)
     all_register(job)
-    assert widths(job) == [1, 2]
-    for _ in range(21):
-        there_are(job, 4)
+    assert widths(job) == [1, subtasks]
+    for _ in range(8):
+        assert TriggerCheckpoint not in sent(there_are(job, 20))
+    loses(job, 2, seconds=8)
+    all_register(job)
+    assert widths(job) == [1, 1]
+    for _ in range(6):
+        there_are(job, 20)
     acknowledge(job)
     all_close(job)
-    assert widths(job) == [1, 3]
+    assert widths(job) == [1, subtasks]
 
 
 def test_a_job_that_follows_no_slots_does_not_ask() -> None:
@@ -250,8 +302,16 @@ def test_settings(setting: str) -> None:
         JobSettings.of(configuration)
     configuration.set_string("execution.checkpointing.interval", "1 s")
     configuration.set_string("jobmanager.adaptive-scheduler.resource-stabilization-timeout", "3 s")
-    expected = SlotFollowingSettings(value == "reactive", 3_000, 30_000, 1)
+    reactive = value == "reactive"
+    expected = SlotFollowingSettings(reactive, 3_000, 30_000, 1, 60_000, None if reactive else 300_000)
     assert JobSettings.of(configuration).slot_following == expected
+    assert JobSettings.of(configuration).slots_wait_ms == expected.wait_ms
+    for wait, wait_ms in (("-1", None), ("-1 ms", None), ("7 s", 7_000)):
+        configuration.set_string("jobmanager.adaptive-scheduler.submission.resource-wait-timeout", wait)
+        assert JobSettings.of(configuration).slots_wait_ms == wait_ms
     configuration.set_string("job.autoscaler.enabled", "true")
     with pytest.raises(ConfigurationError, match="can't both choose the parallelism"):
+        JobSettings.of(configuration)
+    with pytest.raises(ConfigurationError, match="-1 ms for one without an end"):
+        configuration.set_string("jobmanager.adaptive-scheduler.submission.resource-wait-timeout", "-2 s")
         JobSettings.of(configuration)

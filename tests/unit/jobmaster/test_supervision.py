@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.jobmaster.played_job import plan
 
@@ -126,7 +126,6 @@ def test_the_deadline_of_one_attempt_does_not_hold_for_the_next() -> None:
     assert supervision.wake_at_ms(attempt) == 50_501, "only heartbeats are watched"
 
 
-@settings(deadline=None)
 @given(
     heard_ms=st.lists(st.integers(0, 1_000), min_size=8, max_size=8),
     registered=st.integers(0, 8),

@@ -72,6 +72,11 @@ def test_operators_are_named_by_name_uid_or_chain() -> None:
     assert of_operators(graph, {graph.vertices[1].name: 4, "numbers": 2}) == {0: 2, 1: 4}
     with pytest.raises(JobError, match=r"'haf' is no operator of 'job', which has 'numbers' \(uid n\), 'half'"):
         of_operators(graph, {"haf": 3})
+    assert of_operators(graph, {"numbers": 3, "half": 3}) == {0: 3}
+    with pytest.raises(
+        JobError, match=r"'half' can't have parallelism 4 and another operator of the chain .* 3: name one"
+    ):
+        of_operators(graph, {"numbers": 3, "half": 4})
     twice = planned(lambda numbers: [numbers.rebalance().map(lambda n: n).print() for _ in range(2)])
     with pytest.raises(JobError, match="'Map' is several operators"):
         of_operators(twice, {"Map": 3})

@@ -12,14 +12,17 @@ from typing import Any
 from tests.unit.jobmaster.played_job import Job, plan
 
 from penstock.common.configuration import Configuration
+from penstock.common.errors import StateUnavailableError
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.state_query import LiveState, StateQuery
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.endpoint import RestEndpoint
 from penstock.rest.meter import Meter
 from penstock.rest.served_jobs import JobEntry
 from penstock.rpc.messages import OperatorReport, TaskReport
+from penstock.runtime.task.events import StacksSampled
 
 
 class PlayedJob:
@@ -31,6 +34,11 @@ class PlayedJob:
         self.is_cancelled = False
         self.savepoints: list[tuple[str | None, bool, bool, Future[str]]] = []
         self.rescales: list[dict[int, int]] = []
+        self.queries: list[StateQuery] = []
+        self.live: LiveState | BaseException = StateUnavailableError("it does not run: try again")
+        """What live queries are answered."""
+        self.samplings: list[tuple[tuple[int, ...], Future[list[StacksSampled]]]] = []
+        """What was asked for flame graphs, and the answers, which are the test's to give."""
 
     @property
     def execution_graph(self) -> ExecutionGraph:
@@ -48,11 +56,31 @@ class PlayedJob:
         self.rescales.append(dict(parallelism))
         return Future()
 
+    def read_state(self, query: StateQuery) -> Future[LiveState]:
+        self.queries.append(query)
+        answer: Future[LiveState] = Future()
+        if isinstance(self.live, LiveState):
+            answer.set_result(self.live)
+        else:
+            answer.set_exception(self.live)
+        return answer
+
+    def sample_stacks(self, *question: int) -> Future[list[StacksSampled]]:
+        self.samplings.append((question, Future()))
+        return self.samplings[-1][1]
+
 
 class Served:
     """The endpoint, and a client of it with the token."""
 
-    def __init__(self, directory: Path, job: Any = None, settings: dict[str, str] | None = None, **more: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        job: Any = None,
+        settings: dict[str, str] | None = None,
+        checkpoints: str = "/checkpoints",
+        **more: Any,
+    ) -> None:
         # It takes no samples of its own: the test does.
         self.endpoint = RestEndpoint("0", {"XDG_CACHE_HOME": str(directory)}, sample_every_s=100_000, **more)
         self.job = job or PlayedJob()
@@ -61,7 +89,7 @@ class Served:
             configuration.set_string(key, value)
         self.logs = directory / "logs"
         self.logs.mkdir()
-        self.entry = JobEntry("id", self.job, configuration, "/checkpoints", self.logs, Meter(self.job.metrics))
+        self.entry = JobEntry("id", self.job, configuration, checkpoints, self.logs, Meter(self.job.metrics))
         self.endpoint.jobs.add(self.entry)
         self.host = self.endpoint.address.url.removeprefix("http://")
 
@@ -91,6 +119,25 @@ class Served:
     def vertex(self, index: int) -> str:
         """The path of a vertex."""
         return f"/jobs/id/vertices/{vertex_id(self.job.played.graph.vertices[index])}"
+
+
+def serve_pages_job(directory: Path, name: str, failure: str) -> Served:
+    """A job that runs, has failed once and has taken three checkpoints, for pages: two vertices with a subtask each.
+
+    100 records/s, a third of the time busy, a sixth back-pressured; the same each time they are read.
+    """
+    one = Served(directory, PlayedJob(plan()))
+    played = one.job.played
+    played.graph.name = name
+    played.runs().fails(RuntimeError(failure))
+    played.restarts().runs()
+    for _ in range(3):
+        played.takes_checkpoint()
+    played.waits(1_000)
+    for seconds in (1, 3):
+        one.job.metrics.update([report(v.id, 0, seconds, seconds * 100) for v in played.graph.vertices])
+        one.entry.meter.sample(seconds)
+    return one
 
 
 def report(vertex: int, subtask: int, seconds: float, records: int, **more: Any) -> TaskReport:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from tests.unit.rest.served import PlayedJob, Served, report
 
 from penstock.jobmaster.events import CancelRequested
 from penstock.rpc.messages import OperatorReport, TaskReport
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -153,3 +157,23 @@ def test_series_that_prometheus_would_take_for_one_another_are_told_apart(served
     text = served.ask("/metrics")[2].decode()
     series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
     assert len(series) == len(set(series)) and sum("operator_a_b{" in one for one in series) == 2
+
+
+BOARD = ROOT / "docs" / "how-to" / "grafana-board.json"
+
+
+def test_the_board_shows_metrics_that_there_are(served: Served) -> None:
+    """A panel would stay empty, and nobody know whether the job or the board is to blame."""
+    board = json.loads(BOARD.read_text())
+    expressions = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    expressions += [variable["query"] for variable in board["templating"]["list"] if variable["type"] == "query"]
+    wanted = {name for expression in expressions for name in re.findall(r"flink_\w+", expression)}
+    _, _, text = served.ask("/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(text.decode())}
+    assert len(wanted) > 12 and wanted <= families.keys()
+    by = {label for text in expressions for label in re.findall(r"by \(([^)]*)\)", text)}
+    labels = {name: set(sample.labels) for name, family in families.items() for sample in family.samples}
+    of_operator = labels["flink_taskmanager_job_task_operator_numRecordsIn"]
+    assert {part for one in by for part in one.split(", ")} <= of_operator
+    places = [tuple(panel["gridPos"].values()) for panel in board["panels"]]
+    assert len(set(places)) == len(places) and all(x + w <= 24 for x, _, w, _ in places)

@@ -55,7 +55,7 @@ def test_what_is_penstocks_own_is_described_to_its_fields(document: Any) -> None
     assert components["StopRequest"]["properties"].keys() == {"targetDirectory", "drain", "formatType", "triggerId"}
     entries = document["paths"]["/jobs/{jobid}/state/entries"]["get"]
     assert [parameter["name"] for parameter in entries["parameters"] if parameter["in"] == "query"] == [
-        "name", "operator", "state", "key", "limit", "exact",
+        "name", "operator", "state", "key", "limit", "isolation", "exact",
     ]  # fmt: skip
 
 

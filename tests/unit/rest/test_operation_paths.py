@@ -106,6 +106,7 @@ def test_a_parallelism_that_can_not_be_is_refused(served: Served) -> None:
         (sums, {"upperBound": 0}, ">= 1"),
         (sums, {"upperBound": 1_000}, "maximum parallelism, 128"),
         (sums, {}, "upperBound"),
+        (sums, {"lowerBound": 3, "upperBound": 2}, "above its upper bound: 3 > 2"),
         ("0" * 32, {"upperBound": 2}, "no vertices with these ids"),
     ):
         refused = served.send("PUT", "/jobs/id/resource-requirements", {id: {"parallelism": bounds}}, 400)

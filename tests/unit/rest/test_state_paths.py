@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.jobmaster.played_job import plan
@@ -12,9 +13,11 @@ from tests.unit.rest.served import PlayedJob, Served
 from tests.unit.state_processor.conftest import write_snapshot
 
 from penstock.api.windows.window import TimeWindow
-from penstock.common.errors import JobError, StateNotFoundError
+from penstock.common.errors import JobError, StateNotFoundError, StateUnavailableError
 from penstock.datastream.queryable_state import QueryableStateClient
+from penstock.jobmaster.state_query import LiveState, StateQuery
 from penstock.rest.newest_state import NewestState
+from penstock.runtime.task.opaque import Opaque
 from penstock.state.keys import KeyTypeError
 
 ENTRIES = "/jobs/id/state/entries"
@@ -87,14 +90,86 @@ def test_the_client_is_given_values_as_the_job_has_them(client: QueryableStateCl
     assert client.states("id").checkpoint_id == 3
 
 
+LIVE = f"{ENTRIES}?operator=count&state=count&isolation=read-uncommitted"
+ROWS = [Opaque([(7, 49)]), Opaque([]), Opaque([(9, (1, "a"))])]
+
+
+def test_live_state_is_told_as_what_it_is(served: Served, client: QueryableStateClient) -> None:
+    """A user would take for committed what a failure takes back."""
+    served.job.live = LiveState("count", "count", "value of Long", ["key", "value"], ROWS, True)
+    answer = served.get(f"{LIVE}&key=7&key='x'&key=9")
+    assert answer["isolation"] == "read-uncommitted" and not answer.keys() & {"checkpoint-id", "completed"}
+    assert answer["entries"] == [{"key": 7, "value": 49}, {"key": 9, "value": [1, "a"]}]
+    assert served.get(f"{COUNT}&key=7")["isolation"] == "read-committed"
+    typed = client.entries("id", operator="count", state="count", keys=[7, 9], isolation="read-uncommitted")
+    assert typed.entries[1]["value"] == (1, "a") and typed.checkpoint_id is None
+    assert len(served.get(f"{LIVE}&limit=1")["entries"]) == 1
+    client.get_kv_state("id", "counts", 7, isolation="read-uncommitted")
+    assert served.job.queries == [
+        StateQuery("", "count", "count", (7, "x", 9), 0),
+        StateQuery("", "count", "count", (7, 9), 0),
+        StateQuery("", "count", "count", None, 1),
+        StateQuery("counts", "", "", (7,), 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "error, status",
+    [
+        (StateNotFoundError("no such state"), 404),
+        (KeyTypeError("no key"), 400),
+        (StateUnavailableError("it restarts: try again"), 503),
+        (JobError("can't be pickled"), 409),
+    ],
+)
+def test_why_live_state_can_not_be_told(
+    served: Served, client: QueryableStateClient, error: Exception, status: int
+) -> None:
+    """A user would not know whether to try again, or to ask for something else."""
+    served.job.live = error
+    assert served.get(f"{LIVE}&key=7", status)["errors"] == [str(error)]
+    expected = type(error) if status in (404, 503) else JobError
+    with pytest.raises(expected, match=str(error)):
+        client.get_kv_state("id", "counts", 7, isolation="read-uncommitted")
+
+
+def test_live_queries_have_bounds(served: Served) -> None:
+    """A question for all keys of a state would hold up its stream."""
+    for query in ("limit=1001", "&".join(f"key={n}" for n in range(1_001))):
+        assert "1000" in served.get(f"{LIVE}&{query}", 400)["errors"][0]
+    assert "read-uncommitted" in served.get(f"{COUNT}&isolation=none", 400)["errors"][0]
+    served.get(f"{ENTRIES}?isolation=read-uncommitted&key=1", 400)
+    assert not served.job.queries
+
+
 def test_the_client_says_what_was_wrong(client: QueryableStateClient, served: Served) -> None:
     """A user would see an HTTP status."""
     with pytest.raises(StateNotFoundError, match="queryable as 'x'"):
         client.get_kv_state("id", "x", 1)
     with pytest.raises(KeyTypeError, match="a key to ask for"):
         client.entries("id", operator="count", state="count", keys=[object()])
+    with pytest.raises(KeyTypeError, match=r"a key to ask for .* got int"):
+        client.entries("id", operator="count", state="count", keys=[10**5_000])
     with pytest.raises(JobError, match="token"):
         QueryableStateClient(served.endpoint.address.url, "0").states("id")
     served.endpoint.close()
     with pytest.raises(JobError, match="does not answer"):
         client.states("id")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"name": 5}, TypeError, "name is a text, got 5"),
+        ({"name": "counts", "limit": "7"}, TypeError, "limit is a number of entries, got '7'"),
+        ({"name": "counts", "limit": -1}, ValueError, "limit is a number of entries, 0 or more"),
+        ({"name": "counts", "limit": 2**70}, ValueError, "10,000 at most"),
+        ({"name": "counts", "isolation": "uncommitted"}, ValueError, "isolation is read-committed or read-uncommitted"),
+    ],
+)
+def test_arguments_that_are_none_are_refused_by_the_client(
+    client: QueryableStateClient, given: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    """A live query would wait for a minute, since the job can't read it, or end those of all other threads."""
+    with pytest.raises(error, match=words):
+        client.entries("id", **given)

@@ -402,7 +402,7 @@ CHANNELS = [(A, 0), (A, 1), (B, 0)]
 STREAMS = st.lists(st.sampled_from(["record", "watermark", "barrier", "idle", "active"]), max_size=12)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(streams=st.tuples(STREAMS, STREAMS, STREAMS), order=st.randoms(use_true_random=False))
 def test_any_interleaving_of_the_inputs_is_cut_cleanly(streams, order) -> None:
     """Under some timing records would be on the wrong side of a barrier, overtake each other, or be late."""

@@ -160,7 +160,7 @@ def test_a_partner_whose_time_is_over_is_none_even_if_it_is_still_kept() -> None
 RECORDS = st.lists(st.tuples(st.booleans(), st.sampled_from("ab"), st.integers(-30, 30)), max_size=40)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(records=RECORDS, lower=st.integers(-15, 15), width=st.integers(0, 15), step=st.integers(0, 4))
 def test_any_streams_give_what_a_nested_loop_gives(records: Any, lower: int, width: int, step: int) -> None:
     """Some pairs would be missing, or found twice, where two buckets meet."""
@@ -264,6 +264,48 @@ def test_pairs_are_found_although_a_checkpoint_ends_while_the_join_is_paused(rig
         one.budget.begin_step()
         operator.resume()
     assert one.log == [(((key, "l"), (key, "r")), 2_001) for key in range(3)]
+
+
+def restored(rig, bounds: tuple[int, int], others: tuple[int, int], stores: Stores | None = None) -> Any:
+    """A join whose state is that of one with other bounds, which has had a record of each side."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+
+    def join(lower: int, upper: int) -> Any:
+        left, right = (env.from_collection([1]).key_by(same_key) for _ in range(2))
+        return left.interval_join(right).between(lower, upper).process(lambda a, b, ctx: [(a, b)])
+
+    one = rig(join(*others)._transformation.operator)
+    one.process("l", at=[1_000_000])
+    one.do(lambda: one.operator.inputs()[1].process(["r"], [1_000_000]))
+    operator = join(*bounds)._transformation.operator
+    setup = operator.setup
+
+    def setup_and_restore(context: Any, output: Any) -> None:
+        setup(context, output)
+        for name, table in one.operator.keyed_tables().items():
+            entries = dict(table.items()) if "timers" not in name else {(k, t, n): True for t, k, n in table}
+            if entries:
+                operator.keyed_tables()[name].restore(list(entries), list(entries.values()))
+
+    operator.setup = setup_and_restore
+    return rig(operator, stores=stores)
+
+
+@pytest.mark.parametrize("bounds", [(0, 20), (5, 15), (-10, 0), (1, 9)])
+def test_records_that_were_kept_for_other_bounds_are_refused(rig, bounds: tuple[int, int]) -> None:
+    """After a change of the program a job would go on from its savepoint, and find a part of the pairs."""
+    with pytest.raises(ProgramError, match=rf"kept for other bounds than those from {bounds[0]} to {bounds[1]} ms"):
+        restored(rig, bounds, (0, 10))
+
+
+@pytest.mark.parametrize("stores", [None, Stores(MemoryStore, cached_entries=0)])
+def test_records_that_were_kept_for_the_same_bounds_are_partners(rig, stores: Stores | None) -> None:
+    """No job with an interval join could be restarted, or its state would never be freed."""
+    one = restored(rig, (0, 10), (0, 10), stores)
+    one.do(lambda: one.operator.inputs()[1].process(["s"], [1_000_005]))
+    assert one.log == [(("l", "s"), 1_000_005)]
+    one.until(2_000_000)
+    assert not any(table for name, table in one.operator.keyed_tables().items() if "join" in name)
 
 
 def test_batched_all_of_a_key_group_is_joined_and_then_gone(rig) -> None:

@@ -19,6 +19,15 @@ def drained(queue: HeapTimerQueue, until: int) -> list:
     return fired
 
 
+def drained_together(queue: HeapTimerQueue, until: int, most: int) -> list:
+    """As `drained`, by several at a time."""
+    fired = []
+    while due := queue.pop_all_due(until, most):
+        assert len(due) <= most and len({timestamp for _, timestamp, _ in due}) == 1
+        fired += [(timestamp, key, namespace) for key, timestamp, namespace in due]
+    return fired
+
+
 def test_timers_fire_in_order_up_to_the_time_reached() -> None:
     """A session would end before its start."""
     queue = HeapTimerQueue()
@@ -115,6 +124,19 @@ def test_a_million_timers_at_one_moment_fire_quickly() -> None:
     assert [queue.pop_due(3_600_000)[1] for _ in range(1_000_000)][::250_000] == [0, 250_000, 500_000, 750_000]
 
 
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_timers_of_one_moment_come_together_in_their_order(most: int) -> None:
+    """An interval join would free its records in another order than it took them, or keep some for ever."""
+    queue = HeapTimerQueue()
+    queue.register_all([(key, timestamp, None) for timestamp in (5, 3) for key in "abca"])
+    queue.register(9, "later")
+    assert queue.pop_due(3) == (3, "a", None), "one of those of a moment may have come alone"
+    assert drained_together(queue, 5, most) == [(3, "b", None), (3, "c", None), *((5, key, None) for key in "abc")]
+    queue.register(5, "again")
+    assert (queue.next_timestamp(), drained_together(queue, 8, most)) == (5, [(5, "again", None)])
+    assert (queue.next_timestamp(), len(queue)) == (9, 1)
+
+
 ACTIONS = st.tuples(st.sampled_from(["register", "delete", "fire"]), st.integers(0, 12), st.integers(0, 3))
 
 
@@ -130,7 +152,7 @@ def test_random_actions_are_those_of_a_sorted_set(actions) -> None:
             queue.delete(timestamp, key)
             model.discard((timestamp, key))
         else:
-            fired = drained(queue, timestamp)
+            fired = drained_together(queue, timestamp, key) if key else drained(queue, timestamp)
             assert [t for t, _, _ in fired] == sorted(t for t, _, _ in fired)
             due = {timer for timer in model if timer[0] <= timestamp}
             assert {(t, k) for t, k, _ in fired} == due
@@ -155,7 +177,7 @@ def test_a_chain_of_snapshots_gives_the_timers_back(actions) -> None:
             case "delete":
                 queue.delete(number, other)
             case "fire":
-                drained(queue, number)
+                drained_together(queue, number, other) if other > 1 else drained(queue, number)
             case "compact":
                 queue.compact(number)
             case "release" if under_way:

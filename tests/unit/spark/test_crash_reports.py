@@ -37,6 +37,7 @@ workers.set_handler(signal.SIGCHLD, signal.SIG_IGN)
 
 def forked(end):
     ours, sock = socket.socketpair()
+    ours.sendall(b"what nobody reads")  # Before the fork: a worker that is killed at once may be gone right after it.
     pid = workers.fork()
     if pid == 0:
         ours.close()
@@ -64,7 +65,6 @@ def received(ours):
 batched = sys.argv[1] == "batched"
 for end in sys.argv[2:]:
     pid, ours = forked(end)
-    ours.sendall(b"what nobody reads")
     assert received(ours) == b"ready"
     assert received(ours) == b""
     crash = os.path.join(os.environ["PYTHON_FAULTHANDLER_DIR"], str(pid))

@@ -79,6 +79,11 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("SparkException: Connection to streaming shuffle writer 2 closed before", TaskLostError, "went away"),
         ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "went away"),
         ("Lost task 0.0 in stage 2.0 (TID 4): java.io.IOException: Broken pipe", TaskLostError, "went away"),
+        (
+            "java.lang.NullPointerException\n\tat org.apache.spark.api.python.PythonWorkerFactory.createThroughDaemon",
+            TaskLostError,
+            "forks its Python workers went away",
+        ),
         ("[CONCURRENT_SCHEDULER_INSUFFICIENT_SLOT] The minimum ...", NotEnoughSlotsError, "fewer free slots"),
         ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
         ("", JobError, "no reason given"),

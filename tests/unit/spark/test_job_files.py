@@ -14,7 +14,8 @@ import pytest
 
 from penstock.client.bundle import bundle
 from penstock.client.dependencies import Dependencies
-from penstock.common.errors import ConfigurationError
+from penstock.common.cached_files import CachedFile, provided
+from penstock.common.errors import ConfigurationError, ProgramError
 from penstock.spark.job_files import JobFiles
 from penstock.spark.worker.job_files import WorkerOfJob, unpacked
 
@@ -124,6 +125,27 @@ def test_equal_files_are_sent_once(tmp_path: Path) -> None:
     written(module, "VALUE = 2")
     assert bundle(Dependencies((module, tmp_path)))[0].bundle != name
     assert bundle(Dependencies()) == (JobFiles(), None)
+
+
+def test_functions_find_the_files_that_are_registered_for_them(tmp_path: Path) -> None:
+    """A function would look for its file where the driver has it, on a machine that has none there."""
+    written(tmp_path / "data" / ".rules", "late: 15")
+    root = tmp_path / "executor"
+    files = [
+        CachedFile("rules", str(tmp_path / "data" / ".rules")),
+        CachedFile("all of them", str(tmp_path / "data")),
+        CachedFile("run", str(written(tmp_path / "run.sh", "#!/bin/sh\necho $0")), executable=True),
+    ]
+    worker = WorkerOfJob(sent(Dependencies(cached=tuple(files)), root), root)
+    cache = provided()
+    assert cache.get_file("rules").read_text() == (cache.get_file("all of them") / ".rules").read_text() == "late: 15"
+    assert root in cache.get_file("rules").parents
+    assert os.access(cache.get_file("run"), os.X_OK) and not os.access(cache.get_file("rules"), os.X_OK)
+    with pytest.raises(ProgramError, match=r"no file is registered as 'rule'; registered: 'rules', 'all of them'"):
+        cache.get_file("rule")
+    worker.leave()
+    with pytest.raises(ProgramError, match="registered: none"):
+        provided().get_file("rules")
 
 
 def test_an_archive_that_is_none_is_named(tmp_path: Path) -> None:

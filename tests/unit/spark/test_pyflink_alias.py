@@ -29,9 +29,25 @@ def test_both_names_are_one_module() -> None:
 
 def test_a_module_that_penstock_lacks_is_an_import_error_that_says_so() -> None:
     """A program that tests whether a module exists would break; a user who misses one would look for it in PyFlink."""
-    result = run("try:\n    import pyflink.table\nexcept ImportError as error:\n    print(error)")
+    result = run("try:\n    import pyflink.cep\nexcept ImportError as error:\n    print(error)")
 
-    assert result.stdout.startswith("penstock has no penstock.table to stand for pyflink.table: "), result.stderr
+    assert result.stdout.startswith("penstock has no penstock.cep to stand for pyflink.cep: "), result.stderr
+
+
+def test_of_the_table_api_there_are_the_types_by_which_files_are_described() -> None:
+    """PyFlink's own programs for CSV, Parquet and ORC would not run; or others would be told nothing."""
+    result = run(
+        "from pyflink.table import DataTypes\nfrom pyflink.table.types import DataTypes as same\n"
+        "from pyflink.common import Types\nassert DataTypes is same\n"
+        "row = DataTypes.ROW([DataTypes.FIELD('a', DataTypes.INT()), DataTypes.FIELD('b', DataTypes.ARRAY("
+        "DataTypes.STRING()))])\n"
+        "assert row == Types.ROW_NAMED(['a', 'b'], [Types.INT(), Types.LIST(Types.STRING())])\n"
+        "try:\n    from pyflink.table import StreamTableEnvironment\nexcept ImportError as error:\n    print(error)"
+    )
+
+    assert (
+        "no StreamTableEnvironment in penstock.table: there is no Table API: write it with DataStream" in result.stdout
+    )
 
 
 def test_a_module_that_is_missing_says_what_to_do() -> None:
@@ -62,7 +78,7 @@ def test_other_packages_are_left_alone_and_a_second_install_changes_nothing() ->
     assert result.stdout == "No module named 'pyflink_extras'\n", result.stderr
 
 
-@pytest.mark.parametrize("name", ["table", "datastream.connectors.pulsar", "cep"])
+@pytest.mark.parametrize("name", ["table.expressions", "datastream.connectors.pulsar", "cep"])
 def test_penstocks_own_name_of_a_missing_module_says_what_to_do(name: str) -> None:
     """Whoever has replaced pyflink by penstock in the imports, as the manual says, would be told nothing."""
     with pytest.raises(ModuleNotFoundError, match=rf"penstock has no module penstock\.{name}: .+"):

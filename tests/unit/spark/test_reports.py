@@ -31,7 +31,9 @@ def slot(*subtasks: int) -> Any:
         names += ["bytes_to_restore", "restored_files", "files_to_restore"]
         counters = SimpleNamespace(operators=[operator], **{name: n for n, name in enumerate(names)})
         function = SimpleNamespace(metrics=Metrics(user))
-        chain = SimpleNamespace(operators=[SimpleNamespace(function=function), SimpleNamespace()])
+        places = [SimpleNamespace(function=function)]
+        operators = [SimpleNamespace(function_places=lambda places=places: places)]
+        chain = SimpleNamespace(operators=[*operators, SimpleNamespace(function_places=list)])
         info = SimpleNamespace(subtask=subtask)
         tasks[vertex] = SimpleNamespace(counters=counters, chain=chain, info=info, state=TaskState.RUNNING)
     return SimpleNamespace(tasks=tasks)

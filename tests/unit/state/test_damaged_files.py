@@ -84,7 +84,7 @@ def read_damaged(form: str, path: str, data: bytes) -> Any:
 
 
 @pytest.mark.parametrize("form", ["heap", "rocksdb", "lists"])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_flipped_bit_in_a_checkpoint(form: str, data: st.DataObject) -> None:
     """A job would go on with a wrong count; or it would fail for good, instead of going back to the one before."""
@@ -97,7 +97,7 @@ def test_a_flipped_bit_in_a_checkpoint(form: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("form", ["heap", "rocksdb", "lists"])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_checkpoint_that_ends_early(form: str, data: st.DataObject) -> None:
     """A disk that was full would cost keys, and no message would say so."""
@@ -109,7 +109,7 @@ def test_a_checkpoint_that_ends_early(form: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("part", ["rows", "footer"])
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_flipped_bit_in_a_savepoint(part: str, data: st.DataObject) -> None:
     """A job would start from wrong counts, or with values of another type, which the footer names."""
@@ -124,7 +124,7 @@ def test_a_flipped_bit_in_a_savepoint(part: str, data: st.DataObject) -> None:
         read_damaged("savepoint", path, bytes(content))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_savepoint_that_ends_early(data: st.DataObject) -> None:
     """A copy of a savepoint that was interrupted would be restored as far as it goes."""

@@ -56,6 +56,19 @@ def stored(backend: KeyedStateBackend) -> bool:
     return any(backend.tables.values())
 
 
+def test_a_state_that_was_declared_for_nothing_may_be_declared_otherwise(backend) -> None:
+    """A function that was given up, before it was called, would say for ever what a name means."""
+    backend.state(VALUE).update(1)
+    number_of_tables = len(backend.tables)
+    for descriptor in (ListStateDescriptor("more", ANY), MapStateDescriptor("more", ANY, ANY)):
+        backend.state(descriptor)
+        backend.undeclare("more")
+    assert len(backend.tables) == number_of_tables and "more" not in backend.schemas
+    more = backend.state(ValueStateDescriptor("more", ANY))
+    more.update(2)
+    assert (more.value(), backend.state(VALUE).value()) == (2, 1)
+
+
 def test_value_state(backend) -> None:
     """A count would restart from zero, or be that of another key."""
     state = backend.store().get_state(VALUE)

@@ -17,6 +17,20 @@ def test_an_entry_that_came_and_went_between_two_freezes_leaves_no_trace() -> No
     assert entries(table.freeze(full=False)) == {}
 
 
+@pytest.mark.parametrize("has_older", [False, True])
+def test_entries_that_are_discarded_together_leave_what_each_alone_would(has_older: bool) -> None:
+    """Records that a join has freed would come back from a checkpoint, or tombstones of others fill it."""
+    table = LayeredTable()
+    if has_older:
+        table.put("a", 1)
+        table.freeze(full=False).release()
+    for key in "abc":
+        table.put(key, 2)
+    table.discard_all(["a", "b", "missing"])
+    assert dict(table.items()) == {"c": 2}
+    assert table.current == ({"a": None, "c": 2} if has_older else {"c": 2})
+
+
 def test_nothing_is_folded_while_a_snapshot_is_written() -> None:
     """A full snapshot reads the base: entries compacted into it meanwhile would be part of an older checkpoint."""
     table = LayeredTable()

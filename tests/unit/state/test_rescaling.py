@@ -36,7 +36,7 @@ def owner_of(key: int, parallelism: int) -> int:
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     before=PARALLELISM,
     after=PARALLELISM,
@@ -102,7 +102,7 @@ def restored(storage: MemoryStorage, manifest: Manifest, parallelism: int) -> li
 
 
 @pytest.mark.parametrize("columns", [False, True])
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     splits=st.lists(st.lists(st.integers(0, 9), max_size=5), min_size=1, max_size=5),
     rules=st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(), max_size=3),

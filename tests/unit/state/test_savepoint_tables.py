@@ -48,7 +48,7 @@ def restored(storage: MemoryStorage, file: KeyedFile, groups: range = ALL_GROUPS
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     layers=st.lists(st.dictionaries(st.integers(0, 9), st.none() | st.integers(0, 9)), min_size=1, max_size=4),
     spilled=st.integers(0, 3),
@@ -190,7 +190,7 @@ def test_a_unit_of_a_newer_penstock_is_refused() -> None:
     pairs=st.dictionaries(st.text(max_size=2), st.none() | st.floats(allow_nan=False), max_size=4),
     part=st.sets(st.integers(0, 4)),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_items_of_operator_state_come_back_one_by_one(
     columns: bool, split: list[Any], pairs: dict[str, Any], part: set[int]
 ) -> None:

@@ -147,7 +147,7 @@ def copied(model: Model) -> Model:
 
 @pytest.mark.parametrize("kind", BACKENDS)
 @pytest.mark.parametrize("lists", [False, True])
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(steps=STEPS)
 def test_slices_are_dicts_whatever_happens(kind: str, lists: bool, steps: list[tuple[Any, ...]]) -> None:
     """Windows would fire twice, or with what other windows hold, after a spill, a checkpoint or a restart."""

@@ -129,7 +129,7 @@ def as_read(model: Contents) -> Contents:
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(steps=STEPS)
 def test_states_are_dicts_whatever_happens(kind: str, steps: list[tuple[Any, ...]]) -> None:
     """Spilling, compacting, a checkpoint or a restart from one would change what a function has kept."""
@@ -162,7 +162,7 @@ def test_states_are_dicts_whatever_happens(kind: str, steps: list[tuple[Any, ...
 
 @pytest.mark.parametrize("kind", BACKENDS)
 @pytest.mark.parametrize("other", BACKENDS)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 20), st.sampled_from(NAMESPACES), ACTS), max_size=40),
     before=st.integers(1, 3),

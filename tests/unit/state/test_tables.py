@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.state.written_state import BACKENDS, by_group, entries, present, table_of
 
@@ -162,7 +162,6 @@ def content(frozen: FrozenTable) -> dict[Any, Any]:
 
 
 @both
-@settings(deadline=None)
 @given(steps=STEPS)
 def test_it_is_a_dict_and_its_snapshots_give_it_back(kind: str, steps: list[tuple[Any, ...]]) -> None:
     """A restored job would have other state than the one that was lost; or state would change by being moved."""

@@ -155,7 +155,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("reading_counts", [False, True])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(steps=STEPS, namespaced=st.booleans())
 def test_it_is_a_dict_that_looks_at_the_clock(
     backend: str, reading_counts: bool, steps: list[tuple[Any, ...]], namespaced: bool

@@ -209,7 +209,7 @@ def test_a_value_without_a_timestamp_says_so() -> None:
         (lambda: DeltaEvictor.of(5, 3), TypeError, "expected a DeltaFunction or a callable"),
         (lambda: DeltaTrigger.of(5, Distance), TypeError, "expected an instance, got the class Distance"),
         (lambda: harness_of(CountEvictor), TypeError, "expected an instance, got the class CountEvictor"),
-        (lambda: harness_of(KeySelector.get_key), TypeError, r"expected a Evictor, e.g. CountEvictor.of\(100\)"),
+        (lambda: harness_of(KeySelector.get_key), TypeError, r"expected an Evictor, e.g. CountEvictor.of\(100\)"),
         (
             lambda: harness_of(None, DeltaTrigger.of(5, Distance()), EventTimeSessionWindows.with_gap(3)),
             TypeError,

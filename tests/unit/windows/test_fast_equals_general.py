@@ -10,7 +10,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP
@@ -96,7 +96,7 @@ def counted(results: list[Any]) -> Counter[str]:
 
 
 @pytest.mark.parametrize("contents", CONTENTS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(windows=sizes(), lateness=st.integers(0, 30), steps=steps, side=st.booleans(), patient=st.booleans())
 def test_event_time(
     drivers: Any, contents: str, windows: Any, lateness: int, steps: list[Any], side: bool, patient: bool
@@ -129,7 +129,7 @@ def test_event_time(
     assert all(job.is_empty for job in jobs)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(windows=sizes(), steps=st.lists(st.one_of(records, st.integers(1, 15)), max_size=10))
 def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
     """The fast operator would give other results for processing-time windows."""
@@ -151,7 +151,7 @@ def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
     assert all(job.is_empty for job in jobs)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(windows=sizes(), chunks=st.lists(records, max_size=6))
 def test_batched(drivers: Any, windows: Any, chunks: list[Any]) -> None:
     """The fast operator would give other results for a bounded program."""

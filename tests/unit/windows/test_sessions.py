@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.state.ttl import StateTtlConfig
@@ -158,7 +158,7 @@ def test_sessions_have_no_state_of_their_own(drive_once: Any) -> None:
         drive_once.process(SESSIONS, Keeps()).records((("a", 1), 0)).until(MAX_TIMESTAMP)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(
     records=st.lists(st.tuples(st.sampled_from("ab"), st.integers(-100, 100)), max_size=25),
     gap=st.integers(1, 20),

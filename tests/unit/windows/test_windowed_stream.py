@@ -165,7 +165,7 @@ def test_settings_reach_the_operator(keyed: Any) -> None:
         ),
         (lambda keyed: keyed.window(TUMBLING).trigger("now"), TypeError, "expected a Trigger, e.g. CountTrigger"),
         (lambda keyed: keyed.window(TUMBLING).allowed_lateness(-1), ValueError, "must be 0 ms or more, got -1 ms"),
-        (lambda keyed: keyed.window(TUMBLING).side_output_late_data("late"), TypeError, "expected a OutputTag"),
+        (lambda keyed: keyed.window(TUMBLING).side_output_late_data("late"), TypeError, "expected an OutputTag"),
         (lambda keyed: keyed.window(TUMBLING).reduce(5), TypeError, "expected a callable or a ReduceFunction"),
         (lambda keyed: keyed.window(TUMBLING).aggregate(max), TypeError, "AggregateFunction.*lacks create_accumulator"),
         (lambda keyed: keyed.window(TUMBLING).aggregate(Count), TypeError, "got the class Count"),

@@ -173,6 +173,8 @@ N = TypeVar("N", int, float)
 
 
 def _positive(name: str, value: N) -> N:
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
     if value <= 0:
         raise ValueError(f"{name} must be above 0, got {value!r}")
     return value

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -41,6 +41,8 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
 
     _run = ""
     """Identifies this run of the program. Pickled with the sink."""
+    of_run: ClassVar[tuple[str, ...]] = ("_run",)
+    """Attributes that are others in each run of the same program: plan/same_code.py does not compare them."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         # Not in __init__: subclasses may define their own without calling super().__init__().

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
+PAUSE_MAX_MS = 86_400_000
+"""What a server may want at the most: a day. Longer numbers may be too long for a number, or for a clock."""
+_DIGITS_MAX = 18
+
+
+def wanted_pause_ms(digits: str, unit_ms: int = 1) -> int:
+    """How long a server wants to be left alone, of the digits that it has sent: `PAUSE_MAX_MS` at the most."""
+    return min(int(digits) * unit_ms, PAUSE_MAX_MS) if len(digits) <= _DIGITS_MAX else PAUSE_MAX_MS
+
 
 class Backoff(msgspec.Struct, frozen=True):
     """Twice as long each time, from `first_ms` to `most_ms`, and never shorter than the server wants it."""

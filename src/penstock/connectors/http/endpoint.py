@@ -8,11 +8,13 @@ import email.utils
 import http.client
 import re
 import ssl
-from urllib.parse import unquote, urlsplit
+import time
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
 from penstock.common.errors import JobError
+from penstock.connectors.http.backoff import PAUSE_MAX_MS, wanted_pause_ms
 
 _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Another try may succeed: too slow, too early, too many, or a server in trouble."""
@@ -27,6 +29,9 @@ _ADVICE = {
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHOWN = 200
 """Characters of an answer in an error, at most."""
+_ANSWER_BYTES = 65_536
+"""What is read of an answer; a connection with a longer one is not used again."""
+_ASCII = "".join(map(chr, range(33, 127)))
 
 
 class HttpError(JobError):
@@ -67,9 +72,9 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """Path and query, as a request names them."""
+        """Path and query, as a request names them: characters beyond ASCII by their bytes in UTF-8, as browsers do."""
         parts = urlsplit(self.url)
-        return f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+        return quote(f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", safe=_ASCII)
 
     def all_headers(self, **others: str) -> dict[str, str]:
         """Those of a request; what is set for the endpoint comes before `others`, whose `_` are `-`."""
@@ -104,6 +109,22 @@ class Endpoint(msgspec.Struct, frozen=True):
         what = "has not answered in time" if isinstance(error, TimeoutError) else f"is away: {_shown(error)}"
         return TransientHttpError(f"{self} {what}")
 
+    def body_of(self, response: http.client.HTTPResponse) -> bytes:
+        """The beginning of an answer's body. A server that sends it bit by bit is listened to for `timeout_ms`.
+
+        The response is closed if that was all of it. Raises what reading from a connection raises.
+        """
+        until_s, body = time.monotonic() + self.timeout_ms / 1000, b""
+        while len(body) < _ANSWER_BYTES and time.monotonic() < until_s:
+            data = response.read1(_ANSWER_BYTES - len(body))
+            if not data:
+                break
+            body += data
+        if response.length == 0:
+            # `read1` leaves it open.
+            response.read(0)
+        return body
+
     def refused(self, status: int, headers: http.client.HTTPMessage, body: bytes, now: datetime.datetime) -> HttpError:
         """What an answer is that is no success. `now`: with a zone."""
         text = " ".join(body[:_SHOWN].decode(errors="replace").split())
@@ -116,25 +137,29 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:
-    """What the header `Retry-After` says: seconds, or a date. None: nothing that can be read. Source: RFC 9110."""
+    """What the header `Retry-After` says: seconds, or a date; a day at the most. None: nothing that can be read.
+
+    Source: RFC 9110.
+    """
     if value is None:
         return None
     if value.strip().isdecimal():
-        return int(value) * 1000
+        return wanted_pause_ms(value.strip(), 1000)
     try:
         at = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if at.tzinfo is None:
         at = at.replace(tzinfo=datetime.UTC)
-    return max(0, (at - now) // datetime.timedelta(milliseconds=1))
+    return min(max(0, (at - now) // datetime.timedelta(milliseconds=1)), PAUSE_MAX_MS)
 
 
 def checked_url(url: str) -> str:
     """The address. Raises ValueError if it is none of HTTP."""
     try:
         parts = urlsplit(url)
-        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        # A host's name is looked up in that form, which not all names have.
+        is_one = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
     except (ValueError, AttributeError, TypeError):
         is_one = False
     if not is_one or re.search(r"[\s\x00-\x1f\x7f]", url):

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.common.errors import SourceError
 from penstock.connectors.kafka.client import Properties, client_settings, confluent_kafka, describe_error
 from penstock.connectors.kafka.source.offsets import Offsets
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 
+_T = TypeVar("_T")
 _WAIT_S = 30.0
 _AT_SUBMISSION_S = 20.0
 _NOBODY_THERE_S = 5.0
 """The same where nobody listens, or the host is not known: waiting seldom helps."""
 _TRY_S = 1.0
+_ASK_S = 5.0
+"""After which a question is asked anew: the broker that should answer may have stopped, and another one lead since."""
 _PAUSE_S = 0.1
+_CREATED_S = 2.0
+"""For how long a topic that is missing may be one that was just created, and not told to the broker that answers."""
 _PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api.", "enable.ssl.")
 """Of settings that are not of a consumer or a producer alone."""
+
+
+class MissingTopicError(SourceError):
+    """The brokers answer, and say that something that is to be read or written is not there."""
 
 
 class KafkaCluster:
@@ -63,9 +72,23 @@ class KafkaCluster:
             if topic.error is None and not name.startswith("__")
         }
 
-    def check(self) -> dict[str, int]:
-        """The topics, for a user who waits for the answer: brokers that are away are given up sooner."""
-        return self.topics(_AT_SUBMISSION_S)
+    def find(self, in_topics: Callable[[dict[str, int]], _T], wait_s: float = _WAIT_S) -> _T:
+        """What `in_topics` finds among the topics. Its MissingTopicError is believed when it has stayed for a while."""
+        missing_since_s: float | None = None
+        while True:
+            topics = self.topics(wait_s)
+            now_s = time.monotonic()
+            try:
+                return in_topics(topics)
+            except MissingTopicError:
+                missing_since_s = now_s if missing_since_s is None else missing_since_s
+                if now_s - missing_since_s >= _CREATED_S:
+                    raise
+            time.sleep(_PAUSE_S)
+
+    def find_at_submission(self, in_topics: Callable[[dict[str, int]], _T]) -> _T:
+        """The same for a user who waits for the answer: brokers that are away are given up sooner."""
+        return self.find(in_topics, _AT_SUBMISSION_S)
 
     def creates_topics(self) -> bool | None:
         """Whether brokers create a topic that is asked for and not there. None: they do not tell this user."""
@@ -96,7 +119,9 @@ class KafkaCluster:
             group, [self._kafka.TopicPartition(one.topic, one.partition) for one in partitions]
         )
         try:
-            answer = self._answer(lambda: self._admin.list_consumer_group_offsets([asked])[group])
+            answer = self._answer(
+                lambda: self._admin.list_consumer_group_offsets([asked], request_timeout=_ASK_S)[group]
+            )
         except self._kafka.KafkaException as error:
             raise SourceError(
                 f"the offsets of the consumer group '{group}' can't be read: {describe_error(error)}"
@@ -115,17 +140,33 @@ class KafkaCluster:
         }
 
     def _answer(self, ask: Callable[[], Any]) -> Any:
-        """What `ask` has asked for, again while the broker that knows it has not come up. Raises KafkaException."""
-        code = self._kafka.KafkaError
-        coming_up = (code.COORDINATOR_LOAD_IN_PROGRESS, code.COORDINATOR_NOT_AVAILABLE, code.NOT_COORDINATOR)
+        """What `ask` has asked for, again while the broker that knows it is not there. Raises KafkaException."""
         deadline = time.monotonic() + _WAIT_S
         while True:
             try:
                 return ask().result(_WAIT_S)
             except self._kafka.KafkaException as error:
-                if error.args[0].code() not in coming_up or time.monotonic() > deadline:
+                if not self._passes(error) or time.monotonic() > deadline:
                     raise
             time.sleep(_PAUSE_S)
+
+    def _passes(self, error: Any) -> bool:
+        """Whether it may be over when another broker leads, or this one has come up."""
+        code = self._kafka.KafkaError
+        return error.args[0].code() in (
+            code.COORDINATOR_LOAD_IN_PROGRESS,
+            code.COORDINATOR_NOT_AVAILABLE,
+            code.NOT_COORDINATOR,
+            code.LEADER_NOT_AVAILABLE,
+            code.NOT_LEADER_FOR_PARTITION,
+            code.FENCED_LEADER_EPOCH,
+            code.UNKNOWN_LEADER_EPOCH,
+            code.OFFSET_NOT_AVAILABLE,
+            code.REQUEST_TIMED_OUT,
+            code._TRANSPORT,
+            code._TIMED_OUT,
+            code._TIMED_OUT_QUEUE,
+        )
 
     def _patience_s(self, wait_s: float) -> float:
         if wait_s > _AT_SUBMISSION_S or self._refusal is None:
@@ -139,21 +180,26 @@ class KafkaCluster:
             self._refusal = error
 
     def _offsets(self, partitions: Collection[KafkaTopicPartition], which: Any) -> Offsets:
-        if not partitions:
-            return {}
         level = self._kafka.IsolationLevel
-        futures = self._admin.list_offsets(
-            {self._kafka.TopicPartition(one.topic, one.partition): which for one in partitions},
-            isolation_level=level.READ_COMMITTED if self._read_committed else level.READ_UNCOMMITTED,
-            request_timeout=_WAIT_S,
-        )
-        offsets = {}
-        for one, future in futures.items():
-            try:
-                offsets[KafkaTopicPartition(one.topic, one.partition)] = future.result(_WAIT_S).offset
-            except self._kafka.KafkaException as error:
-                raise SourceError(
-                    f"the offsets of partition {one.partition} of topic '{one.topic}' can't be read: "
-                    f"{describe_error(error)}"
-                ) from error
-        return offsets
+        isolation = level.READ_COMMITTED if self._read_committed else level.READ_UNCOMMITTED
+        found: Offsets = {}
+        deadline = time.monotonic() + _WAIT_S
+        while missing := [one for one in partitions if one not in found]:
+            futures = self._admin.list_offsets(
+                {self._kafka.TopicPartition(one.topic, one.partition): which for one in missing},
+                isolation_level=isolation,
+                request_timeout=_ASK_S,
+            )
+            for one, future in futures.items():
+                try:
+                    found[KafkaTopicPartition(one.topic, one.partition)] = future.result(_WAIT_S).offset
+                except self._kafka.KafkaException as error:
+                    if self._passes(error) and time.monotonic() < deadline:
+                        continue
+                    raise SourceError(
+                        f"the offsets of partition {one.partition} of topic '{one.topic}' can't be read: "
+                        f"{describe_error(error)}"
+                    ) from error
+            if len(found) < len(partitions):
+                time.sleep(_PAUSE_S)
+        return found

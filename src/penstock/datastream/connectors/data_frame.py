@@ -2,7 +2,8 @@
 
 from penstock.common.door import publish
 from penstock.spark.frames.source import DataFrameSource
+from penstock.spark.frames.streaming_source import StreamingDataFrameSource
 
-__all__ = ["DataFrameSource"]
+__all__ = ["DataFrameSource", "StreamingDataFrameSource"]
 
 publish(__name__, __all__)

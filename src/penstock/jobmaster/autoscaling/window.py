@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -36,7 +37,10 @@ def counters_of(report: TaskReport, is_source: bool, at_ms: int) -> Counters:
     out = tuple(operator.records_out for operator in report.operators)
     pending = report.operators[0].user.get(_PENDING) if report.operators and is_source else None
     records_in = sum(out[:1]) if is_source else sum(operator.records_in for operator in report.operators[:1])
-    known = None if pending is None else int(pending)
+    # A user's source may say anything.
+    known = None
+    if isinstance(pending, (int, float)) and math.isfinite(pending) and pending >= 0:
+        known = int(pending)
     return Counters(at_ms, records_in, out, report.busy_ns, report.idle_ns, report.back_pressured_ns, known)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer
+from penstock.common.errors import JobError
 from penstock.common.user_calls import RAISED
 from penstock.jobmaster.results.spilling_queue import SpillingQueue
 
@@ -63,8 +64,14 @@ class PrintResults(ResultSink):
     def take(self, subtask: int, values: list[Any]) -> None:
         parts = [part for part in (self._identifier, str(subtask + 1) if self._parallel else None) if part]
         prefix = f"{':'.join(parts)}> " if parts else ""
-        sys.stdout.write("".join(f"{prefix}{self._text_of(value)}\n" for value in values))
-        sys.stdout.flush()
+        text = "".join(f"{prefix}{self._text_of(value)}\n" for value in values)
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            raise JobError(
+                f"what print() shows can't be written to the standard output of the job's process: {error}"
+            ) from error
 
 
 class CollectedResults(ResultSink):

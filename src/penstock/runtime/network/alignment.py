@@ -186,8 +186,8 @@ class AtLeastOnceAlignment(ExactlyOnceAlignment):
         super().abort(checkpoint_id)
 
     def _barrier(self, channel: Hashable, barrier: CheckpointBarrier) -> None:
-        if barrier.options.savepoint:
-            # Aligned in this mode, too: the job that starts from the savepoint may run in exactly-once mode.
+        if barrier.options.is_aligned:
+            # In this mode, too: the job that starts from a savepoint may run in exactly-once mode.
             super()._barrier(channel, barrier)
             return
         n = barrier.checkpoint_id

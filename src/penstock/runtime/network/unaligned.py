@@ -48,7 +48,7 @@ class UnalignedAlignment(ExactlyOnceAlignment):
     @property
     def may_overtake(self) -> bool:
         """Whether an alignment is under way that need not be waited for. A savepoint is always aligned."""
-        return self.current is not None and not self.current.options.savepoint
+        return self.current is not None and not self.current.options.is_aligned
 
     def overtake(self) -> None:
         """The present barrier overtakes what has not come yet."""

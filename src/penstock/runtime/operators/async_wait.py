@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.functions.retry_strategies import AsyncRetryStrategy
 from penstock.common.copies import own_copy
 from penstock.common.user_calls import RAISED
-from penstock.runtime.operators.async_queues import Entry, EntryQueue, OrderedQueue, UnorderedQueue
+from penstock.runtime.operators.async_queues import Entry, EntryQueue, Mark, OrderedQueue, UnorderedQueue
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.stateless import FunctionOperator
 from penstock.state.handles import Redistribution
@@ -37,6 +37,7 @@ class AsyncWaitOperator(FunctionOperator):
     """
 
     keeps_values = True
+    holds_functions = True
 
     def __init__(
         self,
@@ -85,16 +86,14 @@ class AsyncWaitOperator(FunctionOperator):
         return self._go_on()
 
     def watermark(self, timestamp: int) -> bool:
-        mark = partial(super().watermark, timestamp)
-        return self._mark(mark)
+        return self._in_turn(partial(super().watermark, timestamp))
 
     def status(self, active: bool) -> bool:
-        mark = partial(super().status, active)
-        return self._mark(mark)
+        return self._in_turn(partial(super().status, active))
 
-    def _mark(self, mark: Any) -> bool:
+    def _in_turn(self, mark: Mark) -> bool:
         if not self._queue and not self._queue.ready:
-            return bool(mark())
+            return mark()
         self._queue.put_mark(mark)
         return True
 
@@ -122,10 +121,7 @@ class AsyncWaitOperator(FunctionOperator):
         return self._go_on()
 
     def resume(self) -> bool:
-        now_ms = self.context.now_ms()
-        self._time_out(now_ms)
-        self._try_again(now_ms)
-        return self._go_on()
+        return self.processing_time(self.context.now_ms())
 
     def lists(self) -> list[NamedList]:
         held = [(entry.value, entry.timestamp) for entry in self._queue] + self._records[self._next :]

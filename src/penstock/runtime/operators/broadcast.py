@@ -14,9 +14,9 @@ from penstock.api.state.descriptors import MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.operators.inputs import OperatorInput, inputs_of
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.process import KeyedContext, KeyedProcessOperator, ProcessOperator
+from penstock.runtime.operators.two_inputs import SecondInput
 from penstock.state.backends.key_context import NO_KEY
 
 if TYPE_CHECKING:
@@ -167,11 +167,8 @@ class KeyedReadOnlyContext(KeyedContext):
         return self._states.readable(state_descriptor)
 
 
-class BroadcastProcessOperator(ProcessOperator):
-    """Runs a BroadcastProcessFunction. `function` is called for the first input, `second` for what is broadcast.
-
-    Both are methods of one object.
-    """
+class BroadcastProcessOperator(SecondInput, ProcessOperator):
+    """Runs a BroadcastProcessFunction. The second input is what is broadcast."""
 
     def __init__(
         self, name: str, descriptors: Sequence[MapStateDescriptor], function: UserFunction, second: UserFunction
@@ -182,7 +179,6 @@ class BroadcastProcessOperator(ProcessOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._inputs = inputs_of(self, self.process, self.process_broadcast)
         self._states = BroadcastStates(self.descriptors)
         self._read_only = ReadOnlyContext(context, self._states)
         self._writing = WritingContext(context, self._states)
@@ -191,18 +187,14 @@ class BroadcastProcessOperator(ProcessOperator):
         self._states.open(self.context.operator_states)
         super().open()
 
-    def inputs(self) -> Sequence[OperatorInput]:
-        return self._inputs
-
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         return self.take(values, timestamps, self.function, self._read_only)
 
-    def process_broadcast(self, values: Values, timestamps: Timestamps) -> bool:
-        """Take a chunk of what was broadcast."""
+    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
         return self.take(values, timestamps, self.second, self._writing)
 
 
-class KeyedBroadcastProcessOperator(KeyedProcessOperator):
+class KeyedBroadcastProcessOperator(SecondInput, KeyedProcessOperator):
     """Runs a KeyedBroadcastProcessFunction: the first input has a key, state and timers."""
 
     def __init__(
@@ -219,7 +211,6 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._inputs = inputs_of(self, self.process, self.process_broadcast)
         self._states = BroadcastStates(self.descriptors)
         self._ctx = KeyedReadOnlyContext(self.backend, self.timer_service, self._states)
         self._writing = KeyedWritingContext(self, context, self._states)
@@ -228,11 +219,7 @@ class KeyedBroadcastProcessOperator(KeyedProcessOperator):
         self._states.open(self.context.operator_states)
         super().open()
 
-    def inputs(self) -> Sequence[OperatorInput]:
-        return self._inputs
-
-    def process_broadcast(self, values: Values, timestamps: Timestamps) -> bool:
-        """Take a chunk of what was broadcast."""
+    def process_second(self, values: Values, timestamps: Timestamps) -> bool:
         return self.take(values, timestamps, [NO_KEY] * len(values), self.second, self._writing)
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, call: Callable[[Any, Any], object]) -> None:

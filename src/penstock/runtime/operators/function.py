@@ -39,6 +39,11 @@ class UserFunction:
         return not self.is_plain and opener is not None and opener is not Function.open
 
     @property
+    def keeps_operator_state(self) -> bool:
+        """Whether it has an `initialize_state`, which reads what its last `snapshot_state` has written."""
+        return not self.is_plain and getattr(self.instance, "initialize_state", None) is not None
+
+    @property
     def call(self) -> Callable[..., Any]:
         """The callable for a record."""
         return self.instance if self.is_plain else getattr(self.instance, self._method)  # type: ignore[no-any-return]
@@ -66,7 +71,8 @@ class UserFunction:
 
     def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
         """Call the user's `open`, if there is one."""
-        self.metrics = OperatorMetricGroup(context.counters)
+        # One that takes another's place goes on counting where that one stopped.
+        self.metrics = self.metrics or OperatorMetricGroup(context.counters)
         context.functions.append(self)
         self._call_if_there(
             context,

@@ -23,7 +23,7 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.inputs import OperatorInput, inputs_of
 from penstock.runtime.operators.keyed import FREED_ENTRIES
-from penstock.runtime.operators.operator import Timestamps, Values
+from penstock.runtime.operators.operator import FunctionPlace, Timestamps, Values
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -34,11 +34,17 @@ LEFT_TABLE = "(interval join) left"
 RIGHT_TABLE = "(interval join) right"
 """(key, number of the bucket) -> [(timestamp, record), ...], in the order of arrival."""
 
+_CHECKED = 1_000
+"""Timers that are looked at after a restore."""
+
 
 class JoinContext:
     """Event times of a pair."""
 
     __slots__ = ("left", "right")
+
+    def __init__(self) -> None:
+        self.left = self.right = MIN_TIMESTAMP
 
     def get_left_timestamp(self) -> int:
         """That of the left record (ms)."""
@@ -51,9 +57,6 @@ class JoinContext:
     def get_timestamp(self) -> int:
         """That of the pair (ms)."""
         return max(self.left, self.right)
-
-    def __init__(self) -> None:
-        self.left = self.right = MIN_TIMESTAMP
 
 
 class JoinSide:
@@ -74,6 +77,10 @@ class JoinSide:
         self.kept_ms = max(upper, 1)
         """A record is kept until event time is this much after it: later partners would be late."""
         self.late_tag = late_tag
+
+
+def _is_atomic_pair(value: Any) -> bool:
+    return type(value) is tuple and len(value) == 2 and type(value[0]) in ATOMS and type(value[1]) in ATOMS
 
 
 class IntervalJoinOperator(GatheringOperator):
@@ -106,12 +113,39 @@ class IntervalJoinOperator(GatheringOperator):
     def key_selectors(self) -> tuple[Callable[[Any], Any], ...]:
         return self.left.key_selector, self.right.key_selector
 
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function", has_keyed_state=True),)
+
     def inputs(self) -> Sequence[OperatorInput]:
         return self._inputs
 
     def open(self) -> None:
         super().open()
+        self._check_restored()
         self.function.open(self.context, self.backend.store())
+
+    def _check_restored(self) -> None:
+        """Refuse what was kept for other bounds: it would not be found, or be freed too early."""
+        timers, sides = self.timers.event_time, (self.left, self.right)
+        # A few of them tell: to read all takes long in a large state.
+        first: list[tuple[Any, int, Any]] = []
+        while len(first) < _CHECKED and (due := timers.pop_all_due(MAX_TIMESTAMP, _CHECKED - len(first))):
+            first += due
+        timers.register_all(first)
+        for _, timestamp, (index, bucket) in first:
+            over = self._over(bucket, sides[index])
+            # Versions before bounds of zero were kept for 1 ms freed those one millisecond earlier.
+            if timestamp not in (over, over - 1):
+                lower, upper = self.left.lower, self.left.upper
+                raise ProgramError(
+                    f"operator '{self.name}': the records in its state were kept for other bounds than those from "
+                    f"{lower} to {upper} ms: keep the bounds, stop the job with --drain before they change, or give "
+                    "the operator another uid, so that it begins with nothing"
+                )
+
+    def _over(self, bucket: int, side: JoinSide) -> int:
+        """When a bucket is freed."""
+        return min((bucket + 1) * self.width_ms - 1 + side.kept_ms, MAX_TIMESTAMP)
 
     def close(self) -> None:
         try:
@@ -136,13 +170,14 @@ class IntervalJoinOperator(GatheringOperator):
 
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
         """Free the buckets whose time is over. There are timers of event time only."""
-        timers = self.timers.event_time
-        sides, freed, chunk_records = (self.left, self.right), 0, self.context.budget.chunk_records
-        while (due := timers.pop_due(until)) is not None:
-            _, key, (side, bucket) = due
-            sides[side].table.discard((key, bucket))
-            freed += 1
-            if freed % chunk_records == 0:
+        timers, chunk_records, freed = self.timers.event_time, self.context.budget.chunk_records, 0
+        while due := timers.pop_all_due(until, chunk_records):
+            for side in (self.left, self.right):
+                index = side.index
+                side.table.discard_all([(key, bucket) for key, _, (of, bucket) in due if of == index])
+            freed += len(due)
+            if freed >= chunk_records:
+                freed = 0
                 yield
 
     def _take_side(self, values: Values, timestamps: Timestamps, own: JoinSide, other: JoinSide) -> bool:
@@ -178,20 +213,17 @@ class IntervalJoinOperator(GatheringOperator):
     def _join(
         self, keys: list[Any], timestamps: list[int], values: Values, own: JoinSide, other: JoinSide
     ) -> Iterator[None]:
-        """Keep each record, and pair it with those of the other side."""
-        backend, width, lower, upper = self.backend, self.width_ms, own.lower, own.upper
-        # A reader, since nothing is stored on the other side meanwhile: it copies no bucket that a snapshot has frozen.
-        kept, partners_in, is_left = own.table.current.get, other.table.reader(), own is self.left
+        """Keep all records, and pair each with those of the other side, which does not change meanwhile."""
+        self._keep(keys, timestamps, values, own)
+        backend, width, lower, upper, is_left = self.backend, self.width_ms, own.lower, own.upper, own is self.left
+        ctx, call, atoms, owned = self._ctx, self.function.call, ATOMS, self.own
+        outputs, times, limit = self.results, self.result_times, self.context.budget.chunk_records
+        # A reader, since nothing is stored on the other side: it copies no bucket that a snapshot has frozen.
+        partners_in = other.table.reader()
         # Partners at or before this time are over.
         watermark = self.timers.watermark
         over = watermark - other.kept_ms if watermark > MIN_TIMESTAMP else MIN_TIMESTAMP
         for key, timestamp, value in zip(keys, timestamps, values, strict=True):
-            bucket = timestamp // width
-            own_bucket = kept((key, bucket))
-            if own_bucket is not None:
-                own_bucket.append((timestamp, value))
-            else:
-                self._keep(own, key, bucket, timestamp, value)
             first, last = timestamp + lower, timestamp + upper
             if first <= over:
                 first = over + 1
@@ -199,67 +231,61 @@ class IntervalJoinOperator(GatheringOperator):
             while bucket <= last_bucket:
                 partners = partners_in((key, bucket))
                 bucket += 1
-                if partners is not None:
-                    backend.key = key
-                    for partner_timestamp, partner in partners:
-                        if first <= partner_timestamp <= last:
-                            if is_left:
-                                pair = self._paired(value, partner, timestamp, partner_timestamp)
-                            else:
-                                pair = self._paired(partner, value, partner_timestamp, timestamp)
-                            if pair is not None:
-                                yield from pair
+                if partners is None:
+                    continue
+                backend.key = key
+                # A copy for each pair: a record stays in state, and a snapshot may be reading it. Numbers and text, and
+                # pairs of them, are recognised here, since a call for each would cost a tenth of the pair.
+                is_atomic = type(value) in atoms or _is_atomic_pair(value)
+                for at, partner in partners:
+                    if not first <= at <= last:
+                        continue
+                    one = value if is_atomic else own_copy(value)
+                    if type(partner) not in atoms and not (
+                        type(partner) is tuple
+                        and len(partner) == 2
+                        and type(partner[0]) in atoms
+                        and type(partner[1]) in atoms
+                    ):
+                        partner = own_copy(partner)
+                    pair = (one, partner) if is_left else (partner, one)
+                    ctx.left, ctx.right = (timestamp, at) if is_left else (at, timestamp)
+                    try:
+                        results = call(*pair, ctx)
+                        rest = iter(() if results is None else results)
+                        for result in rest:
+                            is_own = type(result) is tuple and len(result) == 2 and type(result[0]) in atoms
+                            outputs.append(result if is_own and type(result[1]) in atoms else owned(result))
+                            times.append(timestamp if timestamp > at else at)
+                            if len(outputs) >= limit:
+                                break
+                    except RAISED as error:
+                        raise self._failed(error, *pair, max(timestamp, at)) from error
+                    if len(outputs) >= limit:
+                        yield from self._rest_of(rest, *pair, max(timestamp, at))
+                        outputs, times, limit = self.results, self.result_times, self.context.budget.chunk_records
 
-    def _keep(self, side: JoinSide, key: Any, bucket: int, timestamp: int, value: Any) -> None:
-        """Keep a record whose bucket is not among those that have changed since the last snapshot."""
-        where = (key, bucket)
-        kept = side.table.own(where)
-        if kept is not None:
-            kept.append((timestamp, value))
-            return
-        side.table.put(where, [(timestamp, value)])
-        over = (bucket + 1) * self.width_ms - 1 + side.kept_ms
-        self.timers.event_time.register(min(over, MAX_TIMESTAMP), key, (side.index, bucket))
-
-    def _paired(self, left: Any, right: Any, left_timestamp: int, right_timestamp: int) -> Iterator[None] | None:
-        """Gather the results of a pair. What does not fit into the chunk is left to an iterator."""
-        ctx, atoms = self._ctx, ATOMS
-        ctx.left, ctx.right = left_timestamp, right_timestamp
-        timestamp = left_timestamp if left_timestamp > right_timestamp else right_timestamp
-        # Copies: both records stay in state, and a snapshot may be reading them. Numbers and text, and pairs of them,
-        # are recognised here, since a call for each would cost a tenth of the pair.
-        if type(left) not in atoms and not (
-            type(left) is tuple and len(left) == 2 and type(left[0]) in atoms and type(left[1]) in atoms
-        ):
-            left = own_copy(left)
-        if type(right) not in atoms and not (
-            type(right) is tuple and len(right) == 2 and type(right[0]) in atoms and type(right[1]) in atoms
-        ):
-            right = own_copy(right)
-        outputs, times, limit, own = self.results, self.result_times, self.context.budget.chunk_records, self.own
-        try:
-            results = self.function.call(left, right, ctx)
-            if results is None:
-                return None
-            rest = iter(results)
-            for result in rest:
-                outputs.append(
-                    result
-                    if (
-                        type(result) is tuple
-                        and len(result) == 2
-                        and type(result[0]) in atoms
-                        and type(result[1]) in atoms
-                    )
-                    or type(result) in atoms
-                    else own(result)
-                )
-                times.append(timestamp)
-                if len(outputs) >= limit:
-                    return self._rest_of(rest, left, right, timestamp)
-        except RAISED as error:
-            raise self._failed(error, left, right, timestamp) from error
-        return None
+    def _keep(self, keys: list[Any], timestamps: list[int], values: Values, side: JoinSide) -> None:
+        """Put records into their buckets, and have new buckets freed in their time."""
+        table, width, index = side.table, self.width_ms, side.index
+        kept, has_older = table.current.get, table.is_larger_than_memory or table.has_older
+        begun = []
+        for key, timestamp, value in zip(keys, timestamps, values, strict=True):
+            where = key, timestamp // width
+            bucket = kept(where)
+            if bucket is None and has_older:
+                # Not among those that have changed since the last snapshot.
+                bucket = table.own(where)
+            if bucket is not None:
+                bucket.append((timestamp, value))
+            else:
+                table.put(where, [(timestamp, value)])
+                begun.append(where)
+        after = width - 1 + side.kept_ms
+        self.timers.event_time.register_all(
+            # As `_over` has it, without a call for each.
+            [(key, min(bucket * width + after, MAX_TIMESTAMP), (index, bucket)) for key, bucket in begun]
+        )
 
     def _rest_of(self, results: Iterator[Any], left: Any, right: Any, timestamp: int) -> Iterator[None]:
         """The current chunk is full: gather the rest of a pair's results into those that follow."""

@@ -15,12 +15,13 @@ go on before a call has ended is `waiting` besides, and the task sleeps until th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from penstock.common.copies import own_copy
 
 if TYPE_CHECKING:
     from penstock.api.output_tag import OutputTag
+    from penstock.runtime.operators.function import UserFunction
     from penstock.runtime.task.context import OperatorContext
     from penstock.runtime.task.metrics import OperatorMetricGroup
     from penstock.state.backends.backend import KeyedStateBackend
@@ -65,6 +66,27 @@ class Input(Protocol):
         """No more records come on this input."""
 
 
+class FunctionPlace(NamedTuple):
+    """Where an operator holds a function of the user's that another may take the place of while the job runs."""
+
+    owner: Any
+    attribute: str
+    has_keyed_state: bool = False
+    """Whether the function may ask for keyed state in `open`."""
+    is_opened: bool = True
+    """Whether its life cycle is that of the place: of two methods of one object, one."""
+
+    @property
+    def function(self) -> UserFunction:
+        """The one that is there now."""
+        function: UserFunction = getattr(self.owner, self.attribute)
+        return function
+
+    def put(self, function: UserFunction) -> None:
+        """Put another one there."""
+        setattr(self.owner, self.attribute, function)
+
+
 class Operator:
     """Built by the API on the driver and pickled unopened; each subtask works on a copy of its own."""
 
@@ -73,6 +95,8 @@ class Operator:
     """Paused until something comes that it waits for, or a time: to resume it before does nothing."""
     context: OperatorContext
     output: Output
+    holds_functions = False
+    """Whether calls of its functions are under way while a barrier passes: they can't be replaced."""
     keeps_values = False
     """Whether it keeps what it is given beyond the call: a sink, a window."""
     metrics: OperatorMetricGroup | None = None
@@ -98,6 +122,13 @@ class Operator:
     def inputs(self) -> Sequence[Input]:
         """Its inputs, after `setup`. An operator with one input is that input itself."""
         return (self,)
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        """Where it holds functions of the user's that are called for records."""
+        return ()
+
+    def functions_replaced(self) -> None:
+        """Other functions are in their places, and are open: compute what follows from them."""
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         """Take a chunk."""

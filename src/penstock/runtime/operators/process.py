@@ -6,7 +6,7 @@ else costs time per chunk only. There are two loops, with and without timestamps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,9 @@ from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
 from penstock.common.user_calls import RAISED
-from penstock.runtime.operators.function import TEXT, UserFunction, flattened, text_returned
+from penstock.runtime.operators.function import TEXT, UserFunction, text_returned
 from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
-from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.operators.operator import FunctionPlace, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.operators.stateless import FunctionOperator
 from penstock.state.backends.key_context import NO_KEY
@@ -75,9 +75,15 @@ class KeyedProcessOperator(KeyedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._ctx = KeyedContext(self.backend, self.timer_service)
+        self._processing = False
+        self.functions_replaced()
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function", has_keyed_state=True),)
+
+    def functions_replaced(self) -> None:
         self._on_timer = getattr(self.function.instance, "on_timer", None)
         self.timer_method = self.function.named("on_timer")
-        self._processing = False
 
     def open(self) -> None:
         super().open()
@@ -334,37 +340,3 @@ class ProcessOperator(FunctionOperator):
                     break
             else:
                 return False
-
-
-class InKeyContext:
-    """A map, flat_map or filter function on a keyed stream, as a process function: its state is that of the key."""
-
-    def __init__(self, function: UserFunction, kind: str) -> None:
-        self.function = function
-        self.stands_for = function.instance
-        self.kind = kind
-
-    def __getattr__(self, name: str) -> Any:
-        # Further methods of the function: it may keep operator state, or be notified of checkpoints.
-        if name in ("initialize_state", "snapshot_state", "notify_checkpoint_complete", "notify_checkpoint_aborted"):
-            return getattr(self.function.instance, name)
-        raise AttributeError(name)
-
-    def open(self, runtime_context: Any) -> None:
-        opener = getattr(self.function.instance, "open", None)
-        if opener is not None:
-            opener(runtime_context)
-        self._call = self.function.call
-
-    def close(self) -> None:
-        closer = getattr(self.function.instance, "close", None)
-        if closer is not None:
-            closer()
-
-    def process_element(self, value: Any, ctx: Any) -> Any:
-        result = self._call(value)
-        if self.kind == "map":
-            return (result,)
-        if self.kind == "filter":
-            return (value,) if result else None
-        return flattened(result)

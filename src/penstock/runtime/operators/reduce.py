@@ -14,7 +14,7 @@ from penstock.common.copies import ATOMS
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
-from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.rolling import FieldReduce, SumReduce
 from penstock.state.container_keys import as_key, converting, is_convertible
 from penstock.state.keys import encode_key
@@ -42,7 +42,6 @@ class ReduceOperator(KeyedOperator):
         self._table = self.backend.layered(REDUCED_TABLE)
         self._reduced: Any = _ABSENT
         self._latest: int | None = None
-        self._is_first_chunk = True
 
     def combiner(self) -> Operator | None:
         # A user's function need not be associative: one that counts, by `(a[0], a[1] + 1)`, would count senders.
@@ -50,11 +49,18 @@ class ReduceOperator(KeyedOperator):
             return None
         return CombineOperator(f"{self.name} (combine)", self.key_selector, self.function)
 
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function", has_keyed_state=True),)
+
+    def functions_replaced(self) -> None:
+        # Others have no use for the current key, and setting it for each record has its price.
+        self._sets_key = self.function.has_open
+        self._is_first_chunk = True
+
     def open(self) -> None:
         super().open()
         self.function.open(self.context, self.backend.store())
-        # Others have no use for the current key, and setting it for each record has its price.
-        self._sets_key = self.function.has_open
+        self.functions_replaced()
 
     def close(self) -> None:
         try:

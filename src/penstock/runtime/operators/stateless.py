@@ -10,14 +10,15 @@ anything need no look.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
 from penstock.common.escape_analysis import keeps_nothing
+from penstock.common.types import Row
 from penstock.common.user_calls import RAISED, results_of
-from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
+from penstock.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 
 if TYPE_CHECKING:
@@ -31,8 +32,12 @@ class FunctionOperator(Operator):
         super().__init__(name)
         self.function = function
 
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function"),)
+
     def open(self) -> None:
         self.function.open(self.context)
+        self.functions_replaced()
 
     def close(self) -> None:
         self.function.close(self.context)
@@ -46,13 +51,24 @@ class FunctionOperator(Operator):
         return self.context.user_error(error, method, values[position], timestamp=timestamp)
 
 
+class Projection:
+    """A function of map: some fields of a tuple or Row, by position."""
+
+    def __init__(self, indexes: Sequence[int]) -> None:
+        self.indexes = indexes
+
+    def map(self, value: Any) -> Any:
+        """Those fields, as what the value is."""
+        fields = [value[index] for index in self.indexes]
+        return Row(*fields) if isinstance(value, Row) else tuple(fields)
+
+
 class MapOperator(FunctionOperator):
     """Emits one value for each."""
 
     _keeps_nothing = False
 
-    def open(self) -> None:
-        super().open()
+    def functions_replaced(self) -> None:
         self._keeps_nothing = keeps_nothing(self.function.call)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
@@ -85,8 +101,7 @@ class FilterOperator(FunctionOperator):
 
     _keeps_nothing = False
 
-    def open(self) -> None:
-        super().open()
+    def functions_replaced(self) -> None:
         self._keeps_nothing = keeps_nothing(self.function.call)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:

@@ -8,83 +8,72 @@ the records. Source: Flink's SubtaskCheckpointCoordinator.
 from __future__ import annotations
 
 import pickle
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from penstock.common.errors import CheckpointError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.decline_reason import DeclineReason
-from penstock.runtime.ids import SubtaskId
 from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import CheckpointBarrier
-from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.network.unaligned import UnalignedAlignment
 from penstock.runtime.operators.sink import SinkOperator
-from penstock.runtime.task.chain import Chain
-from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
     CheckpointComplete,
     Decline,
-    Effect,
+    DropUpdate,
+    Event,
+    PrepareUpdate,
     SnapshotFailed,
     SnapshotWritten,
     TriggerCheckpoint,
     WriteSnapshot,
 )
 from penstock.runtime.task.feedback import Feedback
-from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.runtime.task.function_update import FunctionUpdate
+from penstock.runtime.task.inputs import InputChannel
 from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.overtaken import Overtaken, may_overtake
+from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.replay import replay
 from penstock.runtime.task.snapshot import Commits, Snapshots, TaskSnapshot
 from penstock.runtime.task.snapshot_logs import SnapshotLogs
-from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.state.handles import SnapshotFigures
 
 
 class TaskCheckpoints:
-    """Of one task. `inputs` get what the alignment delivers; `ask` takes effects; `work` is the task's queue."""
+    """Of one task. What the alignment delivers goes to its inputs."""
 
-    def __init__(
-        self,
-        subtask: SubtaskId,
-        vertex: VertexSpec,
-        level: LevelSpec,
-        chain: Chain,
-        edges: Sequence[OutputEdge],
-        inputs: TaskInputs,
-        snapshots: Snapshots,
-        work: deque[Work],
-        ask: Callable[[Effect], None],
-        environment: Environment,
-    ) -> None:
-        overtakes = level.exactly_once and may_overtake(vertex, level)
-        self._subtask = subtask
+    def __init__(self, parts: TaskParts) -> None:
+        level, environment = parts.level, parts.environment
+        overtakes = level.exactly_once and may_overtake(parts.vertex, level)
+        self._subtask = parts.id
         self.logs = SnapshotLogs(self._logged, self._given_up, level.alignment_limits.bytes_max if overtakes else None)
         """Of snapshots that wait for what was in flight when they were frozen."""
-        self._unaligned = self._with_unaligned(vertex, level, inputs, environment) if overtakes else None
-        self.alignment = self._unaligned or self._with_alignment(level, inputs, environment)
-        self.snapshots = snapshots
+        self._unaligned = self._with_unaligned(parts) if overtakes else None
+        self.alignment = self._unaligned or self._with_alignment(parts)
+        self.snapshots = Snapshots(parts.chain, parts.info, parts.key_groups)
         self.compacting = False
         """Whether there may be frozen layers to compact, because a snapshot has been written or has failed."""
         self.stopped_by: int | None = None
         """The savepoint with which the job stops, once its barrier was sent: no reads or timers after it."""
         self.last = 0
         """The last checkpoint of which the task has taken its part."""
+        self.updates = FunctionUpdate(parts.id, parts.chain, parts.ask)
         self.feedback: Feedback | None = None
         """Of the head of an iteration: what is on its way back is logged."""
-        self._vertex = vertex
-        self._inputs = inputs
-        self._chain = chain
-        self._edges = edges
-        self._work = work
-        self._ask = ask
+        self._vertex = parts.vertex
+        self._inputs = parts.inputs
+        self._chain = parts.chain
+        self._edges = parts.edges
+        self._work = parts.work
+        self._ask = parts.ask
         self._clock = environment.clock
         self._now_ms = environment.now_ms
         self._unaligned_after_ms = level.unaligned_after_ms
@@ -97,19 +86,29 @@ class TaskCheckpoints:
         self._aborted: set[int] = set()
         """Aborted since the last one that completed: the event may arrive twice, operators are notified once."""
 
-    def _with_alignment(self, level: LevelSpec, inputs: TaskInputs, environment: Environment) -> ExactlyOnceAlignment:
-        limits, open_spill = level.alignment_limits, environment.open_spill
-        alignment = ExactlyOnceAlignment if level.exactly_once else AtLeastOnceAlignment
+    @property
+    def handlers(self) -> dict[type[Event], Callable[[Any], None]]:
+        """What it does at which event. An update is prepared at once: nothing that is under way sees it."""
+        return {
+            TriggerCheckpoint: self.trigger,
+            AbortCheckpoint: self.abort,
+            CheckpointComplete: self.complete,
+            SnapshotFailed: self.failed,
+            PrepareUpdate: self.updates.prepare,
+            DropUpdate: self.updates.drop,
+        }
+
+    def _with_alignment(self, parts: TaskParts) -> ExactlyOnceAlignment:
+        inputs, limits, open_spill = parts.inputs, parts.level.alignment_limits, parts.environment.open_spill
+        alignment = ExactlyOnceAlignment if parts.level.exactly_once else AtLeastOnceAlignment
         return alignment(inputs.channels, inputs.deliver, self._aligned, self.decline, limits, open_spill)
 
-    def _with_unaligned(
-        self, vertex: VertexSpec, level: LevelSpec, inputs: TaskInputs, environment: Environment
-    ) -> UnalignedAlignment:
-        limits, open_spill = level.alignment_limits, environment.open_spill
-        overtaken = Overtaken(vertex, level, self._subtask.subtask, inputs, self.logs, environment)
+    def _with_unaligned(self, parts: TaskParts) -> UnalignedAlignment:
+        limits, open_spill = parts.level.alignment_limits, parts.environment.open_spill
+        overtaken = Overtaken(parts, self.logs)
         return UnalignedAlignment(
-            inputs.channels, overtaken.deliver, self._aligned, self.decline, limits, open_spill,
-            overtaken=overtaken.begin, arrived=overtaken.barrier, at_once=level.unaligned_after_ms == 0,
+            parts.inputs.channels, overtaken.deliver, self._aligned, self.decline, limits, open_spill,
+            overtaken=overtaken.begin, arrived=overtaken.barrier, at_once=parts.level.unaligned_after_ms == 0,
         )  # fmt: skip
 
     def _logged(self, snapshot: TaskSnapshot, log: ChannelLog) -> None:
@@ -138,7 +137,8 @@ class TaskCheckpoints:
             self._unaligned.overtake()
 
     def close(self) -> None:
-        """Remove what is on disk."""
+        """Remove what is on disk, and what was opened for an update."""
+        self.updates.close()
         self.alignment.close()
         self.logs.close()
 
@@ -287,6 +287,8 @@ class TaskCheckpoints:
             self.stopped_by = barrier.checkpoint_id
         log = self.logs.log_of(barrier.checkpoint_id) if self.feedback is None else None
         snapshot = self.snapshots.freeze(barrier.checkpoint_id, barrier.timestamp_ms, options, log)
+        # What is frozen is of the functions before: if the new ones fail now, nothing of it is written.
+        self.updates.apply(options.update)
         took_ms = (self._clock() - started_ns) / 1e6
         snapshot.figures = msgspec.structs.replace(figures, sync_ms=took_ms)
         if self.feedback is not None:

@@ -18,6 +18,7 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
+from penstock.common.cached_files import DistributedCache, provided
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
 from penstock.common.user_calls import PASSED_ON, RAISED
 from penstock.common.user_traceback import is_about_a_call, user_traceback, without_our_frames
@@ -221,6 +222,9 @@ class StreamingRuntimeContext(RuntimeContext):
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         return self._info.job_parameters.get(key, default_value)
+
+    def get_distributed_cache(self) -> DistributedCache:
+        return provided()
 
     def get_metrics_group(self) -> MetricGroup:
         return self._metrics

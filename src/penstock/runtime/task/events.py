@@ -82,6 +82,58 @@ class EndLoop(Event, frozen=True, gc=False):
     """To heads of iterations: nothing is in flight in the loop, and nothing comes from outside any more."""
 
 
+class ListStates(Event, frozen=True, gc=False):
+    """Which keyed states are there? Answered at once by StatesListed. `read` is the number of the question."""
+
+    read: int
+
+
+class ReadState(Event, frozen=True, gc=False):
+    """What does keyed state hold now? Answered at once by StateRead. `read` is the number of the question.
+
+    Of the operator with the state id `operator`, its table `state`. `keys`: a list, as they are kept; None: any, at
+    most `limit` rows.
+    """
+
+    read: int
+    operator: str
+    state: str
+    keys: Opaque | None = None
+    limit: int = 0
+
+
+class SampleStacks(Event, frozen=True, gc=False):
+    """Where is the thread of this task? For the slot's host: no task has to know, and it may be held up.
+
+    Answered by StacksSampled, when `samples` have been taken, `delay_ms` apart. `depth`: frames of one at most.
+    `sample` is the number of the question.
+    """
+
+    sample: int
+    samples: int
+    delay_ms: int
+    depth: int
+
+
+class PrepareUpdate(Event, frozen=True, gc=False):
+    """Load and open new functions, a list of NewFunctions, and answer with UpdatePrepared.
+
+    `classes`: of the new program's script, pickled, that the job's script does not have. `allow_non_restored`: whether
+    state may be left over for which the new functions do not ask.
+    """
+
+    update: int
+    functions: Opaque
+    classes: bytes = b""
+    allow_non_restored: bool = False
+
+
+class DropUpdate(Event, frozen=True, gc=False):
+    """The update is not made: close the functions that were opened for it."""
+
+    update: int
+
+
 class CheckpointComplete(Event, frozen=True, gc=False):
     """A checkpoint is complete: all tasks have acknowledged, and the manifest is stored."""
 
@@ -133,6 +185,11 @@ ControlEvent = (
     | Senders
     | ProbeLoop
     | EndLoop
+    | ListStates
+    | ReadState
+    | SampleStacks
+    | PrepareUpdate
+    | DropUpdate
     | CheckpointComplete
     | AbortCheckpoint
     | Close
@@ -179,6 +236,59 @@ class LoopQuiet(Effect, frozen=True, gc=False):
     received: int
 
 
+class StateShape(msgspec.Struct, frozen=True, gc=False):
+    """A keyed state of an operator: what is known of it without reading it."""
+
+    operator: str
+    """The state id of its operator."""
+    operator_name: str
+    state: str
+    """The name of its table."""
+    type: str
+    """Kind and type, as the function declares them; "" if no function has named it."""
+    columns: list[str]
+    """Of its rows: key and value, and namespace between them where there are windows."""
+    queryable_names: list[str]
+
+
+class StatesListed(Effect, frozen=True, gc=False):
+    """The keyed states that this subtask has, as far as functions have asked for them. The answer to ListStates."""
+
+    read: int
+    states: list[StateShape]
+
+
+class StateRead(Effect, frozen=True, gc=False):
+    """Rows of keyed state, as they were between two work items. The answer to ReadState.
+
+    `entries`: for each key its rows, as a list; without keys one list of all. `error`: why they can't be given; "":
+    they are.
+    """
+
+    read: int
+    entries: list[Opaque]
+    rows: int = 0
+    """How many there are."""
+    error: str = ""
+
+
+class SampledStack(msgspec.Struct, frozen=True, gc=False):
+    """Frames of a thread, outermost first, as `module.function:line`."""
+
+    frames: list[str]
+    on_cpu: bool
+    """Whether the thread was computing; else it waited."""
+    count: int
+    """How many samples have found it there."""
+
+
+class StacksSampled(Effect, frozen=True, gc=False):
+    """Where the thread of this task was found. The answer to SampleStacks, by its host."""
+
+    sample: int
+    stacks: list[SampledStack]
+
+
 class DataEnded(Effect, frozen=True, gc=False):
     """All records of this subtask are processed and sent."""
 
@@ -205,9 +315,29 @@ class Decline(Effect, frozen=True, gc=False):
     detail: str = ""
 
 
+class UpdatePrepared(Effect, frozen=True, gc=False):
+    """The functions of an update are open. `error`: why they are not, and nothing is left of them."""
+
+    update: int
+    error: str = ""
+
+
 class Finished(Effect, frozen=True, gc=False):
     """Functions are closed; nothing more will come from this subtask."""
 
 
-ControlEffect = RequestSplit | ReportWatermark | Result | LoopQuiet | DataEnded | Acknowledge | Decline | Finished
+ControlEffect = (
+    RequestSplit
+    | ReportWatermark
+    | Result
+    | LoopQuiet
+    | StatesListed
+    | StateRead
+    | StacksSampled
+    | DataEnded
+    | Acknowledge
+    | Decline
+    | UpdatePrepared
+    | Finished
+)
 """What a task sends to its job master."""

@@ -13,7 +13,6 @@ Source: Carbone et al., "State Management in Apache Flink" (2017), Algorithm 2; 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
@@ -22,44 +21,29 @@ from penstock.runtime.network.buffer_queue import BufferQueue
 from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.operators.iteration import IterationHead
-from penstock.runtime.task.context import SubtaskInfo
-from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.runtime.task.inputs import InputChannel
+from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.replay import replay
 from penstock.runtime.task.snapshot import TaskSnapshot
 from penstock.runtime.task.snapshot_logs import SnapshotLogs
-from penstock.runtime.task.vertex import LevelSpec, VertexSpec
-from penstock.state.key_groups import KeyGroups
 
 
 class Feedback:
     """Of the task with the head of an iteration. `logs` hold its snapshots back until all that comes back is logged."""
 
-    def __init__(
-        self,
-        vertex: VertexSpec,
-        level: LevelSpec,
-        info: SubtaskInfo,
-        head: IterationHead,
-        inputs: TaskInputs,
-        counters: OperatorCounters,
-        work: deque[Work],
-        key_groups: KeyGroups,
-        logs: SnapshotLogs,
-        environment: Environment,
-    ) -> None:
+    def __init__(self, parts: TaskParts, head: IterationHead, logs: SnapshotLogs) -> None:
+        fed_back = [(edge, partitioner) for edge, partitioner in parts.vertex.inputs if edge.feedback]
         self._head = head
-        self._inputs = inputs
-        self._counters = counters
-        self._work = work
-        self._info = info
-        self._key_groups = key_groups
-        self._now_ms = environment.now_ms
-        self._new_queue = partial(BufferQueue, level.alignment_limits.memory_bytes, environment.open_spill)
-        self._edges = [edge.id for edge, _ in vertex.inputs if edge.feedback]
-        self._partitioners = [partitioner for edge, partitioner in vertex.inputs if edge.feedback]
-        self._channels = {channel.id for channel in inputs.fed_back.channels}
+        self._inputs = parts.inputs
+        self._counters = parts.chain.counters[0]
+        self._work = parts.work
+        self._info = parts.info
+        self._key_groups = parts.key_groups
+        self._now_ms = parts.environment.now_ms
+        self._new_queue = parts.new_queue
+        self._edges = [edge.id for edge, _ in fed_back]
+        self._partitioners = [partitioner for _, partitioner in fed_back]
+        self._channels = {channel.id for channel in parts.inputs.fed_back.channels}
         self._logs = logs
         self._held: BufferQueue | None = None
         """What came back since the barrier left with which the job stops; None: it does not stop."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.operators.operator import Operator
+from penstock.runtime.task.events import ProbeLoop
 from penstock.runtime.task.inputs import TaskInputs
 
 
@@ -22,6 +23,10 @@ class LoopProbe:
         self._inputs = inputs
         self._edges = [edge for edge in edges if edge.info.in_loop]
         self._operators = operators
+
+    def asked(self, event: ProbeLoop) -> None:
+        """The job master asks."""
+        self.round = event.round
 
     @property
     def at_rest(self) -> bool:

@@ -11,16 +11,14 @@ Tasks that may take an unaligned checkpoint have this. Others stay aligned:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.runtime.network.buffer_queue import BufferQueue
 from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import EndOfInput
 from penstock.runtime.network.partitioners import BroadcastPartitioner
-from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.inputs import InputChannel, TaskInputs
+from penstock.runtime.task.inputs import InputChannel
+from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.snapshot_logs import SnapshotLogs
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 
@@ -34,21 +32,13 @@ def may_overtake(vertex: VertexSpec, level: LevelSpec) -> bool:
 class Overtaken:
     """Of one task. `deliver` stands between the alignment and the inputs, and logs what belongs to a snapshot."""
 
-    def __init__(
-        self,
-        vertex: VertexSpec,
-        level: LevelSpec,
-        subtask: int,
-        inputs: TaskInputs,
-        logs: SnapshotLogs,
-        environment: Environment,
-    ) -> None:
-        self._edges = [edge.id for edge, _ in vertex.inputs]
-        self._parallelism = vertex.parallelism
-        self._subtask = subtask
-        self._inputs = inputs
+    def __init__(self, parts: TaskParts, logs: SnapshotLogs) -> None:
+        self._edges = [edge.id for edge, _ in parts.vertex.inputs]
+        self._parallelism = parts.vertex.parallelism
+        self._subtask = parts.id.subtask
+        self._inputs = parts.inputs
         self._logs = logs
-        self._new_queue = partial(BufferQueue, level.alignment_limits.memory_bytes, environment.open_spill)
+        self._new_queue = parts.new_queue
 
     def begin(self, checkpoint_id: int, channels: Iterable[InputChannel]) -> None:
         """Barrier `checkpoint_id` has overtaken what comes on these channels before theirs."""

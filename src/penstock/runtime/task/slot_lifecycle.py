@@ -29,6 +29,7 @@ from penstock.runtime.task.events import (
     ControlEvent,
     Event,
     Peers,
+    SampleStacks,
     Senders,
     WriteSnapshot,
 )
@@ -174,7 +175,7 @@ class SlotLifecycle:
     def _handle(self, slot: Slot, vertex: int, event: ControlEvent) -> None:
         if isinstance(event, (Peers, Senders)):
             self._effects.introduced(event)
-        if isinstance(event, Senders):
+        if isinstance(event, (Senders, SampleStacks)):
             # No task has to know.
             return
         slot.handle(vertex, event)

@@ -36,12 +36,10 @@ from penstock.runtime.task.checkpoints import TaskCheckpoints
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
-    AbortCheckpoint,
     AlignWatermarks,
     AssignSplits,
     CallsEnded,
     Cancel,
-    CheckpointComplete,
     Close,
     DataAvailable,
     DataEnded,
@@ -58,9 +56,7 @@ from penstock.runtime.task.events import (
     ReportWatermark,
     RequestSplit,
     Result,
-    SnapshotFailed,
     SnapshotWritten,
-    TriggerCheckpoint,
 )
 from penstock.runtime.task.feedback import Feedback
 from penstock.runtime.task.flush_timer import FlushTimer
@@ -69,8 +65,10 @@ from penstock.runtime.task.journal import Journal
 from penstock.runtime.task.latency import LatencyMarkers
 from penstock.runtime.task.loop_probe import LoopProbe
 from penstock.runtime.task.opaque import Opaque
+from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.polling import Polling
 from penstock.runtime.task.snapshot import Snapshots
+from penstock.runtime.task.state_reader import QUESTIONS, StateReader
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.runtime.task.wiring import output_edges, sorted_inputs, wired_chain
 from penstock.state.handles import RestoredOperator
@@ -131,29 +129,25 @@ class Task:
         )
         self._channels = self.inputs.by_id
         self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)
-        snapshots = Snapshots(self.chain, self.info, key_groups)
-        self._checkpoints = TaskCheckpoints(
-            self.id, vertex, level, self.chain, self.edges, self.inputs, snapshots, self._work,
-            # Looked up at each call: the simulator's checks put themselves in the place of `ask`.
+        # `ask` is looked up at each call: the simulator's checks put themselves in its place.
+        parts = TaskParts(
+            self.id, self.info, vertex, level, environment, key_groups, self.chain, self.edges, self.inputs, self._work,
             lambda effect: self.ask(effect),
-            environment,
         )  # fmt: skip
-        self._feedback = self._with_feedback(level, key_groups, environment)
+        self._checkpoints = TaskCheckpoints(parts)
+        self._feedback = self._with_feedback(parts)
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
         """Whether it must not begin: it does not know yet where what it feeds back goes to."""
         self._flush_timer = FlushTimer(self.edges, -1 if level.batched else vertex.buffer_timeout_ms, self._now_ms)
         self._handlers = self._handled_events()
 
-    def _with_feedback(self, level: LevelSpec, key_groups: KeyGroups, environment: Environment) -> Feedback | None:
+    def _with_feedback(self, parts: TaskParts) -> Feedback | None:
         """What comes back, if the task has the head of an iteration."""
-        head, counters = self.chain.head, self.chain.counters[0]
+        head = self.chain.head
         if not isinstance(head, IterationHead):
             return None
-        logs = self._checkpoints.logs
-        feedback = self._checkpoints.feedback = Feedback(
-            self.vertex, level, self.info, head, self.inputs, counters, self._work, key_groups, logs, environment
-        )
+        feedback = self._checkpoints.feedback = Feedback(parts, head, self._checkpoints.logs)
         return feedback
 
     def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
@@ -169,13 +163,11 @@ class Task:
             InputEnded: self._input_ended,
             Drain: lambda event: work.append(self._end_early),
             Peers: self._peers_known,
-            ProbeLoop: self._probed,
+            ProbeLoop: self._probe.asked,
             EndLoop: self._end_loop,
-            TriggerCheckpoint: checkpoints.trigger,
-            AbortCheckpoint: checkpoints.abort,
-            CheckpointComplete: checkpoints.complete,
+            **StateReader(self.id, self.chain, lambda effect: self.ask(effect)).handlers,
             SnapshotWritten: lambda event: checkpoints.written(event, ended=self.state is TaskState.DATA_ENDED),
-            SnapshotFailed: checkpoints.failed,
+            **checkpoints.handlers,
             Close: self._close,
             Cancel: self._cancel,
         }
@@ -234,7 +226,8 @@ class Task:
 
     def handle(self, event: Event) -> None:
         """A control event. Its work is done by the next steps, except for Close and Cancel, which act at once."""
-        self.journal.note(self._now_ms(), event)
+        if not isinstance(event, QUESTIONS):
+            self.journal.note(self._now_ms(), event)
         # It was in transit when the task was closed: a reader, for example, is closed, too.
         if self.state is TaskState.FINISHED:
             return
@@ -346,9 +339,6 @@ class Task:
 
     def _peers_known(self, event: Peers) -> None:
         self._awaits_peers = False
-
-    def _probed(self, event: ProbeLoop) -> None:
-        self._probe.round = event.round
 
     def _answer_probe(self, round: int) -> None:
         aligning = self._checkpoints.alignment.current is not None or self._checkpoints.alignment.behind

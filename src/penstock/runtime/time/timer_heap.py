@@ -78,6 +78,15 @@ class TimerHeap:
             self._firing.add(timestamp)
         return waiting.popitem()[0]
 
+    def pop_some(self, timestamp: int, most: int) -> list[Entry]:
+        """Take timers of the earliest time, which is `timestamp`, in their order: all of them, or so many."""
+        waiting = self._due[timestamp]
+        if len(waiting) > most or timestamp in self._firing:
+            return [self.pop(timestamp) for _ in range(min(most, len(waiting)))]
+        entries = list(waiting)
+        waiting.clear()
+        return entries
+
     def by_time(self) -> Iterator[tuple[int, list[Entry]]]:
         """All timers, by time: timestamp, the timers of that time. Timers may be added and removed meanwhile."""
         for timestamp in sorted(self._due):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.runtime.time.timer_heap import TimerHeap
+from penstock.runtime.time.timer_heap import Entry, TimerHeap
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import FrozenTable, Layer, Table
 
@@ -38,6 +38,19 @@ class TimerQueue(Table):
     @abstractmethod
     def pop_due(self, until: int) -> tuple[int, Any, Any] | None:
         """Take the earliest timer at or before `until`: (timestamp, key, namespace), or None if there is none."""
+
+    def register_all(self, entries: Iterable[Entry]) -> None:
+        """Add timers: (key, timestamp, namespace) each."""
+        for key, timestamp, namespace in entries:
+            self.register(timestamp, key, namespace)
+
+    def pop_all_due(self, until: int, most: int) -> list[Entry]:
+        """Take the earliest timers at or before `until`, at most so many, and fewer if there are some at a later time.
+
+        Empty: there is none. For timers that register no others when they fire.
+        """
+        due = self.pop_due(until)
+        return [] if due is None else [(due[1], due[0], due[2])]
 
     @abstractmethod
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
@@ -67,6 +80,12 @@ class HeapTimerQueue(TimerQueue):
         if self._timers.add(entry):
             self._layer[entry] = True
 
+    def register_all(self, entries: Iterable[Entry]) -> None:
+        add, layer = self._timers.add, self._layer
+        for entry in entries:
+            if add(entry):
+                layer[entry] = True
+
     def delete(self, timestamp: int, key: Any, namespace: Any = None) -> None:
         entry = key, timestamp, namespace
         if self._timers.discard(entry):
@@ -82,6 +101,14 @@ class HeapTimerQueue(TimerQueue):
         entry = self._timers.pop(timestamp)
         self._kept.discard(entry)
         return timestamp, entry[0], entry[2]
+
+    def pop_all_due(self, until: int, most: int) -> list[Entry]:
+        timestamp = self._timers.next_timestamp()
+        if timestamp is None or timestamp > until:
+            return []
+        entries = self._timers.pop_some(timestamp, most)
+        self._kept.discard_all(entries)
+        return entries
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
         return iter(self._timers)

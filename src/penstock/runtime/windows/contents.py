@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import own_copy
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.operator import FunctionPlace
 from penstock.runtime.windows.sharing import is_plain
 
 if TYPE_CHECKING:
@@ -37,6 +38,13 @@ class Contents(ABC):
 
     def close(self, context: OperatorContext) -> None:
         """Calls the user's `close`."""
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        """As an operator's."""
+        return ()
+
+    def functions_replaced(self) -> None:
+        """As an operator's."""
 
     @abstractmethod
     def first(self, value: Any) -> Any:
@@ -136,6 +144,12 @@ class Reduced(Contents):
         self.type_info = type_info
         self.method = function.method
 
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function"),)
+
+    def functions_replaced(self) -> None:
+        self.method = self.function.method
+
     def open(self, context: OperatorContext) -> None:
         self.function.open(context)
 
@@ -188,8 +202,13 @@ class Aggregated(Contents):
     def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function
         self.type_info = type_info
-        self.instance = function.instance
-        self.method = function.method
+        self.functions_replaced()
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function"),)
+
+    def functions_replaced(self) -> None:
+        self.instance, self.method = self.function.instance, self.function.method
 
     def open(self, context: OperatorContext) -> None:
         self.function.open(context)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import ProgramError
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.operator import FunctionPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,13 @@ class Evaluation:
     def close(self, context: OperatorContext) -> None:
         """Calls the user's `close`."""
 
+    def function_places(self) -> Sequence[FunctionPlace]:
+        """As an operator's."""
+        return ()
+
+    def functions_replaced(self) -> None:
+        """As an operator's."""
+
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
         """The results of a window. The key and namespace of the backend are set."""
         return elements
@@ -52,6 +60,12 @@ class UserEvaluation(Evaluation):
 
     def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         self._backend = backend
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (FunctionPlace(self, "function", has_keyed_state=True),)
+
+    def functions_replaced(self) -> None:
+        self.method = self.function.method
 
     def open(self, context: OperatorContext) -> None:
         self.function.open(context, self._backend.store())
@@ -80,6 +94,10 @@ class Process(UserEvaluation):
     def setup(self, context: OperatorContext, backend: KeyedStateBackend, timers: Timers, merging: bool) -> None:
         super().setup(context, backend, timers, merging)
         self._context = WindowContext(backend, timers, context.now_ms, merging)
+        self.functions_replaced()
+
+    def functions_replaced(self) -> None:
+        super().functions_replaced()
         self._clear = getattr(self.function.instance, "clear", None)
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:

@@ -5,7 +5,7 @@ Results carry the last timestamp of their window, whatever made it fire. Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
@@ -14,7 +14,7 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import text_returned
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.keyed import FREED_ENTRIES
-from penstock.runtime.operators.operator import Timestamps, Values
+from penstock.runtime.operators.operator import FunctionPlace, Timestamps, Values
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 
@@ -51,6 +51,13 @@ class WindowingOperator(GatheringOperator):
         self.evaluation.setup(context, self.backend, self.timers, self.merging)
         self._late: Values = []
         self._late_times: list[int] = []
+
+    def function_places(self) -> Sequence[FunctionPlace]:
+        return (*self.contents.function_places(), *self.evaluation.function_places())
+
+    def functions_replaced(self) -> None:
+        self.contents.functions_replaced()
+        self.evaluation.functions_replaced()
 
     def open(self) -> None:
         super().open()

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import JobCancelledError, JobError
+from penstock.common.errors import JobCancelledError, JobError, StateNotFoundError
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
@@ -23,15 +23,17 @@ from penstock.jobmaster.batched_recorder import BatchedRecorder
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.jobmaster.state_query import LiveState, StateQuery
 from penstock.logs.job_log import JobLog
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import FromSlot, Heartbeat, TaskReport
 from penstock.rpc.server import ControlServer
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.events import Finished
+from penstock.runtime.task.events import Finished, StacksSampled
 from penstock.spark.driver.batched_results import BatchedResults
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.failures import from_spark
+from penstock.spark.internals.python_daemons import renew_after
 from penstock.spark.payload import Payload
 
 _log = logging.getLogger(__name__)
@@ -144,6 +146,16 @@ class BatchedRun:
         answer.set_exception(JobError("a job in batch mode has no checkpoint from which it could go on"))
         return answer
 
+    def read_state(self, query: StateQuery) -> Future[LiveState]:
+        answer: Future[LiveState] = Future()
+        answer.set_exception(StateNotFoundError("a job in batch mode keeps no state that can be asked for"))
+        return answer
+
+    def sample_stacks(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
+        answer: Future[list[StacksSampled]] = Future()
+        answer.set_exception(JobError("a job in batch mode has no flame graphs: no job master asks its tasks"))
+        return answer
+
     def wait(self) -> BaseException | None:
         self._over.wait()
         return self._error
@@ -208,6 +220,7 @@ class BatchedRun:
             self._error = JobError(f"the results of the job can't be kept on the driver's disk: {self._results_error}")
             self._become(JobStatus.FAILED, self._error)
         else:
+            renew_after(error)
             self._error = from_spark(error, self._show_stack)
             self._become(JobStatus.FAILED, self._error)
         for result_sink in self._result_sinks.values():

@@ -49,6 +49,9 @@ class CommandedJob(Protocol):
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         """Run on with other numbers of subtasks: of the whole job, of operators by name or uid."""
 
+    def update(self, program: bytes, allow_non_restored: bool) -> Future[str]:
+        """Go on with the functions of another program."""
+
 
 def answer_command(
     job: CommandedJob,
@@ -70,6 +73,9 @@ def answer_command(
     elif command.verb == "scale":
         _log.warning("the job is given another parallelism from outside: penstock scale")
         _answer_later(job.scale(command.parallelism, command.operators), send, on_control_thread)
+    elif command.verb == "update":
+        _log.warning("the job is given new functions from outside: penstock update")
+        _answer_later(job.update(command.program, command.allow_non_restored), send, on_control_thread)
     else:
         stop = command.verb == "stop"
         if stop:

@@ -18,6 +18,7 @@ from penstock.jobmaster.events import (
     Reported,
     RescaleRequested,
     SavepointRequested,
+    UpdateRequested,
 )
 from penstock.jobmaster.notices import (
     Autoscaled,
@@ -29,8 +30,10 @@ from penstock.jobmaster.notices import (
     Rescaling,
     RestartJoined,
     RestartScheduled,
+    Updated,
 )
 from penstock.rpc.messages import SlotFailed
+from penstock.traces.spans import JobSpans
 
 _SAME_ERROR = 10
 """After this many consecutive equal failures, and each multiple, the notice of a restart says that nothing changes."""
@@ -42,10 +45,18 @@ class JobEvents:
     """Writes to the `events` of a JobLog, and notices of the job master to penstock's own log: the user's terminal.
 
     `name`: the job as log lines name it. `history`: the newest checkpoints that completed or failed, oldest first.
+    `spans`: what traces show of them.
     """
 
-    def __init__(self, log: logging.Logger, name: str, history: Sequence[CheckpointReport]) -> None:
+    def __init__(
+        self,
+        log: logging.Logger,
+        name: str,
+        history: Sequence[CheckpointReport],
+        spans: JobSpans | None = None,
+    ) -> None:
         self._log = log
+        self._spans = spans
         self._name = name
         self._history = history
         self._last_checkpoint: CheckpointReport | None = None
@@ -64,6 +75,8 @@ class JobEvents:
         """Logs the effects of the event."""
         for report in self._new_checkpoints():
             self._log_checkpoint(report)
+            if self._spans is not None:
+                self._spans.checkpoint(report)
         for effect in effects:
             if isinstance(effect, RestartScheduled):
                 line = self._restart_line(effect)
@@ -76,6 +89,9 @@ class JobEvents:
                 _notices.warning("%s is rescaled: %s", self._name, _changes(effect))
             elif isinstance(effect, Autoscaled):
                 _notices.warning("%s", self._autoscaled_line(effect))
+            elif isinstance(effect, Updated):
+                names = ", ".join(effect.operators)
+                _notices.warning("%s: new functions from checkpoint %d on: %s", self._name, effect.checkpoint_id, names)
             elif isinstance(effect, JobNotice):
                 _notices.warning(_NOTICES[type(effect)], self._name, effect.error)
             elif isinstance(effect, Deploy):
@@ -169,6 +185,7 @@ _EVENTS: dict[type[JobEvent], Callable[[logging.Logger, Any], None]] = {
     HostFailed: lambda log, event: log.error("a fault of the job itself\n%s", event.error),
     CancelRequested: lambda log, event: log.info("cancellation requested"),
     RescaleRequested: lambda log, event: log.info("another parallelism requested"),
+    UpdateRequested: lambda log, event: log.info("other functions requested"),
     SavepointRequested: lambda log, event: log.info(
         "savepoint requested%s", ", with which the job stops" * event.options.stop
     ),

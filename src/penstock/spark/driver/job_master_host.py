@@ -7,8 +7,8 @@ whose outcomes come back as events.
 
 from __future__ import annotations
 
-import itertools
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +34,8 @@ from penstock.jobmaster.effects import (
     Reply,
     RestartResults,
     SendToSlot,
+    StacksReply,
+    StateReply,
     StopAttempt,
 )
 from penstock.jobmaster.events import (
@@ -45,6 +47,7 @@ from penstock.jobmaster.events import (
     SavepointRequested,
     SlotsCounted,
     Tick,
+    UpdateRequested,
 )
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.execution_recorder import ExecutionRecorder
@@ -53,15 +56,26 @@ from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.notices import Autoscaled, JobNotice
 from penstock.jobmaster.results.lanes import ResultLanes
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.jobmaster.state_query import LiveState, StateQuery
+from penstock.plan import program_pickler
+from penstock.plan.job_graph import JobGraph
+from penstock.plan.new_program import unpack_program
 from penstock.plan.rescaling import wanted
-from penstock.rpc.messages import Command, FromSlot, Heartbeat, ToJobMaster, ToTask
+from penstock.rpc.messages import Command, FromSlot, Heartbeat, ReadCommand, ToJobMaster, ToTask
 from penstock.rpc.server import ControlServer
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
+from penstock.runtime.task.events import StacksSampled
 from penstock.spark.driver.commands import answer_command
 from penstock.spark.driver.job_events import JobEvents
+from penstock.spark.driver.open_reads import OpenReads
+from penstock.spark.driver.open_requests import OpenRequests, complete
+from penstock.spark.driver.open_samplings import OpenSamplings
 from penstock.spark.driver.query_thread import QueryThread, Start
 from penstock.spark.driver.storage_thread import StorageThread
+from penstock.spark.payload import this_python
+from penstock.traces.reporter import TraceReporter
+from penstock.traces.spans import JobSpans
 
 _RESULT_THREADS_MAX = 4
 
@@ -85,11 +99,14 @@ class JobMasterHost:
         slots: Callable[[], int],
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
+        traces: TraceReporter | None = None,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
         self.on_end: Callable[[], None] = lambda: None
         """Called by the control thread when the job has ended."""
+        self.on_update: Callable[[JobGraph], object] = lambda graph: None
+        """Called by the storage's thread when the job has other functions: they are to be kept for the next run."""
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
         self._master = master
@@ -105,10 +122,15 @@ class JobMasterHost:
         self._identities: dict[tuple[int, SlotId], bytes] = {}
         self._unsent: dict[tuple[int, SlotId], list[ToTask]] = {}
         """Messages for slots that have not registered yet."""
-        self._requests: dict[int, Future[str]] = {}
-        self._request_numbers = itertools.count()
+        self._requests = OpenRequests(self._storage.call, self.post)
+        self._reads = OpenReads()
+        self._samplings = OpenSamplings(self.post)
         self._fault: BaseException | None = None
-        self._events = JobEvents(log, master.name, master.coordinator.history)
+        self._traces = traces
+        self._spans: JobSpans | None = None
+        if traces is not None:
+            self._spans = JobSpans(master.job_id, master.graph.name, traces.report, _now_ms())
+        self._events = JobEvents(log, master.name, master.coordinator.history, self._spans)
 
     # Any thread.
 
@@ -178,7 +200,7 @@ class JobMasterHost:
             options = CheckpointOptions(savepoint=self._new_savepoint(directory), stop=stop, drain=drain)
             return SavepointRequested(number, options)
 
-        return self._request(event)
+        return self._requests.request(event)
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
         """Run on with other numbers of subtasks, by vertex. The future completes when all of them run."""
@@ -187,7 +209,7 @@ class JobMasterHost:
             free = max(0, self._slots() - self._master.graph.slots)
             return RescaleRequested(number, dict(parallelism), free)
 
-        return self._request(event)
+        return self._requests.request(event)
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
         """The same of the whole job, as if it had been submitted with it, and of operators by name or uid."""
@@ -195,35 +217,61 @@ class JobMasterHost:
             return self.rescale(wanted(self._master.graph, parallelism, operators))
         except JobError as error:
             answer: Future[str] = Future()
-            _answer(answer, error=error)
+            complete(answer, error=error)
             return answer
 
-    def _request(self, event: Callable[[int], JobEvent]) -> Future[str]:
-        """Hand a request of the user to the job master. The future is given the text of the reply."""
-        answer: Future[str] = Future()
+    def read_state(self, query: StateQuery) -> Future[LiveState]:
+        """Ask the tasks for keyed state as they have it now."""
+        return self._reads.ask(query, self.post)
 
-        def request() -> None:
-            number = next(self._request_numbers)
-            try:
-                requested = event(number)
-            except RAISED as error:
-                # Also what a file system's own library raises: the user waits for an answer.
-                _answer(answer, error=as_exception(error))
+    def sample_stacks(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
+        """Ask the slots where the threads of a vertex's tasks are."""
+        return self._samplings.ask(vertex, samples, delay_ms, depth)
+
+    def update(self, program: bytes, allow_non_restored: bool = False) -> Future[str]:
+        """Go on with the functions of a packed program, even of one that leaves state over if that is allowed."""
+        script = vars(sys.modules["__main__"])
+        added: dict[str, type] = {}
+        kept: Future[str] = Future()
+
+        def event(number: int) -> JobEvent:
+            new = unpack_program(program, this_python())
+            # Also for tasks that are deployed later: they are sent the classes of the script.
+            added.update(new.classes)
+            script.update(added)
+            return UpdateRequested(number, new.graph, program_pickler.dumps(new.classes), allow_non_restored)
+
+        def keep(done: Future[str]) -> None:
+            if (error := done.exception()) is not None:
+                # The mended program may have others of these names: nothing is of these.
+                for name in added:
+                    del script[name]
+                complete(kept, error=error)
                 return
-            self._requests[number] = answer
-            if not self.post(requested):
-                self._answer(Reply(number, error=JobError("the job has ended")))
 
-        # A place that nothing opens is reported before any task writes; to look may take as long as the store does.
-        if not self._storage.call(request):
-            _answer(answer, error=JobError("the job has ended"))
-        return answer
+            def keep() -> None:
+                try:
+                    self.on_update(self._master.graph)
+                except RAISED as failed:
+                    complete(kept, error=JobError(f"{done.result()}. But it would restart with those before: {failed}"))
+                else:
+                    complete(kept, done.result())
+
+            if not self._storage.call(keep):
+                complete(kept, done.result())
+
+        self._requests.request(event).add_done_callback(keep)
+        return kept
 
     # The control server's thread.
 
     def _on_message(self, identity: bytes, message: ToJobMaster) -> None:
         if isinstance(message, Command):
             answer_command(self, message, lambda answer: self._server.send(identity, answer), self._server.call)
+        elif isinstance(message, ReadCommand):
+            self._reads.command(
+                message, lambda answer: self._server.call(lambda: self._server.send(identity, answer)), self._handle
+            )
         else:
             self._on_report(identity, message)
 
@@ -250,6 +298,10 @@ class JobMasterHost:
         now_ms = _now_ms()
         effects = self._master.handle(event, now_ms)
         self._record(event, effects, now_ms)
+        if self._spans is not None:
+            master = self._master
+            restored_id = max(region.attempt.restored_id for region in master.regions)
+            self._spans.status(master.status, master.restarts, restored_id, now_ms)
         return effects
 
     def _record(self, event: JobEvent, effects: list[JobEffect], now_ms: int) -> None:
@@ -328,13 +380,10 @@ class JobMasterHost:
                 del waiting[key]
         self._lanes.restart(effect)
 
-    def _answer(self, effect: Reply) -> None:
-        answer = self._requests.pop(effect.request, None)
-        if answer is not None:
-            _answer(answer, effect.text, effect.error)
-
     def _finish(self, effect: Finish) -> None:
         self.on_end()
+        if self._spans is not None:
+            self._spans.ended(effect.error, _now_ms())
         # From here on a request is refused by the thread that makes it: see `post`.
         self._server.stop()
         self._queries.end()
@@ -342,9 +391,12 @@ class JobMasterHost:
         def released() -> None:
             try:
                 # Requests are made on this thread, and no further one comes.
-                for number in list(self._requests):
-                    self._answer(Reply(number, error=JobError("the job has ended")))
+                self._requests.end()
+                self._reads.end()
+                self._samplings.end()
                 self.after_storage()
+                if self._traces is not None:
+                    self._traces.close()
             finally:
                 # How the job has ended is decided, and its program waits for it.
                 self.over.set()
@@ -363,19 +415,11 @@ _CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
     Commit: lambda host, effect: host._lanes.commit(effect),
     AbortCommittables: lambda host, effect: host._lanes.abort(effect),
     CountSlots: JobMasterHost._count_slots,
-    Reply: JobMasterHost._answer,
+    Reply: lambda host, effect: host._requests.answer(effect),
+    StateReply: lambda host, effect: host._reads.answer(effect),
+    StacksReply: lambda host, effect: host._samplings.answer(effect),
     Finish: JobMasterHost._finish,
 }
-
-
-def _answer(future: Future[str], text: str = "", error: BaseException | None = None) -> None:
-    """Complete a future, unless its user has cancelled it and waits no more."""
-    if not future.set_running_or_notify_cancel():
-        return
-    if error is None:
-        future.set_result(text)
-    else:
-        future.set_exception(error)
 
 
 def _with_journal(error: BaseException, master: JobMaster) -> Exception:

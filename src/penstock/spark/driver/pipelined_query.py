@@ -16,6 +16,7 @@ import msgspec
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.spark.driver.transport_choice import usable_transport
 from penstock.spark.internals.memory_stream import empty_stream
+from penstock.spark.internals.python_daemons import renew_after
 from penstock.spark.internals.real_time import start_real_time
 from penstock.spark.internals.settings import PER_QUERY
 from penstock.spark.payload import Payload
@@ -42,6 +43,8 @@ class PipelinedQuery:
     def failure(self) -> BaseException | None:
         """The exception with which Spark has ended it; None while it runs, or if it was stopped."""
         error: BaseException | None = self._query.exception()
+        if error is not None:
+            renew_after(error)
         return error
 
     def stop(self) -> None:

@@ -26,6 +26,7 @@ from penstock.spark.driver.session import JobSession, control_host
 from penstock.spark.driver.slots import check_registered, slots_for
 from penstock.spark.job_tag import job_tag
 from penstock.spark.payload import pack
+from penstock.traces.reporter import trace_reporter
 
 _HEARTBEAT_MOST_MS = 500
 
@@ -66,6 +67,7 @@ class PipelinedRun:
             lambda: slots_for(session.now(), self._job_id),
             show_stack,
             log.events,
+            trace_reporter(configuration),
         )
         self.metrics = self.host.metrics
 

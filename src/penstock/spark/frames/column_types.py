@@ -48,33 +48,46 @@ def row_type_of(schema: StructType) -> RowTypeInfo:
     return _row_type(schema, "")
 
 
-def _row_type(struct: StructType, above: str) -> RowTypeInfo:
+def _row_type(struct: StructType, above: str, top: str | None = None) -> RowTypeInfo:
     names = [field.name for field in struct.fields]
     if not names:
         raise ProgramError(f"{_named(above)} has no columns, and a row needs one" if above else "it has no columns")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ProgramError(f"it has two columns {above}{twice[0]}: rename one of them, as with frame.toDF(...)")
-    types = [_type_of(field.dataType, f"{above}{field.name}") for field in struct.fields]
+    types = [_type_of(field.dataType, f"{above}{field.name}", top or field.name) for field in struct.fields]
     return Types.ROW_NAMED(names, types)
 
 
-def _type_of(kind: DataType, column: str) -> TypeInformation:
+def _type_of(kind: DataType, column: str, top: str) -> TypeInformation:
+    """`top`: the column of the frame that `column` is, or is a part of."""
     name = type(kind).__name__
     if name in _PLAIN:
         return _PLAIN[name]()
     # By name, since workers that unpickle a source must not load all of Spark SQL for it.
     parts: Any = kind
     if name == "StructType":
-        return _row_type(parts, f"{column}.")
+        return _row_type(parts, f"{column}.", top)
     if name == "ArrayType":
-        return Types.LIST(_type_of(parts.elementType, f"{column}[]"))
+        return Types.LIST(_type_of(parts.elementType, f"{column}[]", top))
     if name == "MapType":
-        return Types.MAP(_type_of(parts.keyType, f"{column} (key)"), _type_of(parts.valueType, f"{column} (value)"))
+        key_type = _type_of(parts.keyType, f"{column} (key)", top)
+        if _has_list(key_type):
+            raise ProgramError(
+                f"its column {column} has keys of the type {parts.keyType.simpleString()}, and no key of a dict has a "
+                f"list in it: make a list of it, as with frame.withColumn({top!r}, map_entries(...))"
+            )
+        return Types.MAP(key_type, _type_of(parts.valueType, f"{column} (value)", top))
     raise ProgramError(
         f"its column {column} has the type {kind.simpleString()}, for which a stream has no type: select the other "
-        f"columns, or cast it, as with frame.withColumn({column.split('.')[0]!r}, ...cast('string'))"
+        f"columns, or cast it, as with frame.withColumn({top!r}, ...cast('string'))"
     )
+
+
+def _has_list(kind: TypeInformation) -> bool:
+    if isinstance(kind, RowTypeInfo):
+        return any(map(_has_list, kind.get_field_types()))
+    return isinstance(kind, ListTypeInfo)
 
 
 def _named(above: str) -> str:

@@ -37,7 +37,7 @@ class DataFrameEnumerator(FileEnumerator):
 
     def find(self) -> list[FoundFile]:
         """The files of the copy."""
-        return list_files([self._copy.make()])
+        return list_files([self._copy.make(self)])
 
     def snapshot_state(self) -> FileEnumeratorState:
         """Return the splits not yet assigned, and all files: a job that is restored needs those of its readers, too."""
@@ -45,7 +45,7 @@ class DataFrameEnumerator(FileEnumerator):
 
     def close(self) -> None:
         """End the computation, if it is under way."""
-        self._copy.cancel()
+        self._copy.cancel(self)
 
     def _looked(self, missing: list[str] | None, error: Exception | None) -> None:
         if error is not None:

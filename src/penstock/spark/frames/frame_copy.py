@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import re
 import threading
 import uuid
-import weakref
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.errors import ProgramError, SourceError
-from penstock.common.file_systems import absolute, file_system_of, is_url
-from penstock.common.held_directory import HeldDirectory, remove_abandoned
-from penstock.spark.driver.session import session_is_local
+from penstock.common.errors import SourceError
+from penstock.common.file_systems import file_system_of
 from penstock.spark.failures import cause_in
+from penstock.spark.frames.exact_files import exact_files
+from penstock.spark.frames.place import for_spark, new_folder
 from penstock.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
@@ -42,61 +40,48 @@ class FrameCopy:
         self._lock = threading.Lock()
         self._tag = f"penstock-frame-{uuid.uuid4().hex}"
         self._is_made = False
-        self._is_written = False
-        if directory is not None:
-            slug = re.sub(r"\W+", "-", name).strip("-").lower()
-            self.path = f"{absolute(directory).rstrip('/')}/{slug}-{uuid.uuid4().hex[:12]}"
-            return
-        if not session_is_local(frame.sparkSession):
-            raise ProgramError(
-                "a stream reads a copy of a DataFrame, which the executors write and read: give it a directory that "
-                "all of them see, as in from_data_frame(frame, directory='s3://bucket/frames')"
-            )
-        remove_abandoned()
-        held = HeldDirectory("frame")
-        weakref.finalize(self, held.remove)
-        self.path = f"{held.path}/rows"
+        self._writer: object | None = None
+        """For whom it is computed at the moment; None: it is not."""
+        self.path = new_folder(self, frame.sparkSession, name, directory)
 
-    def make(self) -> str:
-        """The folder with the files; the first call computes the frame. Raises SourceError if that fails."""
+    def make(self, whom: object) -> str:
+        """The folder with the files; the first call computes the frame. Raises SourceError if that fails.
+
+        `whom`: the caller, who alone may cancel it. Other calls wait.
+        """
         with self._lock:
             if not self._is_made:
-                self._write()
+                self._writer = whom
+                try:
+                    self._write()
+                finally:
+                    self._writer = None
                 self._is_made = True
         return self.path
 
-    def cancel(self) -> None:
-        """End the computation, if it is under way."""
+    def cancel(self, whom: object) -> None:
+        """End the computation, if it is under way for this caller. Another job may need it, too."""
         frame = self._frame
-        if frame is not None and self._is_written:
+        if frame is not None and self._writer is whom:
             with contextlib.suppress(Exception):
                 frame.sparkSession.sparkContext.cancelJobsWithTag(self._tag)
 
     def _write(self) -> None:
-        frame = self._frame
-        if frame is None:
-            raise SourceError(f"the DataFrame '{self._name}' is known in the process only that has made it")
+        frame = usable(self._frame, self._name)
         session = frame.sparkSession
-        if not is_alive(session):
-            raise SourceError(
-                f"the SparkSession of the DataFrame '{self._name}' was stopped before the frame was read. penstock "
-                "replaces a session of its own when a job needs more slots or other settings of Spark than it has: run "
-                "such a job before the frame is made, or bring a session of your own"
-            )
         context = session.sparkContext
         _log.info("the DataFrame '%s' is written to %s", self._name, self.path)
-        self._is_written = True
         # Else a task that waits goes on waiting in its slot when its job is cancelled.
         interrupts = context.getLocalProperty(_INTERRUPTS) == "true"
         try:
             context.setInterruptOnCancel(True)
             context.addJobTag(self._tag)
             # What a computation that failed has left there is overwritten.
-            frame.write.mode("overwrite").parquet(for_spark(self.path))
+            with exact_files(session):
+                frame.write.mode("overwrite").parquet(for_spark(self.path))
         except Exception as error:
             raise SourceError(f"the DataFrame '{self._name}' can't be computed: {cause_in(str(error))}") from error
         finally:
-            self._is_written = False
             with contextlib.suppress(Exception):
                 context.removeJobTag(self._tag)
                 context.setInterruptOnCancel(interrupts)
@@ -105,14 +90,20 @@ class FrameCopy:
         return {"_name": self._name, "path": self.path, "_is_made": self._is_made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _frame=None, _lock=threading.Lock(), _is_written=False, _tag="")
+        vars(self).update(state, _frame=None, _lock=threading.Lock(), _writer=None, _tag="")
 
 
-def for_spark(path: str) -> str:
-    """A path of ours as Spark takes it: it would look for a path without a scheme in its default file system."""
-    if not is_url(path):
-        return f"file:{path}"
-    return f"s3a:{path[3:]}" if path.startswith("s3:") else path
+def usable(frame: DataFrame | None, name: str) -> DataFrame:
+    """The frame, if Spark can still compute it. Raises SourceError if not; None: it is not of this process."""
+    if frame is None:
+        raise SourceError(f"the DataFrame '{name}' is known in the process only that has made it")
+    if not is_alive(frame.sparkSession):
+        raise SourceError(
+            f"the SparkSession of the DataFrame '{name}' was stopped before the frame was read. penstock "
+            "replaces a session of its own when a job needs more slots or other settings of Spark than it has: run "
+            "such a job before the frame is made, or bring a session of your own"
+        )
+    return frame
 
 
 def missing_of(paths: list[str]) -> list[str]:

@@ -33,12 +33,9 @@ class DataFrameSource(Source[Row]):
     """
 
     def __init__(self, frame: DataFrame, directory: str | None = None, name: str = "frame") -> None:
-        _check(frame)
+        check_frame(frame, streaming=False)
         self._describes = f"{len(frame.columns)} columns of a DataFrame"
-        try:
-            self._format = _RowFormat(row_type_of(frame.schema))
-        except ProgramError as error:
-            raise ProgramError(f"the DataFrame can't become a stream: {error}") from None
+        self._format = row_format_of(frame)
         self._copy = FrameCopy(frame, name, directory)
 
     def describe(self) -> str:
@@ -65,7 +62,7 @@ class DataFrameSource(Source[Row]):
         return self._format.row_type
 
 
-class _RowFormat(ParquetFormat):
+class RowFormat(ParquetFormat):
     """Files that Spark has written, read as Rows of a type."""
 
     def __init__(self, row_type: RowTypeInfo) -> None:
@@ -76,7 +73,8 @@ class _RowFormat(ParquetFormat):
         return row_maker(self.row_type)
 
 
-def _check(frame: Any) -> None:
+def check_frame(frame: Any, *, streaming: bool) -> None:
+    """Raise TypeError or ProgramError for anything but a frame of the driver, batch or streaming as is said."""
     from pyspark.sql import DataFrame
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -87,9 +85,15 @@ def _check(frame: Any) -> None:
             "the DataFrame is one of Spark Connect: penstock's jobs run in Spark's own driver, and need a DataFrame of "
             "a session that is there, made without .remote(...)"
         )
-    if frame.isStreaming:
-        raise ProgramError(
-            "the DataFrame is a streaming one, whose query keeps offsets and checkpoints of its own: what it had read "
-            "and what a job of penstock had processed could not be kept in step. Read its source directly, as with "
-            "KafkaSource or FileSource.monitor_continuously; or let its query write a table, and read that"
-        )
+    if frame.isStreaming and not streaming:
+        raise ProgramError("the DataFrame is a streaming one: StreamingDataFrameSource, or from_data_frame, reads it")
+    if streaming and not frame.isStreaming:
+        raise ProgramError("the DataFrame is a batch one: DataFrameSource, or from_data_frame, reads it")
+
+
+def row_format_of(frame: DataFrame) -> RowFormat:
+    """The files of a frame. Raises ProgramError for a column whose type a stream does not have."""
+    try:
+        return RowFormat(row_type_of(frame.schema))
+    except ProgramError as error:
+        raise ProgramError(f"the DataFrame can't become a stream: {error}") from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import atexit
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow
 from pyarrow import fs
@@ -11,14 +12,16 @@ from pyarrow import fs
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.durable import make_directory
-from penstock.common.errors import ProgramError
+from penstock.common.errors import JobError, ProgramError
 from penstock.common.file_systems import absolute, file_system_of
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
-from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
+from penstock.common.types import Row, RowKind
+from penstock.connectors.files.formats.parquet_writer import ParquetWriter, ParquetWriterFactory
 from penstock.connectors.files.sink import BucketAssigner, FileSink, OutputFileConfig
 from penstock.spark.driver import session as sessions
-from penstock.spark.frames.frame_copy import for_spark
+from penstock.spark.frames.exact_files import exact_files
+from penstock.spark.frames.place import for_spark
 from penstock.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
@@ -33,7 +36,8 @@ class WrittenFrame:
 
     `directory`: where the files are, and stay. None: a temporary folder, which goes with the process. `session`: that
     of the program; None: the one that runs the job. Raises ProgramError if the type has no columns, if there are files
-    in `directory`, and on a cluster without one.
+    in `directory`, and on a cluster without one; the job fails for a row that withdraws or
+    changes one before it.
     """
 
     def __init__(
@@ -44,7 +48,9 @@ class WrittenFrame:
         session: SparkSession | None,
     ) -> None:
         self._session = session
-        self._factory = ParquetWriterFactory(_columns_of(type_info))
+        columns = _columns_of(type_info)
+        _check_names(columns, configuration, session)
+        self._factory = _RowsOnly(columns)
         self._schema = _schema_of(self._factory.columns.schema)
         is_continued = configuration.get(options.STATE_RECOVERY_PATH) is not None
         self.path = _temporary(configuration, session) if directory is None else _empty(directory, is_continued)
@@ -63,7 +69,27 @@ class WrittenFrame:
         candidates = (self._session, SparkSession.getActiveSession(), sessions.own_session)
         running = [session for session in candidates if session is not None and is_alive(session)]
         session = running[0] if running else SparkSession.builder.getOrCreate()
-        return session.read.schema(self._schema).parquet(for_spark(self.path))
+        with exact_files(session):
+            return session.read.schema(self._schema).parquet(for_spark(self.path))
+
+
+class _RowsOnly(ParquetWriterFactory):
+    """Of rows that are there, and not of changes to rows: a frame would show both versions of one, and deleted ones."""
+
+    def create(self, stream: IO[bytes]) -> ParquetWriter:
+        return _RowsOnlyWriter(stream, self)
+
+
+class _RowsOnlyWriter(ParquetWriter):
+    def add_elements(self, elements: Sequence[Any]) -> None:
+        for element in elements:
+            if isinstance(element, Row) and element._row_kind is not RowKind.INSERT:
+                raise JobError(
+                    f"to_data_frame: {element!r:.200} is a change of a row, of the kind {element.get_row_kind()}, and "
+                    "a frame has rows: keep the newest one of each key in the stream, or write the changes to a table "
+                    "that takes them, as with PostgresSink"
+                )
+        super().add_elements(elements)
 
 
 def record_of(type_info: TypeInformation) -> Any:
@@ -90,6 +116,20 @@ def _columns_of(type_info: TypeInformation) -> RowTypeInfo:
                 "stream.map(function, output_type=Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()]))"
             )
     return columns
+
+
+def _check_names(columns: RowTypeInfo, configuration: Configuration, session: SparkSession | None) -> None:
+    key = "spark.sql.caseSensitive"
+    set_to = configuration.to_dict().get(key) if session is None else session.conf.get(key)
+    seen: dict[str, str] = {}
+    for name in columns.get_field_names():
+        for_spark_sql = name if str(set_to).lower() == "true" else name.lower()
+        if for_spark_sql in seen:
+            raise ProgramError(
+                f"to_data_frame: the columns {seen[for_spark_sql]!r} and {name!r} have one name for Spark: rename one "
+                "of the fields"
+            )
+        seen[for_spark_sql] = name
 
 
 def _schema_of(schema: pyarrow.Schema) -> Any:

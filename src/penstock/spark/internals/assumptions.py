@@ -65,6 +65,13 @@ ASSUMPTIONS = (
         "how a worker has ended is not known: the error says only that it went away",
     ),
     Assumption(
+        "daemon_of_environment",
+        "internals/python_daemons.py",
+        "an executor has a daemon for each environment of workers, `SparkContext.environment` is that of queries to "
+        "come, and a failure to fork a worker has the class PythonWorkerFactory in its stack",
+        "a daemon that was killed while it started makes a job restart for ever",
+    ),
+    Assumption(
         "memory_stream",
         "internals/memory_stream.py",
         "the Scala class LowLatencyMemoryStream makes a real-time source with a given number of partitions, and a "

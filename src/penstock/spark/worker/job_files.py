@@ -20,6 +20,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from penstock.common import cached_files
 from penstock.common.errors import ConfigurationError
 from penstock.spark.job_files import JobFiles
 
@@ -39,6 +40,7 @@ class WorkerOfJob:
             self._directory = unpacked(files, root)
             folders = [*files.modules, *([_SITE] if files.requirements else [])]
             self._added = [str(self._directory / folder) for folder in folders]
+            cached_files.provide({name: self._directory / path for name, path in files.cached.items()})
             sys.path[:0] = self._added
             if files.has_archives:
                 os.chdir(self._directory / _WORK)
@@ -49,6 +51,7 @@ class WorkerOfJob:
 
     def leave(self) -> None:
         """Nothing of the job is found any more. What other jobs could find, too, stays."""
+        cached_files.provide({})
         for entry in self._added:
             with contextlib.suppress(ValueError):
                 sys.path.remove(entry)

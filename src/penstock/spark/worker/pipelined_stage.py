@@ -35,7 +35,17 @@ from penstock.rpc.messages import (
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import PUSH
 from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import Cancel, ControlEffect, Event, Peers, Senders, WriteSnapshot
+from penstock.runtime.task.events import (
+    Cancel,
+    ControlEffect,
+    Event,
+    Peers,
+    SampledStack,
+    SampleStacks,
+    Senders,
+    StacksSampled,
+    WriteSnapshot,
+)
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.spark.internals.worker_streams import WorkerStreams
@@ -55,6 +65,7 @@ from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.side_channel import SideChannel
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
+from penstock.spark.worker.stack_sampler import StackSampler
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
 
@@ -117,6 +128,7 @@ class SlotHost:
         self._snapshots = SnapshotThread(self._storage, self._transport.ring, self._fail)
         self._event_loops = EventLoops(self._transport.ring)
         self._notices = ReaderNotices(self._transport.ring)
+        self._stacks = StackSampler(self._sampled)
         self._client = ControlClient(
             payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
         )
@@ -213,6 +225,13 @@ class SlotHost:
         self._transport.ring()
         if isinstance(message, ToTask) and isinstance(message.event, Cancel):
             self._stop_soon()
+        elif isinstance(message, ToTask) and isinstance(message.event, SampleStacks):
+            # Here: the slot's own thread may be in a function that does not return.
+            self._stacks.begin(message.vertex, message.event)
+
+    def _sampled(self, vertex: int, sample: int, stacks: list[SampledStack]) -> None:
+        """Another thread's: it has found the slot's thread so often at each of these."""
+        self._client.send_beside(self._from_slot(StacksSampled(vertex, self._index, sample, stacks)))
 
     def _stop_soon(self) -> None:
         """Another thread's: the slot is to stop, whatever it is about."""

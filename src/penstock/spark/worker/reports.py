@@ -16,9 +16,9 @@ def reports_of(slot: Slot) -> list[TaskReport]:
     for vertex, task in slot.tasks.items():
         c = task.counters
         for operator in task.chain.operators:
-            function = getattr(operator, "function", None)
-            if function is not None and function.metrics is not None:
-                function.metrics.collect()
+            for place in operator.function_places():
+                if place.function.metrics is not None:
+                    place.function.metrics.collect()
             connector_metrics = getattr(operator, "metrics", None)
             if connector_metrics is not None:
                 connector_metrics.collect()

@@ -33,11 +33,11 @@ from penstock.api.state.state import (
 from penstock.common.earliest import earliest
 from penstock.common.errors import ProgramError
 from penstock.state.backends.states import KINDS
-from penstock.state.backends.ttl_states import TTL_KINDS
+from penstock.state.backends.ttl_states import TTL_KINDS, TtlState
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.expiry import Expiry
 from penstock.state.layers import LayeredTable
-from penstock.state.schema import TableSchema, as_before, check_schema, collection_in, schema_of
+from penstock.state.schema import TableSchema, as_before, check_schema, collection_in, schema_of, untimed
 from penstock.state.sliced import Slices
 from penstock.state.tables import Table
 
@@ -49,10 +49,11 @@ class KeyedStateBackend(ABC):
     """All keyed state of one operator in one subtask. `key` (and `namespace`) select the entries that states access."""
 
     __slots__ = (
-        "_descriptors",
         "_expiries",
         "_restored_schemas",
+        "_shown",
         "_states",
+        "declared",
         "key",
         "namespace",
         "now_ms",
@@ -72,8 +73,11 @@ class KeyedStateBackend(ABC):
         self.queryable: dict[str, str] = {}
         """By the names under which states are queried from outside: the table of each."""
         self._restored_schemas: dict[str, str] = {}
-        self._descriptors: dict[str, StateDescriptor] = {}
+        self.declared: dict[str, StateDescriptor] = {}
+        """By the names of states, how functions have declared them."""
         self._states: dict[tuple[str, bool], State] = {}
+        self._shown: dict[str, Callable[[Any], Any]] = {}
+        """By table, of states with a time to live."""
 
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
         """The state that `descriptor` names, of the current key, and of the current namespace too if `namespaced`.
@@ -82,7 +86,7 @@ class KeyedStateBackend(ABC):
         of another kind or type.
         """
         name = descriptor.get_name()
-        known = self._descriptors.setdefault(name, descriptor)
+        known = self.declared.setdefault(name, descriptor)
         if type(known) is not type(descriptor):
             raise ProgramError(
                 f"the state '{name}' is declared as {type(known).__name__} and as {type(descriptor).__name__}: "
@@ -97,15 +101,42 @@ class KeyedStateBackend(ABC):
             table = self._table_of(table_name, schema.collection, namespaced)
             kinds = KINDS if descriptor.ttl_config is None else TTL_KINDS
             state = self._states[name, namespaced] = kinds[type(descriptor)](self, table, descriptor, namespaced)
-            expiry = getattr(state, "expiry", None)
-            if expiry is not None:
-                self._expiries.append(expiry)
+            if isinstance(state, TtlState):
+                self._shown[table_name] = state.shown
+                if state.expiry is not None:
+                    self._expiries.append(state.expiry)
         return state
 
     def _note_queryable(self, descriptor: StateDescriptor, table_name: str) -> None:
         name = descriptor.get_queryable_state_name()
         if name is not None and self.queryable.setdefault(name, table_name) != table_name:
             raise ProgramError(f"two states are queryable as '{name}': '{self.queryable[name]}' and '{table_name}'")
+
+    def redeclare(self, descriptor: StateDescriptor) -> None:
+        """A state that is there is declared by another function from now on, of the same kind and type."""
+        name = descriptor.get_name()
+        self.declared[name] = descriptor
+        self._note_queryable(descriptor, name)
+        for namespaced in (False, True):
+            state: Any = self._states.get((name, namespaced))
+            if isinstance(state, ReducingState | AggregatingState):
+                state.redeclare(descriptor)  # type: ignore[union-attr]
+
+    def undeclare(self, name: str) -> None:
+        """No function has that state after all. What was restored under its name stays."""
+        self.declared.pop(name, None)
+        state = self._states.pop((name, False), None)
+        if state is None:
+            return
+        del self.schemas[name]
+        self.queryable = {query: table for query, table in self.queryable.items() if table != name}
+        self._expiries = [one for one in self._expiries if one is not getattr(state, "expiry", None)]
+        if name not in self._restored_schemas:
+            self._drop_table(name)
+
+    def _drop_table(self, name: str) -> None:
+        """Forget a table in which nothing was ever written."""
+        del self.tables[name]
 
     def keys(self, descriptor: StateDescriptor) -> list[Any]:
         """The keys that have a state of that name, in no particular order. What of it has expired may be among them."""
@@ -163,6 +194,18 @@ class KeyedStateBackend(ABC):
         """Those of tables that users' functions have named; as restored where no one has asked for the state yet."""
         restored = {name: schema for name, text in self._restored_schemas.items() if (schema := as_before(text))}
         return {**restored, **self.schemas}
+
+    def shown(self, table_name: str) -> Callable[[Any], Any]:
+        """A function from what a table holds to what may be seen of it from outside: no times, nothing expired.
+
+        It returns None if nothing is left. To call it is no use of the state, and removes nothing.
+        """
+        shown = self._shown.get(table_name)
+        if shown is not None:
+            return shown
+        # As restored: how long it is to live is known when its function has asked for it.
+        schema = self._restored_schemas.get(table_name, "")
+        return lambda stored: untimed(schema, stored)
 
     def restored_table(self, name: str, schema: str) -> Table:
         """The table into which state of `schema` is restored: `state` refuses to read it as another."""

@@ -170,6 +170,10 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
         self, backend: KeyContext, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
+        self.redeclare(descriptor)
+
+    def redeclare(self, descriptor: ReducingStateDescriptor) -> None:
+        """Reduce with the function of `descriptor` from now on."""
         self._reduce: Callable[[Any, Any], Any] = descriptor.get_reduce_function().reduce
 
     def get(self) -> Any:
@@ -190,6 +194,10 @@ class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
         self, backend: KeyContext, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
+        self.redeclare(descriptor)
+
+    def redeclare(self, descriptor: AggregatingStateDescriptor) -> None:
+        """Aggregate with the function of `descriptor` from now on."""
         self._function = descriptor.get_agg_function()
 
     def get(self) -> Any:

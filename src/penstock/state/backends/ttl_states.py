@@ -85,6 +85,10 @@ class TtlState(State):
             self.expiry.touch(entry_key, now_ms + self._ttl_ms)
 
     @abstractmethod
+    def shown(self, stored: Any) -> Any:
+        """What has not expired of a stored content, without times; None: nothing. This is no use of the state."""
+
+    @abstractmethod
     def _alive(self, entry_key: Any) -> int | None:
         """Remove what has expired. Returns when the rest of the entry will expire (ms), or None if nothing is left."""
 
@@ -123,6 +127,10 @@ class _TtlSingle(TtlState):
         entry_key, now_ms = self._place(), self._now_ms()
         self._touch(entry_key, now_ms)
         self._table.put(entry_key, (now_ms, value))
+
+    def shown(self, stored: Any) -> Any:
+        used_ms, value = stored
+        return None if self._is_over(used_ms, self._backend.now_ms()) else value
 
     def put_merged(self, entry_key: Any, parts: list[Any], merge: Callable[[Any, Any], Any]) -> None:
         if len(parts) > 1:
@@ -163,6 +171,10 @@ class TtlReducingState(_TtlSingle, ReducingState[Any]):
         self, backend: KeyContext, table: LayeredTable, descriptor: ReducingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
+        self.redeclare(descriptor)
+
+    def redeclare(self, descriptor: ReducingStateDescriptor) -> None:
+        """Reduce with the function of `descriptor` from now on."""
         self._reduce: Callable[[Any, Any], Any] = descriptor.get_reduce_function().reduce
 
     def get(self) -> Any:
@@ -180,6 +192,10 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
         self, backend: KeyContext, table: LayeredTable, descriptor: AggregatingStateDescriptor, namespaced: bool
     ) -> None:
         super().__init__(backend, table, descriptor, namespaced)
+        self.redeclare(descriptor)
+
+    def redeclare(self, descriptor: AggregatingStateDescriptor) -> None:
+        """Aggregate with the function of `descriptor` from now on."""
         self._function = descriptor.get_agg_function()
 
     def get(self) -> Any:
@@ -230,6 +246,10 @@ class TtlListState(_TtlCollection, ListState[Any]):
     def update(self, values: Iterable[Any]) -> None:
         now_ms = self._now_ms()
         self._store(self._place(), [(now_ms, value) for value in values], now_ms)
+
+    def shown(self, stored: Any) -> Any:
+        now_ms = self._backend.now_ms()
+        return [value for used_ms, value in stored if not self._is_over(used_ms, now_ms)] or None
 
     def _items(self, entry_key: Any, now_ms: int) -> tuple[list[tuple[int, Any]], list[tuple[int, Any]]]:
         """What is stored at `entry_key`, and the part of it that has not expired."""
@@ -341,6 +361,10 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         if has_expired:
             self._table.discard(entry_key)
         return True
+
+    def shown(self, stored: Any) -> Any:
+        now_ms = self._backend.now_ms()
+        return {key: value for key, (used_ms, value) in stored.items() if not self._is_over(used_ms, now_ms)} or None
 
     def _entries(self, entry_key: Any, now_ms: int) -> tuple[dict[Any, tuple[int, Any]], dict[Any, tuple[int, Any]]]:
         """What is stored at `entry_key`, and the part of it that has not expired."""

@@ -113,6 +113,13 @@ class Pipeline:
                 self._obey(proposed)
         return self.decisions[before:]
 
+    def starts_again(self, parallelism: Mapping[str, int] | None = None) -> None:
+        """After a failure; or, by name, with another parallelism, which a user has asked for."""
+        self.autoscaler.stopped()
+        for id, vertex in enumerate(self.vertices):
+            self.parallelism[id] = (parallelism or {}).get(vertex.name, self.parallelism[id])
+        self._start()
+
     def _obey(self, proposed: ScalingDecision) -> None:
         free = None if self._slots is None else self._slots - slots_of(self.topology, {})
         decision = self.autoscaler.decide(proposed, free)

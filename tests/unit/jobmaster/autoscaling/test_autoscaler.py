@@ -108,6 +108,28 @@ def test_fewer_subtasks_only_if_fewer_were_enough_for_a_while() -> None:
     assert decision.parallelism[1] > 12, "as many as were needed at the most meanwhile, and no less than 40 %"
 
 
+def too_wide() -> Pipeline:
+    """One that has needed fewer subtasks for half of the time after which it gets fewer."""
+    pipeline = slow_map(28, 1_500.0, scale_down_interval_ms=60 * MINUTE_MS)
+    assert not pipeline.run(30 * MINUTE_MS)
+    return pipeline
+
+
+def test_a_failure_does_not_begin_the_scale_down_interval_anew() -> None:
+    """A job that fails once an hour would hold for ever what it had at its busiest."""
+    pipeline = too_wide()
+    pipeline.starts_again()
+    assert len(pipeline.run(40 * MINUTE_MS)) == 1
+
+
+def test_another_parallelism_begins_the_scale_down_interval_anew() -> None:
+    """What was enough for other numbers of subtasks would decide, half an hour after the user has chosen these."""
+    pipeline = too_wide()
+    pipeline.starts_again({"map": 26})
+    assert not pipeline.run(40 * MINUTE_MS)
+    assert len(pipeline.run(30 * MINUTE_MS)) == 1
+
+
 def test_what_can_not_be_scaled_is_said_and_left() -> None:
     """A job would be told to do what it can't, each minute; or its user would wait for a scaling that never comes."""
     pipeline = slow_map(2, fixed="force_non_parallel() was called on it")

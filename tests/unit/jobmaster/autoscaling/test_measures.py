@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from penstock.common.metric_aggregator import MetricAggregator
@@ -10,13 +12,22 @@ from penstock.jobmaster.autoscaling.persistence import Misfit, Persistence
 from penstock.jobmaster.autoscaling.rates import rates_of
 from penstock.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.jobmaster.autoscaling.topology import ScaledVertex
-from penstock.jobmaster.autoscaling.window import Counters
+from penstock.jobmaster.autoscaling.window import Counters, counters_of
 from penstock.rpc.messages import OperatorReport, TaskReport
 from penstock.runtime.ids import SubtaskId
 
 TOO_FEW = {Misfit.TOO_FEW}
 SECOND_NS = 1_000_000_000
 SOURCE = ScaledVertex(0, "source", 0, 1, 128)
+
+
+@pytest.mark.parametrize("pending", [None, -1, float("nan"), float("inf"), "many"])
+def test_a_source_that_does_not_know_what_is_left(pending: Any) -> None:
+    """A job would end by a gauge of its own source, or be given two hundred subtasks for it."""
+    report = TaskReport(
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, [OperatorReport("a", 0, 5, 0, 0, {"pendingRecords": pending})]
+    )
+    assert counters_of(report, True, 1_000).pending is None
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ class CsvFormat(LineFormat):
     middle may or may not end a record: it is a single split. Set `newlines_in_values=False` if no value contains a
     newline: several subtasks then read a large file, and a newline in a value is a SourceError. Empty lines are
     skipped. A record with the wrong number of fields, or a value that can't be converted, is a SourceError that names
-    the line; with `on_error="skip"` it is skipped and counted. A field has at most 131,072 characters (limit of the csv
-    module).
+    the line; with `on_error="skip"` it is skipped and counted. `surplus_fields`: a record may have more fields than
+    there are columns, and they are left out. A field has at most 131,072 characters (limit of the csv module).
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class CsvFormat(LineFormat):
         null_value: str | None = None,
         newlines_in_values: bool = True,
         as_row: bool = False,
+        surplus_fields: bool = False,
         charset: str = "UTF-8",
         on_error: OnError = "fail",
     ) -> None:
@@ -72,13 +73,13 @@ class CsvFormat(LineFormat):
                 raise ValueError(f"types names {name!r}, which is not among the columns {', '.join(columns)}")
         self.converters = {name: converter(kind) for name, kind in self.types.items()}
         self.dialect = CsvDialect(delimiter, quote_char, escape_char, comments)
-        self.dialect.reader("")  # raises TypeError for characters that can't separate or quote
         self.header = header
         self.strict_header = strict_header
         self.skip_first_data_row = skip_first_data_row
         self.null_value = null_value
         self.newlines_in_values = newlines_in_values
         self.as_row = as_row
+        self.surplus_fields = surplus_fields
 
     def is_splittable(self, path: str) -> bool:
         """True only if no value may contain a newline."""
@@ -134,7 +135,10 @@ class CsvReaderFormat(CsvFormat):
         if not schema.columns:
             raise ValueError("the CsvSchema has no columns")
         types = {name: kind for name, kind in schema.columns.items() if kind is not str}
-        return CsvFormat(list(schema.columns), types, as_row=True, **{"header": False, **schema.options})
+        options = {"header": False, **schema.options}
+        surplus = options.pop("surplus_fields", None)
+        columns = list(schema.columns)
+        return CsvFormat(columns, types, as_row=True, surplus_fields=surplus is not None, **options)
 
 
 class _Conversion(NamedTuple):
@@ -182,6 +186,8 @@ class _CsvParser(LineParser):
         if [] in rows:
             rows = [row for row in rows if row]
         width = self._width
+        if self._settings.surplus_fields:
+            rows = [row[:width] for row in rows]
         if not all(len(row) == width for row in rows):
             index, row = next((i, row) for i, row in enumerate(rows) if len(row) != width)
             raise BadLineError(self._line_of(text, index), f"this record has {len(row)} fields, not {width}")

@@ -6,27 +6,26 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from penstock.common.record_fields import fields_of
-from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
+from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder, csv_form
 from penstock.formats.csv_schema import ArrayConverter, CsvSchema
 
 
 class CsvWriterFactory(BulkWriterFactory):
     """Creates writers of CSV files. Records are dicts, Rows, tuples, or objects with attributes.
 
-    Settings of the schema that concern reading only (comments, a row to skip) are ignored. Raises ValueError if the
-    schema has no columns.
+    What begins with # is quoted if the schema has comments. A row to skip, which concerns reading only, is ignored.
+    Raises ValueError if the schema has no columns.
     """
 
     def __init__(self, schema: CsvSchema) -> None:
         if not schema.columns:
             raise ValueError("the CsvSchema has no columns")
         options, dialect = schema.options, schema.dialect
+        self.dialect = dialect
         self.names = tuple(schema.columns)
         self.header = options.get("header", False)
-        self.separators = {
-            position: kind.separator
-            for position, kind in enumerate(schema.columns.values())
-            if isinstance(kind, ArrayConverter)
+        self.arrays = {
+            position: kind for position, kind in enumerate(schema.columns.values()) if isinstance(kind, ArrayConverter)
         }
         self.encoder = Encoder.csv_encoder(
             delimiter=dialect.delimiter,
@@ -54,7 +53,10 @@ class CsvWriter(BulkWriter):
 
     def add_elements(self, elements: Sequence[Any]) -> None:
         encode = self._settings.encoder.encode
-        self._stream.write(b"".join([encode(self._fields(element)) for element in elements]))
+        lines = [encode(self._fields(element)) for element in elements]
+        if self._settings.dialect.comments:
+            lines = [self._no_comment(line) if line.startswith(b"#") else line for line in lines]
+        self._stream.write(b"".join(lines))
 
     def flush(self) -> None:
         """Do nothing: no data is buffered here."""
@@ -64,7 +66,20 @@ class CsvWriter(BulkWriter):
 
     def _fields(self, record: Any) -> Sequence[Any]:
         fields = list(fields_of(record, self._settings.names))
-        for position, separator in self._settings.separators.items():
+        for position, array in self._settings.arrays.items():
             if fields[position] is not None:
-                fields[position] = separator.join(map(str, fields[position]))
+                fields[position] = array.text(fields[position], csv_form)
         return fields
+
+    def _no_comment(self, line: bytes) -> bytes:
+        """A record whose first field begins with #, so that it is not skipped when it is read."""
+        dialect = self._settings.dialect
+        if dialect.quote_char is not None:
+            # What has to be quoted anyway begins with a quote: this field ends with the first delimiter.
+            field, rest, quote = line[:-1], b"", dialect.quote_char.encode()
+            if (end := field.find(dialect.delimiter.encode())) >= 0:
+                field, rest = field[:end], field[end:]
+            return quote + field + quote + rest + b"\n"
+        if dialect.escape_char is not None:
+            return dialect.escape_char.encode() + line
+        raise ValueError(f"{line!r:.200} would be read as a comment: the CsvSchema has neither quotes nor an escape")

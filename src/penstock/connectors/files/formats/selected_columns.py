@@ -32,8 +32,16 @@ def wanted(path: str, names: list[str] | None, there: list[str]) -> list[str]:
 
 def records_of(batch: pyarrow.RecordBatch, columns: list[str], make: Callable[..., Any]) -> list[Any]:
     """Call `make` with each row's values."""
-    rows = zip(*(_values(batch.column(name)) for name in columns), strict=True)
+    rows = zip(*(_named(batch, name) for name in columns), strict=True)
     return results_of(make, batch.num_rows, rows)
+
+
+def _named(batch: pyarrow.RecordBatch, name: str) -> list[Any]:
+    try:
+        return _values(batch.column(name))
+    except (ValueError, OverflowError) as error:
+        # Dates and times before the year 1 and after 9999.
+        raise SourceError(f"the column {name!r} has a value for which Python has none: {error}") from error
 
 
 def _values(column: pyarrow.Array) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -14,7 +16,9 @@ from pyarrow import fs
 
 from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
+from penstock.common.extras import S3
 from penstock.common.file_systems import absolute
+from penstock.common.s3 import bucket_and_key, check_answers
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.sink.bucket import BucketAssigner
@@ -25,8 +29,11 @@ from penstock.connectors.files.sink.compactor import FileCompactor
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter
+from penstock.connectors.files.sink.uploads import client_of
 from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
 from penstock.connectors.files.storage import resolve
+
+_log = logging.getLogger(__name__)
 
 MakeWriter = Callable[[SinkContext, FileSinkSettings, Sequence[Any]], FileWriter[Any]]
 
@@ -89,11 +96,18 @@ class FileSink(Sink[Any]):
     def validate(self) -> None:
         """Raise ProgramError if the base path can't be a directory, or its file system is unknown."""
         base_path = self._settings.base_path
-        file_system, inner = resolve(base_path)
-        if file_system.get_file_info(inner).type is fs.FileType.File:
+        try:
+            check_answers(base_path)
+            file_system, inner = resolve(base_path)
+            found = file_system.get_file_info(inner).type
+        except OSError as error:
+            raise ProgramError(f"FileSink: {base_path} can't be reached: {error}") from error
+        if found is fs.FileType.File:
             raise ProgramError(f"FileSink: {base_path} is a file; expected a directory or a path to create one")
         if isinstance(file_system, fs.LocalFileSystem):
             _check_directory(Path(inner))
+        elif file_system.type_name == "s3":
+            _check_bucket(file_system, base_path, inner)
 
 
 def _check_directory(path: Path) -> None:
@@ -103,6 +117,22 @@ def _check_directory(path: Path) -> None:
         raise ProgramError(f"FileSink: {path} can't be created: {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise ProgramError(f"FileSink: {path} can't be written to: this user may not create files in {existing}")
+
+
+def _check_bucket(file_system: fs.FileSystem, base_path: str, inner: str) -> None:
+    """Raise ProgramError if the bucket does not exist; say what is not done without boto3."""
+    bucket = bucket_and_key(inner)[0]
+    # Who may write objects need not be allowed to ask for the bucket.
+    with contextlib.suppress(OSError):
+        if file_system.get_file_info(bucket).type is fs.FileType.NotFound:
+            raise ProgramError(f"FileSink: {base_path} can't be written to: there is no bucket {bucket}")
+    if client_of(base_path) is None:
+        _log.warning(
+            "FileSink: without boto3 files in %s are closed with each checkpoint, and what a job with boto3 has begun "
+            "there can't be gone on with: pip install '%s'",
+            base_path,
+            S3,
+        )
 
 
 class _Builder:

@@ -7,7 +7,9 @@ import os
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.common.errors import SourceError
 from penstock.common.file_systems import absolute
+from penstock.common.s3 import check_answers
 from penstock.common.time import Duration, to_milliseconds
 from penstock.connectors.files.formats.format import BatchFormat, FileFormat, RecordFormat
 from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState
@@ -77,6 +79,11 @@ class FileSource(Source[Any]):
 
     def validate(self) -> None:
         """Raise SourceError if a path is missing or the first file does not have the format."""
+        for path in self._paths:
+            try:
+                check_answers(path)
+            except OSError as error:
+                raise SourceError(f"{path} can't be reached: {error}") from error
         for file in list_files(self._paths, must_exist=self._discovery_interval_ms is None)[:1]:
             self._format.check(file)
 

@@ -26,9 +26,10 @@ _CONTENT = "text/event-stream"
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """Events in order, what the server said last of the pause, and whether it has no more."""
+    """Events in order, the position behind them, what the server said last of the pause, and whether it has no more."""
 
     events: list[ServerSentEvent]
+    last_id: str = ""
     retry_ms: int | None = None
     is_last: bool = False
 
@@ -53,6 +54,8 @@ class EventFetcher(SplitFetcher[Fetched]):
         self._tries = 0
         """How often in a row no connection could be made."""
         self._is_done = False
+        self._has_come = False
+        """Whether the present connection, or the last one, has brought an event."""
         self._connection: http.client.HTTPConnection | None = None
         self._response: http.client.HTTPResponse | None = None
         self._socket: socket.socket | None = None
@@ -119,23 +122,33 @@ class EventFetcher(SplitFetcher[Fetched]):
             return None
         if response.status != 200:
             now = datetime.datetime.now(datetime.UTC)
-            raise endpoint.refused(response.status, response.headers, response.read(_READ_BYTES), now)
+            raise endpoint.refused(response.status, response.headers, endpoint.body_of(response), now)
         kind = response.headers.get_content_type()
         if kind != _CONTENT:
             raise HttpError(f"{endpoint} has answered with {kind}, and a stream of events is {_CONTENT}")
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding != "identity":
+            raise HttpError(
+                f"{endpoint} has answered in the encoding {encoding}, which was not asked for and can't be read: have "
+                "the server, or the proxy before it, leave the stream as it is"
+            )
         idle_ms = self._settings.idle_timeout_ms
         if self._socket is not None:
             self._socket.settimeout(idle_ms / 1000 if idle_ms else None)
         self._parser = EventParser(self._split.last_id, self._split.retry_ms)
         self._response = response
+        self._has_come = False
         return response
 
     def _take(self, data: bytes) -> None:
         events = self._parser.feed(data)
         retry_ms = self._parser.retry_ms
-        if events:
-            self._split = msgspec.structs.replace(self._split, last_id=events[-1].id, retry_ms=retry_ms)
-            self.handover.put(Fetched(events, retry_ms), len(events))
+        last_id = self._parser.last_id
+        # A server may tell a position without an event, too.
+        if events or last_id != self._split.last_id:
+            self._has_come = True
+            self._split = msgspec.structs.replace(self._split, last_id=last_id, retry_ms=retry_ms)
+            self.handover.put(Fetched(events, last_id, retry_ms), max(1, len(events)))
 
     def _ended(self) -> None:
         """The server has closed the connection, which is how many end a stream that goes on."""
@@ -153,10 +166,11 @@ class EventFetcher(SplitFetcher[Fetched]):
         self._tries = 0 if was_there else self._tries + 1
         if not isinstance(error, TransientHttpError) or self._tries > settings.max_retries:
             raise SourceError(f"{error}. It was tried {self._tries} times")
-        if was_there and retry_ms is not None:
+        if was_there and self._has_come and retry_ms is not None:
             pause_ms = retry_ms
         else:
             backoff_ms = settings.backoff.pause_ms(max(1, self._tries), error.retry_after_ms, random.random())
+            # A server that wants no pause, and has nothing, would be asked a thousand times a second.
             pause_ms = max(retry_ms or 0, backoff_ms)
         level = logging.INFO if was_there else logging.WARNING
         _log.log(level, "connected again in %d ms: %s", pause_ms, error)

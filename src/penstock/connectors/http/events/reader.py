@@ -37,8 +37,10 @@ class EventReader(SplitReader[ServerSentEvent]):
         events = fetched.events[self._taken : self._taken + max_records]
         self._taken += len(events)
         if self._taken == len(fetched.events):
-            self._current = None
-        return Chunk(events, msgspec.structs.replace(split, last_id=events[-1].id, retry_ms=fetched.retry_ms))
+            self._current, last_id = None, fetched.last_id
+        else:
+            last_id = events[-1].id
+        return Chunk(events, msgspec.structs.replace(split, last_id=last_id, retry_ms=fetched.retry_ms))
 
     def close(self) -> None:
         fetcher, self._fetcher, self._current = self._fetcher, None, None

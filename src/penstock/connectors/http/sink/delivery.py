@@ -18,8 +18,6 @@ from penstock.connectors.http.endpoint import Endpoint, HttpError, TransientHttp
 _RETRY_AFTER_MAX_MS = 600_000
 """A server that wants to be left alone for longer holds up checkpoints: that is a failure."""
 _log = logging.getLogger(__name__)
-_ANSWER_BYTES = 65_536
-"""What is read of an answer; a connection with a longer one is not used again."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -39,6 +37,7 @@ class Courier:
         self._delivery = delivery
         self._pause = pause
         self._connection: http.client.HTTPConnection | None = None
+        self._is_interrupted = False
 
     def deliver(self, body: bytes, key: str) -> None:
         """Raises HttpError if the server refuses it, or does not take it after all tries."""
@@ -61,7 +60,8 @@ class Courier:
                     raise HttpError(f"{error}. The job ends before another try", error.status) from None
 
     def interrupt(self) -> None:
-        """End what `deliver` waits for. Another thread calls it."""
+        """End what `deliver` waits for; it sends nothing any more. Another thread calls it."""
+        self._is_interrupted = True
         connection = self._connection
         if connection is not None and (sock := connection.sock) is not None:
             with contextlib.suppress(OSError):
@@ -84,7 +84,7 @@ class Courier:
             response, answer = self._exchange(body, headers)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            if not is_used or isinstance(error, TimeoutError):
+            if not is_used or isinstance(error, TimeoutError) or self._is_interrupted:
                 raise endpoint.unreachable(error) from None
             # The server may end a connection that has waited; the key tells it if it has taken the batch before.
             try:
@@ -101,7 +101,7 @@ class Courier:
         connection = self._connection
         connection.request("POST", self._delivery.endpoint.target, body, headers)
         response = connection.getresponse()
-        answer = response.read(_ANSWER_BYTES)
+        answer = self._delivery.endpoint.body_of(response)
         if not response.isclosed():
             self.close()
         return response, answer

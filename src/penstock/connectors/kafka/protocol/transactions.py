@@ -11,15 +11,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from penstock.connectors.kafka.protocol.connection import Address, BrokerConnection, addresses_of
+from penstock.connectors.kafka.protocol.brokers import Brokers
+from penstock.connectors.kafka.protocol.connection import Address
 from penstock.connectors.kafka.protocol.wire import Request, Response
 
 T = TypeVar("T")
 
-_METADATA, _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TXN, _DESCRIBE, _LIST = 3, 10, 22, 26, 65, 66
+_FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TXN, _DESCRIBE, _LIST = 10, 22, 26, 65, 66
+_LOG = "__transaction_state"
+"""The topic of transactions: the leader of a partition of it is the coordinator of the ids there."""
 _PAUSE_S = 0.02
-_TIMEOUT_S = 10.0
-"""After which a broker that does not answer is asked again, on another connection."""
 _FENCE_TIMEOUT_MS = 60_000
 
 
@@ -27,6 +28,10 @@ class ErrorCode(enum.IntEnum):
     """Those that mean something here."""
 
     NONE = 0
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    NETWORK_EXCEPTION = 13
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
@@ -40,6 +45,10 @@ class ErrorCode(enum.IntEnum):
 
 
 _AGAIN = {
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -65,14 +74,14 @@ class Described(NamedTuple):
 class TransactionClient:
     """Of one thread.
 
-    Its methods raise OSError if brokers can't be reached for `patience_s` seconds, PermissionError if they refuse.
+    Its methods raise OSError if brokers can't be reached for `patience_s` seconds, PermissionError if they refuse. One
+    that has not answered after `timeout_s` seconds is asked again, on another connection.
     """
 
-    def __init__(self, properties: Mapping[str, str], patience_s: float = 60.0) -> None:
+    def __init__(self, properties: Mapping[str, str], patience_s: float = 60.0, timeout_s: float = 10.0) -> None:
         self.properties = properties
-        self._bootstrap = addresses_of(properties["bootstrap.servers"])
         self._patience_s = patience_s
-        self._connections: dict[Address, BrokerConnection] = {}
+        self._brokers = Brokers(properties, min(timeout_s, patience_s))
         self._coordinators: dict[str, Address] = {}
 
     def describe(self, transactional_id: str) -> Described | None:
@@ -80,7 +89,7 @@ class TransactionClient:
 
         def ask() -> tuple[int, Described]:
             request = Request(_DESCRIBE, 0, is_flexible=True).strings([transactional_id]).tags()
-            response = self._coordinator_of(transactional_id).call(request)
+            response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
             (found,) = response.array(lambda: _described(response))
             return found
@@ -93,7 +102,7 @@ class TransactionClient:
 
         def ask() -> tuple[int, None]:
             request = Request(_END_TXN, 1).string(transactional_id).int64(producer_id).int16(epoch).int8(commit)
-            response = self._coordinator_of(transactional_id).call(request)
+            response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
             return response.int16(), None
 
@@ -105,20 +114,26 @@ class TransactionClient:
 
         def ask() -> tuple[int, None]:
             request = Request(_INIT_PRODUCER_ID, 1).string(transactional_id).int32(_FENCE_TIMEOUT_MS)
-            response = self._coordinator_of(transactional_id).call(request)
+            response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
             return response.int16(), None
 
         self._until_done(transactional_id, ask)
 
     def ongoing(self, prefix: str) -> list[str]:
-        """The ids that begin so and have an open transaction, on all brokers."""
+        """The ids that begin so and have an open transaction, at all coordinators.
+
+        While one of them moves to another broker, none may know its transactions: then all are asked again.
+        """
 
         def ask() -> tuple[int, list[str]]:
             found: list[str] = []
-            for address in self._brokers():
+            coordinators = self._brokers.leaders(_LOG)
+            for address in self._brokers.all() if coordinators is None else set(coordinators.values()):
+                if coordinators is not None and self._brokers.leaders(_LOG, address) != coordinators:
+                    return ErrorCode.LEADER_NOT_AVAILABLE, []
                 request = Request(_LIST, 0, is_flexible=True).strings(["Ongoing"]).strings([]).tags()
-                response = self._connection(address).call(request)
+                response = self._brokers.call(address, request)
                 response.int32()
                 if error := response.int16():
                     return error, []
@@ -130,8 +145,7 @@ class TransactionClient:
 
     def close(self) -> None:
         """Close all connections. The client may be used again."""
-        while self._connections:
-            self._connections.popitem()[1].close()
+        self._brokers.close()
 
     def _until_done(self, transactional_id: str, ask: Callable[[], tuple[int, T]]) -> tuple[int, T]:
         deadline = time.monotonic() + self._patience_s
@@ -141,7 +155,6 @@ class TransactionClient:
             except PermissionError:
                 raise
             except OSError as failure:
-                self.close()
                 self._coordinators.clear()
                 if time.monotonic() > deadline:
                     raise ConnectionError(
@@ -158,10 +171,10 @@ class TransactionClient:
                     self._coordinators.pop(transactional_id, None)
             time.sleep(_PAUSE_S)
 
-    def _coordinator_of(self, transactional_id: str) -> BrokerConnection:
+    def _coordinator_of(self, transactional_id: str) -> Address:
         address = self._coordinators.get(transactional_id)
         if address is None:
-            response = self._any().call(Request(_FIND_COORDINATOR, 1).string(transactional_id).int8(1))
+            response = self._brokers.call_any(Request(_FIND_COORDINATOR, 1).string(transactional_id).int8(1))
             response.int32()
             error = response.int16()
             response.string()
@@ -171,33 +184,7 @@ class TransactionClient:
                 raise ConnectionError(f"no coordinator for '{transactional_id}': error {error}")
             response.int32()
             address = self._coordinators[transactional_id] = response.string(), response.int32()
-        return self._connection(address)
-
-    def _brokers(self) -> list[Address]:
-        # Of no topics.
-        response = self._any().call(Request(_METADATA, 1).int32(0))
-        return response.array(lambda: _broker(response))
-
-    def _any(self) -> BrokerConnection:
-        if self._connections:
-            return next(iter(self._connections.values()))
-        failure = OSError("no bootstrap server is set")
-        for address in self._bootstrap:
-            try:
-                return self._connection(address)
-            except PermissionError:
-                raise
-            except OSError as error:
-                failure = error
-        raise failure
-
-    def _connection(self, address: Address) -> BrokerConnection:
-        connection = self._connections.get(address)
-        if connection is None:
-            connection = self._connections[address] = BrokerConnection(
-                address, self.properties, min(_TIMEOUT_S, self._patience_s)
-            )
-        return connection
+        return address
 
 
 def _forbidden(transactional_id: str) -> PermissionError:
@@ -231,10 +218,3 @@ def _listed(response: Response) -> str:
     response.string()
     response.tags()
     return name
-
-
-def _broker(response: Response) -> Address:
-    response.int32()
-    address = response.string(), response.int32()
-    response.string()
-    return address

@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from penstock.common.varint import encode_varint
+
 T = TypeVar("T")
 
 
@@ -32,7 +34,7 @@ class Request:
 
     def string(self, value: str) -> Request:
         data = value.encode()
-        self._parts.append((_varint(len(data) + 1) if self.is_flexible else struct.pack(">h", len(data))) + data)
+        self._parts.append((encode_varint(len(data) + 1) if self.is_flexible else struct.pack(">h", len(data))) + data)
         return self
 
     def data(self, value: bytes) -> Request:
@@ -40,7 +42,7 @@ class Request:
         return self
 
     def strings(self, values: Sequence[str]) -> Request:
-        self._parts.append(_varint(len(values) + 1) if self.is_flexible else struct.pack(">i", len(values)))
+        self._parts.append(encode_varint(len(values) + 1) if self.is_flexible else struct.pack(">i", len(values)))
         for value in values:
             self.string(value)
         return self
@@ -121,12 +123,3 @@ class Response:
             if byte < 0x80:
                 return value
             shift += 7
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value >= 0x80:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

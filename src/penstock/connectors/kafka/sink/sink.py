@@ -8,7 +8,7 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import SourceError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
-from penstock.connectors.kafka.cluster import KafkaCluster
+from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import check_security
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
@@ -67,19 +67,22 @@ class KafkaSink(Sink[Any]):
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             check_security(self._properties)
         KafkaProducer(self._settings()).abandon()
+        topic = self._schema.fixed_topic()
         try:
             cluster = KafkaCluster(self._properties)
-            topics, topic = cluster.check(), self._schema.fixed_topic()
+
+            def is_writable(topics: dict[str, int]) -> None:
+                # Kafka's own are not listed.
+                if topic is None or topic in topics or topic.startswith("__") or cluster.creates_topics() is not False:
+                    return
+                raise MissingTopicError(
+                    f"there is no topic '{topic}' at {self._properties['bootstrap.servers']}, and these brokers create "
+                    "none by themselves (auto.create.topics.enable). Create it, or check its name and the user's rights"
+                )
+
+            cluster.find_at_submission(is_writable)
         except SourceError as error:
             raise ProducerError(str(error)) from error
-        # Kafka's own are not listed.
-        if topic is None or topic in topics or topic.startswith("__"):
-            return
-        if cluster.creates_topics() is False:
-            raise ProducerError(
-                f"there is no topic '{topic}' at {self._properties['bootstrap.servers']}, and these brokers create "
-                "none by themselves (auto.create.topics.enable). Create it, or check its name and the user's rights"
-            )
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""

@@ -12,9 +12,9 @@ from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
 from penstock.connectors.base.split_enumerator import OwnedSplitEnumerator
 from penstock.connectors.kafka.client import Properties
-from penstock.connectors.kafka.cluster import KafkaCluster
+from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
-from penstock.connectors.kafka.source.subscriber import MissingTopicError, Subscription
+from penstock.connectors.kafka.source.subscriber import Subscription
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition, owner_of
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class Reading(msgspec.Struct, frozen=True):
         Those found later than at the start are read from their first record on: it may have come before they were
         found.
         """
-        wanted = self.subscription.partitions_of(cluster.topics())
+        wanted = cluster.find(self.subscription.partitions_of)
         new = [partition for partition in wanted if partition not in known]
         initializer = self.starting if at_start else KafkaOffsetsInitializer.earliest()
         try:
@@ -125,7 +125,7 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
     def _look_whether_all_is_there(self) -> None:
         self._is_looking = True
         self._context.call_async(
-            lambda: self._reading.subscription.partitions_of(self._connected().topics()), self._are_there
+            lambda: self._connected().find(self._reading.subscription.partitions_of), self._are_there
         )
 
     def _connected(self) -> KafkaCluster:

@@ -62,7 +62,7 @@ class KafkaSource(Source[Any]):
     def validate(self) -> None:
         """Raises ConfigurationError without confluent-kafka, SourceError if settings, brokers or topics are wrong."""
         check_consumer(self._consumer_settings("validate"))
-        self._reading.subscription.partitions_of(KafkaCluster(self._properties).check())
+        KafkaCluster(self._properties).find_at_submission(self._reading.subscription.partitions_of)
 
     def create_enumerator(self, context: EnumeratorContext) -> KafkaSplitEnumerator:
         """Create an enumerator, which looks for partitions when it starts."""

@@ -6,12 +6,8 @@ import re
 
 import msgspec
 
-from penstock.common.errors import SourceError
+from penstock.connectors.kafka.cluster import MissingTopicError
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
-
-
-class MissingTopicError(SourceError):
-    """The brokers answer, and say that something that is to be read is not there."""
 
 
 class Subscription(msgspec.Struct, frozen=True):

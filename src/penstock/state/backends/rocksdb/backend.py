@@ -72,6 +72,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         self._tables_of_store[name] = table
         return table
 
+    def _drop_table(self, name: str) -> None:
+        super()._drop_table(name)
+        del self._tables_of_store[name]
+        self.embedded.drop_table(name)
+
     def needs_full_snapshot(self) -> bool:
         """Whether the next snapshot can't be incremental: too much has changed to be remembered."""
         return any(table.forgot_changes for table in self._tables_of_store.values())

@@ -96,6 +96,15 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         whole = self._whole(self._table_store.store.view(), [*self._frozen, self.current])
         return whole.contents()
 
+    def first_items(self) -> Iterator[tuple[Any, Any]]:
+        # One place after the other: `items` begins with all that is in memory.
+        seen = set()
+        for place in self.entry_keys():
+            if place not in seen:
+                seen.add(place)
+                if (content := self.get(place)) is not None:
+                    yield place, content
+
     def clear(self) -> None:
         super().clear()
         self._accesses = self._remembered = 0

@@ -72,6 +72,12 @@ class TableStore:
         self.units[name] = unit
         return table_prefix(self.tables.index(name))
 
+    def drop_table(self, name: str) -> None:
+        """Forget a table in which nothing was ever written. Prefixes of those after it count it, so it may remain."""
+        if self.tables[-1] == name:
+            self.tables.pop()
+            del self.units[name]
+
     def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> None:
         """Replace the empty store by the files of a snapshot. Tables have the numbers that they have there.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
@@ -111,6 +111,15 @@ class RocksDBTable(LayeredTable):
             if entry_key != before:
                 yield entry_key
             before = entry_key
+
+    def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:
+        places = super().places_of(keys, examined_max)
+        if self._namespaced:
+            for key in keys:
+                # All namespaces of a key lie side by side, and no key's bytes are the beginning of another one's.
+                prefix = self._prefix_of(encoded := encode_key(key)) + encoded
+                places += (pickle.loads(data)[0] for _, data in self._table_store.store.items(prefix))
+        return list(dict.fromkeys(places))
 
     def whole(self) -> dict[Any, Any]:
         return dict(self.items())

@@ -1,4 +1,4 @@
-"""Kafka with Avro and a schema registry: the program of the page, against a broker and a registry."""
+"""Kafka with binary formats: Avro and a schema registry by the program of the page, and Protobuf."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Any
 
 import pytest
 from tests.connectors.driven import SourceInTest
-from tests.connectors.kafka_topics import Topics
+from tests.connectors.kafka_topics import Topics, bounded, source_of
 from tests.snippets import SNIPPETS
 
+from penstock.common import Row
+from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink
 from penstock.datastream.formats.avro import (
     AvroSchema,
     ConfluentRegistryAvroDeserializationSchema,
     ConfluentRegistryAvroSerializationSchema,
 )
+from penstock.datastream.formats.protobuf import (
+    ProtobufRowDeserializationSchema,
+    ProtobufRowSerializationSchema,
+    ProtobufSchema,
+)
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.schema_registry_server import SchemaRegistryServer
 
 pytest.importorskip("fastavro")
+Timestamp = pytest.importorskip("google.protobuf.timestamp_pb2").Timestamp
 pytestmark = pytest.mark.connectors
 
 
@@ -51,3 +59,23 @@ def test_the_program_of_the_page(topics: Topics) -> None:
         writer.close()
         read = ConfluentRegistryAvroDeserializationSchema.for_generic(delay, registry.url)
         assert [read.deserialize(content) for content in topics.values(created["late"])] == arrivals[1:]
+
+
+def test_protobuf_goes_through_a_topic(topics: Topics) -> None:
+    """Rows would be others behind the topic, or one message that can't be read would end the job."""
+    topic = topics.create()
+    schema = ProtobufSchema.of(Timestamp)
+    value = KafkaRecordSerializationSchema.builder().set_topic(topic)
+    serializer = value.set_value_serialization_schema(ProtobufRowSerializationSchema(schema)).build()
+    sink = KafkaSink.builder().set_bootstrap_servers(topics.bootstrap).set_record_serializer(serializer).build()
+    rows = [Row("seconds", "nanos")(seconds, 7) for seconds in range(3)]
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write_chunk(rows, None)
+    writer.flush(True)
+    writer.close()
+    topics.write(topic, [b"\xff"])
+
+    skipping = ProtobufRowDeserializationSchema(schema, ignore_parse_errors=True)
+    run = SourceInTest(bounded(source_of(topics, topic).set_value_only_deserializer(skipping)).build())
+    assert run.values() == rows
+    run.close()

@@ -1,0 +1,86 @@
+"""TLS of REST as its clients see it: whom they trust.
+
+An endpoint of this user on this machine is known by its very certificate, which lies beside its token: whatever name is
+in it, and whoever has issued it. Any other one has a certificate for the name by which it is asked, of an authority
+that `PENSTOCK_REST_CA` names, or that this machine trusts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+from penstock.common.errors import ConfigurationError
+from penstock.spark.driver.java import cache_directory
+
+CA = "PENSTOCK_REST_CA"
+"""The environment variable with the file (PEM) of authorities whose certificates clients trust."""
+LOOPBACK = "127.0.0.1"
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
+
+
+def keep_certificate(port: int, certificate: str | None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Keep the certificate of the endpoint at this port for clients of the same user; None: it has none.
+
+    `certificate`: a file, of which the first one is kept. Raises OSError.
+    """
+    path = _kept(port, environ)
+    # A process that was killed has left it.
+    path.unlink(missing_ok=True)
+    if certificate is not None:
+        found = _CERTIFICATE.search(Path(certificate).read_text(encoding="ascii", errors="replace"))
+        # That there is one, the server has seen: it has loaded the file.
+        path.write_text(found[0] if found is not None else "", encoding="ascii")
+    return path
+
+
+def serves_tls(host: str, port: int, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the endpoint is one of this user on this machine, by TLS."""
+    return host in (LOOPBACK, "localhost") and _kept(port, environ).exists()
+
+
+def trusted(url: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
+    """By what the one that answers at `url` shows who it is; None: by nothing, it is no https.
+
+    Raises ConfigurationError if the file of authorities can't be read.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        return None
+    if CA not in environ and serves_tls(parts.hostname or "", _port(parts), environ):
+        # Gone, if the endpoint is: then nobody answers.
+        with contextlib.suppress(FileNotFoundError):
+            context = ssl.create_default_context(cafile=str(_kept(_port(parts), environ)))
+            context.check_hostname = False
+            context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
+            return context
+    authorities = environ.get(CA)
+    try:
+        return ssl.create_default_context(cafile=authorities)
+    except OSError as error:
+        raise ConfigurationError(f"{CA} names {authorities}, which can't be read: {error}") from None
+
+
+def connection_to(
+    url: str, timeout_s: float | None, environ: Mapping[str, str] = os.environ
+) -> http.client.HTTPConnection:
+    """A connection that is opened by its first request. Raises ConfigurationError."""
+    parts, context = urlsplit(url), trusted(url, environ)
+    host = parts.hostname or ""
+    if context is None:
+        return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
+    return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+
+
+def _kept(port: int, environ: Mapping[str, str]) -> Path:
+    return cache_directory(environ) / "rest" / f"{port}.pem"
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or http.client.HTTPS_PORT

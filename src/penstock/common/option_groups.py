@@ -1,0 +1,28 @@
+"""The modules of options that have a subject of their own. All others are in `options.py`, which adds these."""
+
+from penstock.common import (
+    autoscaler_options,
+    cached_files,
+    flame_graph_options,
+    high_availability_options,
+    java_options,
+    rest_options,
+    restart_options,
+    scheduler_options,
+    ssl_options,
+    trace_options,
+)
+
+GROUPS = (
+    rest_options,
+    ssl_options,
+    flame_graph_options,
+    restart_options,
+    autoscaler_options,
+    scheduler_options,
+    trace_options,
+    cached_files,
+    java_options,
+    high_availability_options,
+)
+"""In the order of the reference."""

@@ -1,0 +1,158 @@
+"""What a job's page shows of its operators, from the JSON of REST. The fields are Flink's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+METRICS = (
+    "numRecordsInPerSecond",
+    "numRecordsOutPerSecond",
+    "busyTimeMsPerSecond",
+    "backPressuredTimeMsPerSecond",
+    "currentInputWatermark",
+    "latency_mean",
+    "latency_max",
+)
+"""What is asked of each vertex, and of each subtask of the one that is looked at."""
+_NO_WATERMARK = 1 << 62
+"""Beyond it are the lowest and the highest timestamp: no watermark yet, and the end of the input."""
+Metrics = dict[str, dict[str, float]]
+"""By name: min, max, sum, avg and skew over subtasks."""
+
+
+@dataclass(frozen=True)
+class VertexInput:
+    """An edge of the job graph, by the id of the vertex that it comes from."""
+
+    source: str
+    strategy: str
+
+
+@dataclass(frozen=True)
+class VertexFigures:
+    """One vertex of a running job. Shares are of a second, from 0 to 1, of the subtask that has most of it.
+
+    `lag_ms`: by how much event time is behind the clock, in the subtask that is farthest; None: it has no watermark.
+    `skew`: how unevenly subtasks are loaded, 0 to 100 (Flink: DoubleDataSkew).
+    """
+
+    id: str
+    name: str
+    status: str
+    parallelism: int
+    max_parallelism: int
+    level: int
+    inputs: tuple[VertexInput, ...]
+    in_per_s: float = 0.0
+    out_per_s: float = 0.0
+    busy: float = 0.0
+    back_pressure: float = 0.0
+    lag_ms: float | None = None
+    skew: float = 0.0
+    latency_mean_ms: float | None = None
+    latency_max_ms: float | None = None
+
+    @property
+    def heat(self) -> str:
+        """The one word, and colour, for how it goes: off, calm, busy, hot, or pressed by what comes after it."""
+        if self.status != "RUNNING":
+            return "off"
+        if self.back_pressure > 0.5:
+            return "pressed"
+        return "hot" if self.busy > 0.9 else "busy" if self.busy > 0.6 else "calm"
+
+
+def metrics_of(answer: list[dict[str, Any]]) -> Metrics:
+    """What `/vertices/:id/subtasks/metrics?get=…` has answered, by name."""
+    return {one["id"]: {kind: value for kind, value in one.items() if kind != "id"} for one in answer}
+
+
+def vertices_of(details: dict[str, Any], metrics: dict[str, Metrics]) -> list[VertexFigures]:
+    """The vertices of `/jobs/:id`, in its order. `metrics`: by the id of the vertex; it may lack some."""
+    nodes = {node["id"]: node for node in details["plan"]["nodes"]}
+    levels: dict[str, int] = {}
+    found = []
+    for vertex in details["vertices"]:
+        inputs = nodes.get(vertex["id"], {}).get("inputs", [])
+        levels[vertex["id"]] = max((levels.get(one["id"], -1) for one in inputs), default=-1) + 1
+        found.append(
+            VertexFigures(
+                id=vertex["id"],
+                name=vertex["name"],
+                status=vertex["status"],
+                parallelism=vertex["parallelism"],
+                max_parallelism=vertex["maxParallelism"],
+                level=levels[vertex["id"]],
+                inputs=tuple(VertexInput(one["id"], one["ship_strategy"]) for one in inputs),
+                **_measured(metrics.get(vertex["id"], {}), details["now"], not inputs),
+            )
+        )
+    return found
+
+
+def _measured(metrics: Metrics, now_ms: float, is_source: bool) -> dict[str, Any]:
+    if not metrics:
+        return {}
+    records = metrics.get("numRecordsOutPerSecond" if is_source else "numRecordsInPerSecond", {})
+    return {
+        "in_per_s": metrics.get("numRecordsInPerSecond", {}).get("sum", 0.0),
+        "out_per_s": metrics.get("numRecordsOutPerSecond", {}).get("sum", 0.0),
+        "busy": metrics.get("busyTimeMsPerSecond", {}).get("max", 0.0) / 1000,
+        "back_pressure": metrics.get("backPressuredTimeMsPerSecond", {}).get("max", 0.0) / 1000,
+        "lag_ms": lag_ms(metrics.get("currentInputWatermark", {}).get("min"), now_ms),
+        "skew": records.get("skew", 0.0),
+        "latency_mean_ms": metrics.get("latency_mean", {}).get("avg"),
+        "latency_max_ms": metrics.get("latency_max", {}).get("max"),
+    }
+
+
+def lag_ms(watermark: float | None, now_ms: float) -> float | None:
+    """By how many milliseconds a watermark is behind; None: there is none, or all input has come."""
+    return None if watermark is None or abs(watermark) >= _NO_WATERMARK else now_ms - watermark
+
+
+@dataclass(frozen=True)
+class SubtaskFigures:
+    """One subtask; see VertexFigures."""
+
+    index: int
+    status: str
+    attempt: int
+    slot: str
+    in_per_s: float
+    out_per_s: float
+    read: int
+    written: int
+    busy: float
+    back_pressure: float
+    lag_ms: float | None
+
+
+def subtask_metric_names(first: int, end: int) -> list[str]:
+    """The names by which `/vertices/:id/metrics?get=…` is asked for these subtasks."""
+    return [f"{index}.{name}" for index in range(first, end) for name in METRICS[:5]]
+
+
+def subtasks_of(vertex: dict[str, Any], values: list[dict[str, Any]]) -> list[SubtaskFigures]:
+    """The subtasks of `/vertices/:id`. `values`: what its metrics have answered."""
+    by_name = {one["id"]: float(one["value"]) for one in values}
+
+    def subtask(answer: dict[str, Any]) -> SubtaskFigures:
+        index = answer["subtask"]
+        rate_in, rate_out, busy_ms, pressed_ms = (by_name.get(f"{index}.{name}", 0.0) for name in METRICS[:4])
+        return SubtaskFigures(
+            index=index,
+            status=answer["status"],
+            attempt=answer["attempt"],
+            slot=answer["endpoint"],
+            in_per_s=rate_in,
+            out_per_s=rate_out,
+            read=answer["metrics"]["read-records"],
+            written=answer["metrics"]["write-records"],
+            busy=busy_ms / 1000,
+            back_pressure=pressed_ms / 1000,
+            lag_ms=lag_ms(by_name.get(f"{index}.currentInputWatermark"), vertex["now"]),
+        )
+
+    return [subtask(answer) for answer in vertex["subtasks"]]

@@ -1,0 +1,42 @@
+"""Markup that is made of elements: whatever comes from a job is text in it, never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from html import escape
+
+
+class Markup(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *children: str | None, **attributes: str | float | None) -> Markup:
+    """An element. Children that are no Markup are text, None is left out; so are attributes that are None.
+
+    Names of attributes: `cls` is `class`, an underscore stands for a hyphen.
+    """
+    given = "".join(
+        f' {"class" if name == "cls" else name.replace("_", "-")}="{escape(str(value))}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{tag}{given}>{joined(*children)}</{tag}>")
+
+
+def joined(*children: str | None) -> Markup:
+    """Elements and texts, one after the other."""
+    return Markup("".join(one if isinstance(one, Markup) else escape(one) for one in children if one is not None))
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> Markup:
+    """A table. `numbers`: the columns that hold numbers, which end at the right."""
+
+    def cells(tag: str, texts: Sequence[str]) -> Markup:
+        kinds = ["number" if index in numbers else None for index in range(len(texts))]
+        return joined(*(element(tag, text, cls=kind) for text, kind in zip(texts, kinds, strict=True)))
+
+    head = element("thead", element("tr", cells("th", heads)))
+    body = element("tbody", *(element("tr", cells("td", row)) for row in rows))
+    return element("div", element("table", head, body), cls="scrolled")

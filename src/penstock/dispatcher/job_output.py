@@ -1,0 +1,93 @@
+"""What the process of a job writes to its standard output and error: files of a bounded size, read by the byte.
+
+    output              from the first byte on
+    output.00008388655  from that byte on: the newest goes on with what the one before it has begun
+
+The process itself begins a new file, so nothing is lost between two: from then on its descriptors lead there. The
+newest two are kept. What a program that it has started still writes to an older one is not shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+OUTPUT_MOST = 8 << 20
+"""Bytes of one file, about."""
+_NAME = "output"
+_KEPT = 2
+_STREAMS = (1, 2)
+
+
+class OutputFile(NamedTuple):
+    """`begin`: how many bytes were written before it."""
+
+    begin: int
+    path: Path
+
+
+class OutputGoneError(Exception):
+    """`begin`: the first byte that is still kept."""
+
+    def __init__(self, begin: int) -> None:
+        super().__init__(f"what the job has printed is kept from byte {begin:,} on; older parts were removed")
+        self.begin = begin
+
+
+def output_files(folder: Path) -> list[OutputFile]:
+    """Of the job with this folder, oldest first."""
+    found = [
+        OutputFile(int(path.suffix[1:] or 0), path)
+        for path in folder.glob(f"{_NAME}*")
+        if path.name == _NAME or path.suffix[1:].isdigit()
+    ]
+    return sorted(found)
+
+
+def newest_output(folder: Path) -> Path:
+    """Where a process of the job writes on; it may not be there yet."""
+    return (output_files(folder) or [OutputFile(0, folder / _NAME)])[-1].path
+
+
+def part_of_output(folder: Path, begin: int, most: int) -> bytes:
+    """Read at most so many bytes. Empty: there are none yet. Raises OutputGoneError for what is kept no more."""
+    while True:
+        files = output_files(folder)
+        if files and begin < files[0].begin:
+            raise OutputGoneError(files[0].begin)
+        later = [file for file in files if file.begin > begin]
+        before = [file for file in files if file.begin <= begin]
+        if not before:
+            # The job has not been started.
+            return b""
+        offset = begin - before[-1].begin
+        end = later[0].begin - before[-1].begin if later else offset + most
+        # Removed since it was found: what is there now is looked at again.
+        with contextlib.suppress(FileNotFoundError), before[-1].path.open("rb") as file:
+            file.seek(offset)
+            return file.read(min(most, end - offset))
+
+
+def keep_bounded(folder: Path, most: int = OUTPUT_MOST) -> None:
+    """Begin a new file if the newest is full. To be called by the process whose output it is. Raises OSError."""
+    files = output_files(folder)
+    if not files or files[-1].path.stat().st_size < most:
+        return
+    part = folder / f".{_NAME}-{secrets.token_hex(4)}"
+    descriptor = os.open(part, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for stream in _STREAMS:
+            os.dup2(descriptor, stream)
+    finally:
+        os.close(descriptor)
+    # Only now: until here threads were writing to the one before.
+    begin = files[-1].begin + files[-1].path.stat().st_size
+    part.rename(folder / f"{_NAME}.{begin:011d}")
+    for old in files[: len(files) + 1 - _KEPT]:
+        old.path.unlink(missing_ok=True)

@@ -1,0 +1,147 @@
+"""How it is with each job of a cluster, as it is stored: so that only the dispatcher that leads can change it.
+
+Where one machine has all dispatchers, a lock on the directory keeps others out, which the kernel releases with the
+process. Where they are elected, a former leader may wake up at any time: it writes states under names that are its own,
+and each counts from the moment at which the register has a pointer to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import logging
+import re
+import shutil
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from penstock.cluster.high_availability.pointers import Pointers
+from penstock.common.errors import ConfigurationError
+from penstock.dispatcher.whole_files import write_at_the_end, write_whole
+
+STATE = "state"
+_POINTER = re.compile(r"state-(\d+)-(\d+)")
+_UNKNOWN_S = 3600.0
+"""How long a folder stays that no pointer leads to: a client may just be handing its job over."""
+_log = logging.getLogger(__name__)
+
+
+class JobStates(ABC):
+    """Below a directory: `jobs/ID/…`."""
+
+    @abstractmethod
+    def all(self) -> list[bytes]:
+        """The state of each job. Raises OSError if nothing can be read; those that can't be read are left out."""
+
+    @abstractmethod
+    def put(self, id: str, state: bytes, ends: bool = False) -> None:
+        """Replace the state of a job, or add it. `ends`: it is the last one. Raises OSError, NotLeadingError."""
+
+    @abstractmethod
+    def remove(self, id: str) -> None:
+        """Remove it: nothing leads to the job any more. Raises OSError, NotLeadingError."""
+
+    @abstractmethod
+    def remove_unknown(self) -> None:
+        """Remove what was left of jobs whose clients were not told that they were taken."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Another dispatcher may lead."""
+
+
+class LockedStates(JobStates):
+    """Files, behind a lock. Raises ConfigurationError if another dispatcher of this machine has it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._jobs = directory / "jobs"
+        self._lock = (directory / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise ConfigurationError(
+                f"a cluster runs already with the jobs in {directory}: penstock cluster status"
+            ) from None
+
+    def all(self) -> list[bytes]:
+        """What is in the files."""
+        found = []
+        for path in self._jobs.glob("*/state"):
+            with contextlib.suppress(OSError):
+                found.append(path.read_bytes())
+        return found
+
+    def put(self, id: str, state: bytes, ends: bool = False) -> None:
+        """Write the file."""
+        write = write_at_the_end if ends else write_whole
+        write(self._jobs / id / STATE, state)
+
+    def remove(self, id: str) -> None:
+        """Remove the file."""
+        (self._jobs / id / "state").unlink(missing_ok=True)
+
+    def remove_unknown(self) -> None:
+        """Those without a file."""
+        for folder in self._jobs.iterdir():
+            if not (folder / "state").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._lock.close()
+
+
+class FencedStates(JobStates):
+    """Files that pointers lead to. `term`: of the leader, which no other one has."""
+
+    def __init__(self, directory: Path, term: int, pointers: Pointers) -> None:
+        self._jobs = directory / "jobs"
+        self._term = term
+        self._pointers = pointers
+        self._numbers = itertools.count(1)
+
+    def all(self) -> list[bytes]:
+        """What the pointers lead to."""
+        found = []
+        for id, pointer in self._pointers.all().items():
+            try:
+                if not _POINTER.fullmatch(pointer):
+                    raise ValueError(f"'{pointer}' is no state of a job")
+                found.append((self._jobs / id / pointer).read_bytes())
+            except (OSError, ValueError) as error:
+                _log.error("the job %s is left out, since its state can't be read: %s", id, error)
+        return found
+
+    def put(self, id: str, state: bytes, ends: bool = False) -> None:
+        """Write a file, then the pointer to it."""
+        number = next(self._numbers)
+        name = f"state-{self._term}-{number}"
+        if ends:
+            write_at_the_end(self._jobs / id / name, state, STATE)
+        else:
+            write_whole(self._jobs / id / name, state)
+        self._pointers.put(id, name)
+        for old in (self._jobs / id).glob("state-*"):
+            found = _POINTER.fullmatch(old.name)
+            # Those of a later term are another leader's: this process may have been stopped since its pointer counts.
+            if found is not None and (int(found[1]), int(found[2])) < (self._term, number):
+                with contextlib.suppress(OSError):
+                    old.unlink()
+
+    def remove(self, id: str) -> None:
+        """Remove the pointer."""
+        self._pointers.remove(id)
+
+    def remove_unknown(self) -> None:
+        """Those without a pointer, after an hour."""
+        known = self._pointers.all()
+        for folder in self._jobs.iterdir():
+            with contextlib.suppress(OSError):
+                if folder.name not in known and time.time() - folder.stat().st_mtime > _UNKNOWN_S:
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Nothing is held."""

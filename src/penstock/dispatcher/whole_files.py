@@ -1,0 +1,55 @@
+"""Files that are whole, or not there; and space that is set aside for what has to be written at the end of a job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name, and rename it when it is on disk. Raises OSError."""
+    unfinished = path.with_name(f".{path.name}")
+    with open(unfinished, "wb", opener=_for_the_user_alone) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.rename(path)
+
+
+def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> None:
+    """The same, into the space that is set aside for this file, or one of that name, if there is no other.
+
+    Raises OSError.
+    """
+    try:
+        write_whole(path, content)
+    except OSError:
+        # What was written of it takes space, too.
+        with contextlib.suppress(OSError):
+            path.with_name(f".{path.name}").unlink()
+        spare = spare_of(path.with_name(set_aside_for or path.name))
+        if not spare.exists() or len(content) > spare.stat().st_size:
+            raise
+        with spare.open("r+b") as file:
+            file.write(content)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        spare.rename(path)
+
+
+def set_aside(path: Path, size: int) -> None:
+    """Have so many bytes for a file of that name, which is not there yet. Raises OSError."""
+    # Written, not only said to be as long: a file of zeros may have no blocks.
+    with open(spare_of(path), "wb", opener=_for_the_user_alone) as file:
+        file.write(b" " * size)
+
+
+def spare_of(path: Path) -> Path:
+    """Where the space for a file of that name is."""
+    return path.with_name(f".{path.name}.spare")
+
+
+def _for_the_user_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,90 @@
+"""Where a slot's thread is, found by a thread that looks again and again: the samples of a flame graph.
+
+The one that looks can do so only when it has the interpreter's lock. So it finds the others where they give it up:
+between two instructions of Python, or in a call that waits, or computes, without it. A thread that the system runs, or
+would run if there were a processor for it, is *on CPU*; one that waits for something is not. The lock that a thread had
+to give up to be looked at is free again when the system is asked. Where it does not tell (macOS), all are on CPU.
+
+Vertices of one level share a thread. What it does for another vertex is left out of the samples of this one; that it
+waits for input, or for room in its output, belongs to all of them. Source: Flink docs, "Flame Graphs".
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+from penstock.common.job_threads import start_thread
+from penstock.runtime.task.events import SampledStack, SampleStacks
+from penstock.runtime.task.task import Task
+
+_RUNS = b"R"
+"""Source: proc(5), /proc/pid/stat, the third field."""
+
+Answer = Callable[[int, int, list[SampledStack]], None]
+"""Given the vertex, the number of the question, and what was found; by the thread that looks."""
+
+
+class StackSampler:
+    """Of one slot, whose tasks run in the thread that makes this. `answer` is called for each question."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._thread = threading.get_ident()
+        self._state_file = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+
+    def begin(self, vertex: int, question: SampleStacks) -> None:
+        """Begin to sample. Any thread may ask."""
+        # What fails here concerns the flame graph alone: nobody answers, and the one who asks waits for no longer.
+        start_thread("penstock-stacks", lambda: self._sample(vertex, question), lambda error: None)
+
+    def _sample(self, vertex: int, question: SampleStacks) -> None:
+        found: Counter[tuple[tuple[str, ...], bool]] = Counter()
+        for _ in range(question.samples):
+            time.sleep(question.delay_ms / 1000)
+            frame = sys._current_frames()[self._thread]
+            # All that is read of it, before the lock is given up.
+            names, of_vertex = tuple(_names(frame, question.depth)), _vertex_of(frame)
+            if of_vertex in (None, vertex):
+                found[names, self._is_on_cpu()] += 1
+        stacks = [SampledStack(list(frames), on_cpu, count) for (frames, on_cpu), count in found.items()]
+        self._answer(vertex, question.sample, stacks)
+
+    def _is_on_cpu(self) -> bool:
+        try:
+            state = self._state_file.read_bytes()
+        except OSError:
+            return True
+        # Behind the name of the program, which may have spaces and brackets.
+        return state.rpartition(b")")[2].split()[0] == _RUNS
+
+
+def _frames(innermost: FrameType) -> Iterator[FrameType]:
+    frame: FrameType | None = innermost
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _vertex_of(innermost: FrameType) -> int | None:
+    """The vertex whose task a thread is in; None: it is in none."""
+    for frame in _frames(innermost):
+        if frame.f_globals.get("__name__") == Task.__module__:
+            task = frame.f_locals.get("self")
+            if isinstance(task, Task):
+                return task.id.vertex
+    return None
+
+
+def _names(innermost: FrameType, depth: int) -> list[str]:
+    """Of the innermost frames, outermost first."""
+    names = [
+        f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_qualname}:{frame.f_lineno}"
+        for frame, _ in zip(_frames(innermost), range(depth), strict=False)
+    ]
+    return names[::-1]

@@ -1,0 +1,19 @@
+"""PyFlink's module path of `DataTypes`, by which its formats of files are described. There is no Table API."""
+
+from typing import Any
+
+from penstock.common import pyflink_names
+from penstock.common.door import publish
+from penstock.table.types import DataTypes
+
+__all__ = ["DataTypes"]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # The import system drops the text of an AttributeError.
+    raise ImportError(f"penstock has no {name} in {__name__}: {pyflink_names.reason('pyflink.table')}", name=__name__)
+
+
+publish(__name__, __all__)

@@ -1,0 +1,61 @@
+"""Jars of servers of tests, from Maven's repository: fetched once, by the command `mvn`, into the user's cache."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.common.errors import ConfigurationError
+from penstock.spark.driver.java import cache_directory
+
+_FETCH_SECONDS = 240
+"""Without a network Maven tries for minutes."""
+
+
+def maven_jars(server: str, name: str, pom: str, checksums: Mapping[str, str] | None = None) -> Path:
+    """The directory `name` in the user's cache with the jars of a Maven project, fetched the first time.
+
+    `server`: what errors call it. `checksums`: SHA-256 of each jar by its name, and no other one may come; None: those
+    of Maven are compared. Raises ConfigurationError if they can't be had: without Maven, for example.
+    """
+    jars = cache_directory(os.environ) / name
+    if jars.is_dir():
+        return jars
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ConfigurationError(f"{server} comes from Maven's repository: install Maven (the command mvn)")
+    jars.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{name}-") as directory:
+        file, new = Path(directory, "pom.xml"), Path(directory, "jars")
+        file.write_text(pom)
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
+        command = [maven, "-q", "-B", "-C", "-f", str(file), *goal]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise ConfigurationError(
+                f"Maven has not fetched {server} in {_FETCH_SECONDS} s. Asked again, it goes on where it was"
+            ) from None
+        if done.returncode != 0:
+            raise ConfigurationError(f"Maven has not fetched {server}:\n{(done.stdout + done.stderr)[-1000:]}")
+        if checksums is not None:
+            _check(server, new, checksums)
+        # Whole, or not there; another process may have been faster.
+        with contextlib.suppress(OSError):
+            new.rename(jars)
+    return jars
+
+
+def _check(server: str, directory: Path, checksums: Mapping[str, str]) -> None:
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in directory.iterdir()}
+    if found != checksums:
+        other = sorted(name for name in found.keys() | checksums.keys() if found.get(name) != checksums.get(name))
+        raise ConfigurationError(
+            f"{server}: what Maven has fetched is not what was checked when its version was chosen: {', '.join(other)}"
+        )

@@ -1,0 +1,72 @@
+"""Brokers as they differ: which create topics that a sink writes to, and which do not answer."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from tests.connectors.driven import prepared
+from tests.connectors.kafka_topics import Topics, sink_of, texts
+
+from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
+from penstock.connectors.kafka.protocol.transactions import TransactionClient
+from penstock.connectors.kafka.sink.producer import ProducerError
+from penstock.datastream.connectors.base import DeliveryGuarantee
+from penstock.testing.conformance.sink import SimpleSinkContext
+from penstock.testing.kafka_broker import KafkaBroker
+
+pytestmark = pytest.mark.connectors
+
+
+def test_a_sink_whose_topic_is_not_there(topics: Topics) -> None:
+    """After Spark's start the job would be silent for half a minute, and then fail without saying at which brokers."""
+    for guarantee in (DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE):
+        sink = sink_of(topics, "nowhere").set_delivery_guarantee(guarantee).build()
+        with pytest.raises(
+            ProducerError, match=f"no topic 'nowhere' at {topics.bootstrap}, and these brokers create none"
+        ):
+            sink.validate()
+    sink_of(topics, topics.create()).build().validate()
+
+
+def test_a_topic_that_was_just_created(topics: Topics) -> None:
+    """A program that creates its topics and runs its job would be refused, if the broker that is asked is behind."""
+    answers: list[dict[str, int]] = []
+
+    def found(topics: dict[str, int]) -> str:
+        answers.append(topics)
+        if len(answers) < 3:
+            raise MissingTopicError("there is no topic")
+        return "found"
+
+    assert KafkaCluster({"bootstrap.servers": topics.bootstrap}).find(found) == "found"
+
+
+def test_a_topic_that_the_brokers_create() -> None:
+    """Programs that rely on it, as many do while they are tried out, would be refused."""
+    with KafkaBroker(creates_topics=True) as broker:
+        topics = Topics(broker.bootstrap)
+        sink = sink_of(topics, "new").set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE).build()
+        sink.validate()
+        assert "new" not in topics.admin.list_topics().topics, "a job that is only planned creates nothing"
+        writer = sink.create_writer(SimpleSinkContext())
+        writer.write(b"1", None)
+        writer.flush(True)
+        assert topics.values("new") == [b"1"]
+
+
+def test_transactions_are_found_though_the_first_broker_is_stopped(topics: Topics) -> None:
+    """A commit, and the start of a job, would wait for a machine that takes connections and does not answer."""
+    topic = topics.create()
+    writer = sink_of(topics, topic).build().create_writer(SimpleSinkContext(job_id=topic))
+    writer.write_chunk(texts(1), None)
+    ((one,), _) = prepared(writer)
+    with socket.create_server(("127.0.0.1", 0)) as stopped:
+        bootstrap = f"127.0.0.1:{stopped.getsockname()[1]},{topics.bootstrap}"
+        client = TransactionClient({"bootstrap.servers": bootstrap}, timeout_s=1)
+
+        assert client.ongoing(f"penstock-{topic}") == [one.transactional_id]
+        assert client.end(one.transactional_id, one.producer_id, one.epoch, commit=True)
+        client.close()
+    writer.close()
+    assert topics.values(topic) == texts(1)

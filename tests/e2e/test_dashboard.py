@@ -1,0 +1,120 @@
+"""The pages of the dashboard, in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.browser import CHROMIUM, Browser
+from tests.e2e.dashboard_process import DashboardProcess
+from tests.unit.rest.served import Served, serve_pages_job
+
+pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
+pytestmark = [pytest.mark.e2e, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
+
+JOB = "/job/id"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """A job that has failed once, and has taken checkpoints; its figures are the same each time they are read."""
+    one = serve_pages_job(tmp_path, "<img src=x onerror='alert(1)'>", "<b>a failure</b>")
+    (one.logs / "driver.log").write_text("a line of the driver\n")
+    yield one
+    one.endpoint.close()
+
+
+@pytest.fixture
+def dashboard(served: Served, tmp_path: Path) -> Iterator[DashboardProcess]:
+    one = DashboardProcess(tmp_path, served.host, served.endpoint.token)
+    yield one
+    one.close()
+    assert not one.token_file.exists()
+
+
+def answers(browser: Browser, button: str, question: str, answer: str) -> None:
+    """Click a button, read what it asks, and answer."""
+    browser.click(button)
+    browser.wait_for(question)
+    browser.click(answer)
+    browser.wait_for_none(question)
+
+
+def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
+    served: Served, dashboard: DashboardProcess
+) -> None:
+    """A page with an error shows nothing; one with another figure than REST's misleads; one that loads is watched."""
+    browser = Browser()
+    try:
+        browser.log_in(dashboard.url, dashboard.token)
+        browser.wait_for("<img src=x onerror='alert(1)'>", "running", "2 of 2")
+        browser.open(f"{dashboard.url}{JOB}")
+        for vertex in served.get("/jobs/id")["vertices"]:
+            asked = f"/jobs/id/vertices/{vertex['id']}/subtasks/metrics?get=numRecordsInPerSecond,busyTimeMsPerSecond"
+            busy, rate = served.get(asked)
+            browser.wait_for(vertex["name"], f"in {rate['sum']:.0f}/s", f"{busy['max'] / 10:.0f} %")
+        browser.evaluate("[...document.querySelectorAll('.graph.along [data-vertex]')].pop().dispatchEvent("
+                         "new MouseEvent('click', {bubbles: true}))")  # fmt: skip
+        browser.wait_for("level-1-slot-0")
+        browser.click("checkpoints")
+        newest = served.get("/jobs/id/checkpoints")["latest"]["completed"]
+        browser.wait_for("3 completed", newest["external_path"], "start delay", f"Checkpoint {newest['id']}")
+        assert browser.evaluate("document.querySelectorAll('.chart canvas').length") == 1
+        for tab, shown in (
+            ("latency", "metrics.latency.interval"),
+            ("exceptions", "<b>a failure</b>"),
+            ("state", "operator · state"),
+            ("logs", "a line of the driver"),
+        ):
+            browser.click(tab)
+            browser.wait_for(shown)
+        answers(browser, "Cancel", "What is not committed is lost.", "No")
+        assert not served.job.is_cancelled, "it asks first"
+        answers(browser, "Cancel", "What is not committed is lost.", "Cancel it")
+        browser.wait_for("It is being cancelled.")
+        assert served.job.is_cancelled
+        assert browser.failures == []
+        # The socket of the page, and pictures within it, have no host that could be another one.
+        hosts = {found[1] for url in browser.requested if (found := re.match(r"\w+://([^/]+)", url))}
+        assert hosts == {dashboard.url.removeprefix("http://")}
+    finally:
+        browser.close()
+
+
+@pytest.mark.soak
+def test_savepoints_and_rescaling_are_asked_for_once_and_narrow_pages_do_not_scroll(
+    served: Served, dashboard: DashboardProcess
+) -> None:
+    """A slip of the finger on a phone would stop a job."""
+    browser = Browser()
+    try:
+        browser.log_in(dashboard.url, dashboard.token)
+        browser.wait_for("running")
+        browser.resize(390, 844)
+        browser.open(f"{dashboard.url}{JOB}")
+        browser.wait_for("Collection Source", "Savepoint")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+        answers(browser, "Rescale", "Run with so many subtasks?", "Rescale it")
+        assert served.job.rescales == [], "nothing was changed"
+        with ThreadPoolExecutor(1) as pool:
+            browser.click("Stop")
+            browser.wait_for("Its output up to there is committed.")
+            browser.type("input", "/savepoints")
+            browser.click("Stop it")
+            pool.submit(_completes, served.job).result(60)
+        browser.wait_for("Savepoint: /savepoints/1")
+        (directory, stop, drain, _) = served.job.savepoints[0]
+        assert (directory, stop, drain) == ("/savepoints", True, False)
+        assert browser.failures == []
+    finally:
+        browser.close()
+
+
+def _completes(job: Any) -> None:
+    while not job.savepoints:
+        pass
+    job.savepoints[0][3].set_result("/savepoints/1")

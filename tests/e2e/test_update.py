@@ -1,0 +1,132 @@
+"""`penstock update`: a running job gets the functions of another program, between two records."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from tests.spark.test_lost_workers import visible
+
+pytestmark = pytest.mark.e2e
+
+RECORDS = 1_000_000
+"""More than it has the time for: the job is stopped when all is seen."""
+KEYS = 4
+PROGRAM = f"""
+import sys
+from dataclasses import dataclass
+
+from penstock.common import Encoder, Types, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
+from penstock.datastream.functions import KeyedProcessFunction
+from penstock.datastream.state import ValueStateDescriptor
+
+
+@dataclass
+class Seen:
+    key: int
+    version: str
+    count: int = 0
+
+
+class Count(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value, ctx):
+        assert isinstance(value, Seen)
+        count = (self.count.value() or 0) + 1
+        self.count.update(count)
+        value.count = count
+        value.version += "/old"
+        yield value
+
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(2)
+env.enable_checkpointing(500)
+source = DataGeneratorSource(lambda n: n, {RECORDS}, RateLimiterStrategy.per_second(1_000))
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+tagged = numbers.map(lambda n: Seen(n % {KEYS}, "old")).uid("tagged")
+counted = tagged.key_by(lambda seen: seen.key).process(Count()).uid("counted")
+counted.map(lambda seen: f"{{seen.key}} {{seen.count}} {{seen.version}}", Types.STRING()).uid("lines").sink_to(
+    FileSink.for_row_format(sys.argv[1], Encoder.simple_string_encoder())
+    .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
+    .build()
+).uid("files")
+env.execute("counts")
+"""
+_SECONDS = 120
+
+
+def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "penstock.cli.main", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+
+
+def test_a_running_job_gets_other_functions(tmp_path: Path) -> None:
+    """A condition could be mended only by stopping the job; or some records would meet both functions, or be lost."""
+
+    def program(name: str, *replacements: tuple[str, str]) -> Path:
+        text = PROGRAM
+        for old, new in replacements:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    def alert(number: int) -> tuple[str, str]:
+        return "class Count(", f"class Alert:\n    number = {number}\n\n\nclass Count("
+
+    out = tmp_path / "out"
+    first = program("job.py")
+    new = program("new.py", ('"old")', '"new")'), ('"/old"', '"/new"'), ("import sys", "# moved\nimport sys"), alert(2))
+    broken = program(
+        "broken.py", ('"/old"', '"/newer"'), ("self.count = runtime", "self.count = 1 / 0 or runtime"), alert(1)
+    )
+    other_records = program("records.py", ("    count: int = 0", "    count: float = 0"))
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "penstock.cli.main", "run", str(first), str(out)]
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
+        try:
+            deadline = time.monotonic() + _SECONDS
+            while not [path for path in visible(out) if path.stat().st_size]:
+                assert running.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            refused = penstock("update", "counts", other_records, out)
+            assert refused.returncode == 1 and "the class 'Seen' of the script has changed" in refused.stderr
+            failed = penstock("update", "counts", broken, out)
+            assert failed.returncode == 1 and "nothing has changed" in failed.stderr, failed.stderr
+            assert "ZeroDivisionError" in failed.stderr and "1 / 0 or" in failed.stderr, "the user's own traceback"
+            same = penstock("update", "counts", first, out)
+            assert same.returncode == 1 and "has these functions already" in same.stderr
+            done = penstock("update", "counts", new, out)
+            assert done.returncode == 0 and "has new functions from checkpoint" in done.stdout, done.stderr
+            while not any("new/new" in path.read_text() for path in visible(out)):
+                assert running.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            stopped = penstock("stop", "counts", tmp_path / "savepoints")
+            assert stopped.returncode == 0, stopped.stderr
+            assert running.wait(_SECONDS) == 0, log.read_text()
+        finally:
+            running.kill()
+    counts: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for path in visible(out):
+        for line in path.read_text().splitlines():
+            key, count, version = line.split()
+            counts[key].append((int(count), version))
+    assert sorted(counts) == [str(key) for key in range(KEYS)]
+    for seen in counts.values():
+        seen.sort()
+        assert [count for count, _ in seen] == list(range(1, len(seen) + 1)), "each record once, and no state lost"
+        versions = [version for _, version in seen]
+        old = versions.index("new/new")
+        assert set(versions[:old]) == {"old/old"} and set(versions[old:]) == {"new/new"}, "one moment for all operators"
+    assert "restarts" not in log.read_text() and "0 restarts" not in log.read_text()

@@ -1,0 +1,45 @@
+"""Live queries of keyed state, under all faults: each is answered once, with what the state was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
+
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.programs import Program
+from penstock.simulator.queries import Queries
+from penstock.simulator.runs import run_program
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 5
+SEEDS_IN_SOAK = 10_000
+
+
+def circumstances(seed: int) -> Circumstances:
+    """Drawn ones, with a user who asks all the time and wants other numbers of subtasks now and then."""
+    return circumstances_with(
+        seed,
+        state_reads_at_steps=tuple(range(50, 3_000, 15)),
+        rescale_at_steps=tuple(range(40, 1_200, 40)),
+    )
+
+
+def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
+    """Those that run pipelined, and count the records of keys; each with its seed."""
+    return programs_that(counts_records, count, first)
+
+
+def counts_records(program: Program) -> bool:
+    return not program.batched and any(node.kind in ("echo", "co_echo") for node in program.nodes)
+
+
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_each_query_is_answered_once_and_with_what_was_there(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user would wait forever, or be told another key's state, or that of tasks that are gone."""
+    answered = CallsOf(monkeypatch, Queries.reply, lambda queries, effect: effect.state is not None)
+    for seed, program in programs(seeds):
+        run_program(program, circumstances(seed), seed, named=False)
+    assert answered.count > 20 * seeds, "hardly any query was answered"

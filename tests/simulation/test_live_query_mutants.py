@@ -1,0 +1,91 @@
+"""Mutation tests of live queries: each fault is put in on purpose, and some seed must fail by it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.simulation.test_live_queries import circumstances, programs
+
+from penstock.jobmaster import state_reads
+from penstock.jobmaster.state_reads import OpenRead, StateReads
+from penstock.runtime.task.events import ReadState
+from penstock.runtime.task.state_reader import StateReader
+from penstock.simulator.report import SimulationError
+from penstock.simulator.runs import run_program
+
+pytestmark = pytest.mark.simulation
+
+
+def a_read_that_sets_the_key(patch: pytest.MonkeyPatch) -> None:
+    """The state is read as a function reads it: by setting the current key."""
+    read = StateReader._read
+
+    def with_key(self: StateReader, event: ReadState) -> None:
+        read(self, event)
+        for node in self._chain.nodes:
+            backend = node.operator.keyed_backend()
+            if node.state_id == event.operator and backend is not None and event.keys is not None:
+                backend.key = event.keys.value[-1]
+
+    patch.setattr(StateReader, "_read", with_key)
+
+
+def the_plan_of_the_start(patch: pytest.MonkeyPatch) -> None:
+    """Keys are looked for where they were before the job was rescaled."""
+    init = StateReads.__init__
+
+    def noting(self: Any, job: Any, emit: Any) -> None:
+        init(self, job, emit)
+        self.first = job.graph
+
+    patch.setattr(StateReads, "__init__", noting)
+    present = StateReads._present
+
+    def of_start(self: Any, vertex: int) -> Any:
+        now = present(self, vertex)
+        first = self.first.vertices[vertex]
+        return first if first.parallelism <= now.parallelism else now
+
+    patch.setattr(StateReads, "_present", of_start)
+
+
+def an_answer_that_comes_twice_counts_twice(patch: pytest.MonkeyPatch) -> None:
+    """It is not remembered which questions have been answered."""
+
+    def answered(self: StateReads, number: int) -> tuple[OpenRead | None, Any]:
+        read = self._asked.get(number)
+        return read, read.waits_for.pop(number, ()) if read is not None else ()
+
+    patch.setattr(StateReads, "_answered", answered)
+    over = StateReads._over
+
+    def remembering(self: StateReads, read: OpenRead, *args: Any, **more: Any) -> None:
+        read.waits_for = {}
+        over(self, read, *args, **more)
+
+    patch.setattr(StateReads, "_over", remembering)
+
+
+def never_given_up(patch: pytest.MonkeyPatch) -> None:
+    """Queries of tasks that are gone stay open."""
+    patch.setattr(StateReads, "go_on", lambda self: None)
+    patch.setattr(state_reads, "READ_TIMEOUT_MS", 10**9)
+
+
+FAULTS = [a_read_that_sets_the_key, the_plan_of_the_start, an_answer_that_comes_twice_counts_twice, never_given_up]
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {a_read_that_sets_the_key: 136}
+"""The seed that is known to find it. The search begins there and goes on."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would not reach what it is to check, and its result would be worthless."""
+    fault(monkeypatch)
+    with pytest.raises(SimulationError):
+        for seed, program in programs(300, FIRST.get(fault, 0)):
+            without_updates = dataclasses.replace(circumstances(seed), update_at_steps=())
+            run_program(program, without_updates, seed, named=False)

@@ -1,0 +1,70 @@
+"""Other functions while a job runs: as often as its user wants, under all faults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.simulation.undisturbed import CallsOf, circumstances_with
+
+from penstock.jobmaster import updating
+from penstock.jobmaster.region import Region
+from penstock.plan.updating import updated
+from penstock.runtime.task.function_update import FunctionUpdate
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.generation import generate
+from penstock.simulator.report import SimulationError
+from penstock.simulator.runs import run_program
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 10
+SEEDS_IN_SOAK = 10_000
+
+
+def circumstances(seed: int) -> Circumstances:
+    """Drawn ones, with a user who gives the job other functions all the time, and checkpoints that may complete."""
+    return circumstances_with(
+        seed,
+        update_at_steps=tuple(range(40, 1_200, 40)),
+        checkpoint_interval_ms=2_000,
+        state_reads_at_steps=(),
+    )
+
+
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_an_updated_job_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records, state or timers would be lost, or functions of two versions run, when functions are replaced."""
+    replaced = CallsOf(monkeypatch, FunctionUpdate.apply, lambda update, number: bool(number))
+    for seed in range(seeds):
+        run_program(generate(seed), circumstances(seed), seed, named=False)
+    assert replaced.count > seeds, "hardly any function was replaced"
+
+
+def forgotten_by_the_next_attempts(patch: pytest.MonkeyPatch) -> None:
+    """The plan keeps the functions before: a restart brings them back."""
+    patch.setattr(updating, "updated", lambda graph, program: updated(graph, program)._replace(graph=graph))
+
+
+def not_taken_back(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint fails, and the tasks that have the new functions keep them."""
+    patch.setattr(Region, "replace", lambda self, now_ms: None)
+
+
+FAULTS = [forgotten_by_the_next_attempts, not_taken_back]
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {forgotten_by_the_next_attempts: 2, not_taken_back: 35}
+"""The seed that is known to find it. The search begins there and goes on."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass a job master that mixes versions, and its result would be worthless."""
+    fault(monkeypatch)
+    first = FIRST.get(fault, 0)
+    changes: dict[str, Any] = dict.fromkeys(("rescale_at_steps", "load_changes_at_steps", "slots_change_at_steps"), ())
+    with pytest.raises(SimulationError, match="versions"):
+        for seed in range(first, first + 1_000):
+            run_program(generate(seed), dataclasses.replace(circumstances(seed), **changes), seed, named=False)

@@ -1,0 +1,53 @@
+"""Runs under all faults in which checkpoints may complete: for what a job does only behind one that has."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.generation import generate
+from penstock.simulator.programs import Program
+
+
+def circumstances_with(seed: int, **changes: Any) -> Circumstances:
+    """Those that are drawn for the seed, but that checkpoints may complete and nobody cancels; and these changes."""
+    return dataclasses.replace(
+        Circumstances.draw(Random(seed + 1)),
+        checkpoint_at_steps=(100,),
+        checkpoint_timeout_ms=600_000,
+        abort_rate=0.0,
+        cancel_at_step=None,
+        trigger_lost=0.0,
+        **changes,
+    )
+
+
+def programs_that(are_suitable: Callable[[Program], bool], count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
+    """So many of the programs that are suitable, each with its seed, from the seed `first` on."""
+    drawn = ((seed, generate(seed)) for seed in itertools.count(first))
+    return itertools.islice(((seed, program) for seed, program in drawn if are_suitable(program)), count)
+
+
+class CallsOf:
+    """How often a method is called so that `counts` is true of its arguments, from now to the end of the test."""
+
+    def __init__(
+        self,
+        patch: pytest.MonkeyPatch,
+        method: Callable[..., Any],
+        counts: Callable[..., bool] = lambda *arguments: True,
+    ) -> None:
+        self.count = 0
+
+        def counted(*arguments: Any) -> Any:
+            self.count += bool(counts(*arguments))
+            return method(*arguments)
+
+        owner = method.__qualname__.rpartition(".")[0]
+        patch.setattr(f"{method.__module__}.{owner}.{method.__name__}", counted)

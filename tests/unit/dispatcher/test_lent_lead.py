@@ -1,0 +1,61 @@
+"""The lead of a dispatcher, as the process of a job has it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.dispatcher.events import Leads
+from penstock.dispatcher.lent_lead import LentLead
+
+DAY_MS = 86_400_000
+"""Its end would be that of this process."""
+ENDS = """
+import time
+from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.dispatcher.lent_lead import LentLead
+
+LentLead(steady_ms() + 200)
+time.sleep(60)
+"""
+OVER = """
+from penstock.dispatcher.lent_lead import LentLead
+
+LentLead(1).confirm()
+"""
+
+
+def ended(program: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own: it ends with the lead."""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_lead_that_nobody_else_can_have_needs_no_confirmation() -> None:
+    """Jobs of a cluster on one machine would wait for what never comes."""
+    LentLead(0).confirm()
+
+
+def test_only_what_was_asked_later_confirms() -> None:
+    """A job would begin behind a claim that a later leader has not seen."""
+    lead = LentLead(steady_ms() + DAY_MS)
+    lead.extend(Leads("a", steady_ms() + DAY_MS, steady_ms()))
+    confirmed = threading.Event()
+    threading.Thread(target=lambda: (lead.confirm(), confirmed.set()), daemon=True).start()
+    assert not confirmed.wait(0.3), "it was asked before"
+    lead.extend(Leads("a", steady_ms() + DAY_MS, steady_ms()))
+    assert confirmed.wait(10)
+
+
+def test_a_lead_that_is_over_is_not_confirmed() -> None:
+    """A job would begin under a dispatcher that was followed by another."""
+    done = ended(OVER)
+    assert (done.returncode, "no longer leads the cluster" in done.stderr) == (1, True)
+
+
+def test_a_process_ends_with_the_lead() -> None:
+    """A job would run twice for as long as its dispatcher is stopped."""
+    done = ended(ENDS)
+    assert done.returncode == 1
+    assert "its dispatcher no longer leads the cluster" in done.stderr

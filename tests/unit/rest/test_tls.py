@@ -1,0 +1,163 @@
+"""REST by TLS, with real certificates: whom clients trust, and that nobody listens in."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.connectors.tls import certificate
+from tests.unit.rest.served import Served
+
+from penstock.client.remote_executor import cluster_of
+from penstock.client.rest_client import TOKEN, RestClient, UnreachableError
+from penstock.cluster.rest_tls import CA
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError, StateNotFoundError
+from penstock.datastream.queryable_state import AsyncQueryableStateClient, QueryableStateClient
+from penstock.dispatcher.cluster_settings import ClusterSettings
+from penstock.dispatcher.job_store import JobStore
+from penstock.dispatcher.leading import rest_server
+from penstock.rest.endpoint import RestEndpoint, endpoint_of
+from penstock.rest.server_certificate import ServerCertificate
+
+SSL = "security.ssl.rest."
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """By TLS, with a job. Its certificate is for 127.0.0.1."""
+    one = Served(tmp_path, tls=ServerCertificate(str(certificate(tmp_path)), None))
+    yield one
+    one.endpoint.close()
+
+
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+def test_a_client_on_this_machine_knows_the_endpoint_by_its_certificate(served: Served, tmp_path: Path) -> None:
+    """A user would have to tell each command whom to trust; or the token go to whoever took the port."""
+    here, url = {"XDG_CACHE_HOME": str(tmp_path)}, served.endpoint.address.url
+    port = port_of(url)
+    assert url == f"https://127.0.0.1:{port}"
+    for address in (f"127.0.0.1:{port}", f"localhost:{port}", url):
+        client = RestClient.at(address, here)
+        assert client.url.startswith("https://") and client.get("/jobs")["jobs"][0]["id"] == "id", address
+    kept = tmp_path / "penstock" / "rest" / f"{port}.pem"
+    assert kept.read_text().count("BEGIN") == 1 and "PRIVATE" not in kept.read_text()
+    (tmp_path / "other").mkdir()
+    certificate(tmp_path / "other")
+    kept.write_text((tmp_path / "other" / "ca.pem").read_text())
+    with pytest.raises(UnreachableError, match="certificate verify failed"):
+        RestClient.at(url, here).get("/jobs")
+
+
+def test_any_other_endpoint_has_a_certificate_of_a_trusted_authority_for_its_name(
+    served: Served, tmp_path: Path
+) -> None:
+    """The token would go to whoever answers in the place of a cluster elsewhere."""
+    url = served.endpoint.address.url
+    elsewhere = {"XDG_CACHE_HOME": str(tmp_path / "elsewhere"), TOKEN: served.endpoint.token}
+    with pytest.raises(UnreachableError, match=r"self.signed certificate"):
+        RestClient.at(url, elsewhere).get("/jobs")
+    trusting = elsewhere | {CA: str(tmp_path / "ca.pem")}
+    assert RestClient.at(url, trusting).get("/jobs")["jobs"]
+    with pytest.raises(UnreachableError, match=r"[Hh]ostname mismatch"):
+        RestClient.at(f"https://localhost:{port_of(url)}", trusting).get("/jobs")
+    with pytest.raises(ConfigurationError, match=rf"{CA} names .*none\.pem, which can't be read"):
+        RestClient.at(url, elsewhere | {CA: str(tmp_path / "none.pem")}).get("/jobs")
+
+
+def test_a_configuration_that_asks_for_tls_asks_clusters_so(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flink's configuration file of a client would send the token in the clear."""
+    for name, value in ((TOKEN, served.endpoint.token), (CA, str(tmp_path / "ca.pem"))):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    cluster = {"rest.address": "127.0.0.1", "rest.port": str(port_of(served.endpoint.address.url))}
+    secured = cluster_of(Configuration.from_dict(cluster | {f"{SSL}enabled": "true"}))
+    assert secured.url == served.endpoint.address.url and secured.get("/jobs")["jobs"]
+    assert cluster_of(Configuration.from_dict(cluster)).url.startswith("http://")
+
+
+def test_nothing_is_answered_without_tls(served: Served) -> None:
+    """Whoever listens would read the token."""
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(served.endpoint.address.url), timeout=60)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        connection.request("GET", "/jobs", headers={"Authorization": f"Bearer {served.endpoint.token}"})
+        connection.getresponse()
+    connection.close()
+
+
+def test_a_browsers_cookie_goes_by_tls_only(served: Served, tmp_path: Path) -> None:
+    """Another server at a port of this machine, without TLS, would be sent the token."""
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    connection = http.client.HTTPSConnection(
+        "127.0.0.1", port_of(served.endpoint.address.url), context=trusted, timeout=60
+    )
+    connection.request("POST", "/login", f"token={served.endpoint.token}")
+    answer = connection.getresponse()
+    assert answer.status == 303 and "secure" in (answer.headers["set-cookie"] or "").lower()
+    connection.close()
+
+
+def test_state_is_asked_for_by_tls(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever switches TLS on could not query state any more."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    at = served.endpoint.address.url, served.endpoint.token
+    with pytest.raises(StateNotFoundError, match="no completed checkpoint"):
+        QueryableStateClient(*at).states("id")
+    with pytest.raises(StateNotFoundError, match="no completed checkpoint"):
+        asyncio.run(AsyncQueryableStateClient(*at).states("id"))
+
+
+def test_what_is_no_certificate_is_told_at_the_start(tmp_path: Path, process_without_endpoint: None) -> None:
+    """A job would run for days before anyone finds that nobody can watch it."""
+    (tmp_path / "other").mkdir()
+    good, other = certificate(tmp_path), certificate(tmp_path / "other")
+    assert ServerCertificate.of(Configuration()) is None
+    ports = {"rest.bind-port": "0", f"{SSL}enabled": "true"}
+    for settings, said in (
+        ({}, rf"there is no certificate. {SSL}certificate names"),
+        ({"certificate": str(tmp_path / "none.pem")}, r"none\.pem can't be used: .*No such file"),
+        ({"certificate": str(tmp_path / "ca.pem")}, r"ca\.pem can't be used"),
+        ({"certificate": str(good), "private-key": str(other)}, r"with the key in .* can't be used: .*mismatch"),
+    ):
+        given = ports | {SSL + name: value for name, value in settings.items()}
+        with pytest.raises(ConfigurationError, match=said):
+            endpoint_of(Configuration.from_dict(given), None)
+    kept = Configuration.from_dict(ports | {f"{SSL}certificate": str(good)})
+    assert ServerCertificate.of(kept) == (str(good), None)
+
+
+def test_a_cluster_serves_by_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs, with the secrets in their settings, would go to a cluster in the clear."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ssl_settings = {f"{SSL}enabled": "true", f"{SSL}certificate": str(certificate(tmp_path))}
+    server = rest_server(JobStore(tmp_path), ClusterSettings(1, str(tmp_path), "0", {}, ssl=ssl_settings))
+    try:
+        assert server.address.url.startswith("https://")
+    finally:
+        server.close()
+
+
+def test_what_an_endpoint_without_tls_finds_of_one_that_was_killed_is_removed(tmp_path: Path) -> None:
+    """Clients would ask by TLS where there is none any more, and find nobody."""
+    here = {"XDG_CACHE_HOME": str(tmp_path)}
+    endpoint = RestEndpoint("0", here, tls=ServerCertificate(str(certificate(tmp_path)), None))
+    port = port_of(endpoint.address.url)
+    kept = tmp_path / "penstock" / "rest" / f"{port}.pem"
+    left = kept.read_text()
+    endpoint.close()
+    assert not kept.exists()
+    kept.write_text(left)
+    endpoint = RestEndpoint(str(port), here)
+    try:
+        assert RestClient.at(f"127.0.0.1:{port}", here).get("/jobs") == {"jobs": []}
+    finally:
+        endpoint.close()
