@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import threading
 
 import pytest
 from tests.connectors.driven import prepared
@@ -27,6 +30,18 @@ def test_a_sink_whose_topic_is_not_there(topics: Topics) -> None:
         ):
             sink.validate()
     sink_of(topics, topics.create()).build().validate()
+
+
+def test_brokers_that_are_slow_have_not_refused_to_tell(kafka: KafkaBroker) -> None:
+    """A job whose sink has no topic would be let through, because a broker was busy for two seconds."""
+    cluster = KafkaCluster({"bootstrap.servers": kafka.bootstrap})
+    os.kill(kafka.pid, signal.SIGSTOP)
+    goes_on = threading.Timer(2.5, os.kill, (kafka.pid, signal.SIGCONT))
+    goes_on.start()
+    try:
+        assert cluster.creates_topics() is False
+    finally:
+        goes_on.join()
 
 
 def test_a_topic_that_was_just_created(topics: Topics) -> None:

@@ -5,8 +5,9 @@ Source: Flink docs, "Protobuf format" (null values, enums, oneof).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable
-from operator import attrgetter, index
+from operator import attrgetter
 from typing import Any
 
 from penstock.common.record_fields import fields_of
@@ -194,7 +195,7 @@ def _number_of(enum: Any) -> Convert:
         if value is None:
             return int(first)
         if not isinstance(value, str):
-            return index(value)
+            return operator.index(value)
         number = numbers.get(value)
         if number is None:
             try:

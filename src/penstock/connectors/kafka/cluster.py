@@ -92,11 +92,16 @@ class KafkaCluster:
 
     def creates_topics(self) -> bool | None:
         """Whether brokers create a topic that is asked for and not there. None: they do not tell this user."""
-        try:
-            brokers = self._admin.list_topics(timeout=_TRY_S).brokers
+
+        def ask() -> Any:
+            brokers = self._admin.list_topics(timeout=_ASK_S).brokers
             asked = self._admin_api.ConfigResource(self._admin_api.ResourceType.BROKER, str(next(iter(brokers))))
-            (answer,) = self._admin.describe_configs([asked], request_timeout=_TRY_S).values()
-            return bool(answer.result(_TRY_S)["auto.create.topics.enable"].value == "true")
+            (answer,) = self._admin.describe_configs([asked], request_timeout=_ASK_S).values()
+            return answer
+
+        try:
+            # A broker that is slow has not refused to tell: it is asked again.
+            return bool(self._answer(ask)["auto.create.topics.enable"].value == "true")
         except (self._kafka.KafkaException, LookupError, StopIteration, TimeoutError):
             return None
 
@@ -140,7 +145,7 @@ class KafkaCluster:
         }
 
     def _answer(self, ask: Callable[[], Any]) -> Any:
-        """What `ask` has asked for, again while the broker that knows it is not there. Raises KafkaException."""
+        """What `ask` has asked for, again while the broker that knows it is away, or slow. Raises KafkaException."""
         deadline = time.monotonic() + _WAIT_S
         while True:
             try:
