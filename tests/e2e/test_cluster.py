@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -9,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from penstock.client.rest_client import RestClient
@@ -144,6 +147,27 @@ def test_a_program_runs_in_a_cluster_as_it_does_at_home(cluster: Cluster) -> Non
     assert cluster.client.get("/submissions")[-1]["slots"] == 1
     large = cluster.run("-p", 20, "counts.py", check=False)
     assert f"needs 41 slots at once, and this cluster has {SLOTS}" in large.stderr
+
+
+def test_a_program_that_was_uploaded_is_run_by_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """Flink's page for new jobs, and tools that submit over HTTP, would have nothing to submit to."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("__main__.py", "import sys\n" + COUNTS.replace('"counts"', "' '.join(sys.argv[1:])"))
+        archive.writestr("beside.py", "ONE, DIVISOR = 1, 1")
+    headers = {"Authorization": f"Bearer {cluster.rest.token()}"}
+    with httpx.Client(base_url=cluster.rest.url, headers=headers, timeout=60) as client:
+        uploaded = client.post("/v1/jars/upload", files={"jarfile": ("counts.zip", content.getvalue())}).json()
+        id = Path(uploaded["filename"]).name
+        asked = {"programArgs": "'two words'", "parallelism": 2}
+        job = client.post(f"/jars/{id}/run", json=asked).json()["jobid"]
+        # Its code has travelled with the job.
+        assert client.delete(f"/jars/{id}").json() == {}
+    until(lambda: cluster.job(job)["status"] == "FINISHED")
+    assert cluster.job(job)["name"] == "two words"
+    assert cluster.client.get(f"/jobs/{job}")["vertices"][-1]["parallelism"] == 2
+    folder = cluster.directory / "jobs" / job
+    assert sum(file.read_text().count("1\n") for file in folder.glob("output*")) == 4
 
 
 def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from penstock.cli.options import (
@@ -18,6 +20,13 @@ from penstock.cli.options import (
 )
 from penstock.cli.script import run_script
 
+if TYPE_CHECKING:
+    from penstock.client.plan_executor import PlanExecutor
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write each job graph as REST's /jobs/:jobid/plan does, an object a line.")
+]
+
 
 def explain(
     context: typer.Context,
@@ -27,6 +36,7 @@ def explain(
     settings: Settings = None,
     conf_file: ConfFile = None,
     pyflink: PyFlink = False,
+    as_json: AsJson = False,
 ) -> None:
     """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
@@ -36,6 +46,7 @@ def explain(
     
       penstock explain job.py
       penstock explain -p 4 job.py --input access.log
+      penstock explain --json job.py
     """
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.plan_executor import PlanExecutor
@@ -53,13 +64,26 @@ def explain(
         typer.echo(f"{job} executes nothing: it has to call env.execute() or execute_and_collect()", err=True)
         raise typer.Exit(1)
 
-    from rich.console import Console
+    if as_json:
+        _write_plans(executor)
+    else:
+        from rich.console import Console
 
-    from penstock.cli.drawing import draw
+        from penstock.cli.drawing import draw
 
-    for graph in executor.graphs:
-        draw(graph, Console(highlight=False))
+        for graph in executor.graphs:
+            draw(graph, Console(highlight=False))
     for fault in executor.faults:
         typer.echo(f"penstock.{type(fault).__name__}: {fault}", err=True)
     if executor.faults:
         raise typer.Exit(1)
+
+
+def _write_plans(executor: PlanExecutor) -> None:
+    import json
+
+    from penstock.common.job_id import JobID
+    from penstock.rest.job_paths import plan_of
+
+    for graph in executor.graphs:
+        typer.echo(json.dumps(plan_of(str(JobID.generate()), graph)))

@@ -110,6 +110,7 @@ class WatchedExecutor(PipelineExecutor):
             client = executor.execute(
                 replace(
                     submission,
+                    on_taken=lambda job_id: self._is_taken(submission, job_id),
                     on_start=lambda job_id: self._starts(job, submission, job_id),
                     on_rest=self._serves,
                     rest_ports=self._rest_ports,
@@ -129,6 +130,11 @@ class WatchedExecutor(PipelineExecutor):
             return client
         client.when_ended(lambda: self._ended(job))
         return client
+
+    def _is_taken(self, submission: Submission, job_id: JobID) -> None:
+        # A person sees that it waits; a program may go on with its id.
+        if self._as_json:
+            self._say("taken", "", {"job_id": str(job_id), "name": submission.graph.name})
 
     def _starts(self, job: _Job, submission: Submission, job_id: JobID) -> None:
         graph = submission.graph

@@ -37,6 +37,8 @@ class Submission:
     """The session that the program brings; None: the executor provides one."""
     on_start: Callable[[JobID], object] = lambda job_id: None
     """Called when the job's id is known, before Spark is started."""
+    on_taken: Callable[[JobID], object] = lambda job_id: None
+    """Called before it when a cluster has taken the job, which may wait for slots there."""
     on_rest: Callable[[RestAddress], object] = lambda address: None
     """Called after it if the job has a REST endpoint."""
     on_control: Callable[[ControlAddress], object] = lambda address: None

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import msgspec
 
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.leader_client import LeaderClient
 from penstock.client.live_line import LiveLine
-from penstock.client.packed_job import PackedJob, packed
+from penstock.client.packed_job import packed
 from penstock.client.remote_job import RemoteJob
 from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.client.settings_check import check_settings, check_streaming_settings
@@ -45,7 +44,8 @@ class RemoteExecutor(PipelineExecutor):
             check_streaming_settings(configuration)
         job, bundle = packed(submission)
         cluster = cluster_of(configuration)
-        run = RemoteJob(cluster, str(JobID.generate()), graph, configuration.get(rest_options.ATTACHED))
+        id = JobID.generate()
+        run = RemoteJob(cluster, str(id), graph, configuration.get(rest_options.ATTACHED))
         try:
             run.submit(msgspec.msgpack.encode(job), bundle)
         except UnreachableError as error:
@@ -53,6 +53,7 @@ class RemoteExecutor(PipelineExecutor):
                 f"{error}. Is the cluster running? penstock cluster status shows those of this machine, penstock "
                 "cluster start starts one"
             ) from None
+        submission.on_taken(id)
         try:
             job_id = JobID(self._begun(run, graph.name))
         except KeyboardInterrupt:
@@ -61,15 +62,6 @@ class RemoteExecutor(PipelineExecutor):
             raise
         submission.on_start(job_id)
         return JobClient(job_id, run)
-
-    @staticmethod
-    def _sent(cluster: RestClient, job: PackedJob, bundle: Path | None) -> str:
-        """Hand the job over. Returns the id of its submission."""
-        if bundle is not None and not cluster.get(f"/bundles/{bundle.name}")["there"]:
-            with bundle.open("rb") as file:
-                cluster.send("PUT", f"/bundles/{bundle.name}", file)
-        answer = msgspec.json.decode(cluster.send("POST", "/submissions", msgspec.msgpack.encode(job)))
-        return str(answer["id"])
 
     @staticmethod
     def _begun(run: RemoteJob, name: str) -> str:

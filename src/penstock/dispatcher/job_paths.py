@@ -28,7 +28,7 @@ from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer, now_ms
-from penstock.rest.cluster_paths import application_exceptions, config
+from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON
 
 _ASK_S = 10.0
@@ -181,7 +181,6 @@ def cluster(request: Request) -> dict[str, Any]:
 
 routes = [
     get("/overview", cluster),
-    get("/config", config),
     get("/jobs", job_ids),
     Route("/jobs/overview", overview, methods=["GET"]),
     Route("/applications/overview", applications, methods=["GET"]),

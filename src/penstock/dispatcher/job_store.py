@@ -3,6 +3,7 @@
     DIRECTORY/lock              held by the dispatcher that leads, unless leaders are elected
     DIRECTORY/token             that its REST asks for: the same of the next one, so that clients go on with it
     DIRECTORY/port              where the newest one has served: the next one does so, too, if it may
+    DIRECTORY/programs/ID_NAME  that were uploaded: programs.py
     DIRECTORY/bundles/NAME      what travels beside programs, by its content
     DIRECTORY/jobs/ID/job       as the client has sent it
                      /NAME      a link to its bundle, if it has one, and beside it the bundle unpacked, until it ends

@@ -14,12 +14,13 @@ from starlette.types import ASGIApp
 
 from penstock.cluster.running_cluster import RunningCluster, announce
 from penstock.common.configuration import Configuration
-from penstock.dispatcher import job_paths, submission_paths, worker_paths
+from penstock.dispatcher import job_paths, program_paths, submission_paths, worker_paths
 from penstock.dispatcher.cluster_log import keep_bounded
 from penstock.dispatcher.cluster_settings import ClusterSettings
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.lead import Lead
+from penstock.dispatcher.programs import Programs
 from penstock.rest import own_page
 from penstock.rest.application import guarded
 from penstock.rest.ports import preferring
@@ -80,7 +81,9 @@ def lead(
 
 
 def _application(host: DispatcherHost, server: TokenServer, spark: dict[str, str]) -> ASGIApp:
-    paths = [*submission_paths.routes, *job_paths.routes, *worker_paths.routes, *own_page.routes]
-    app = guarded(paths, server.token, server.cookie)
+    of_jobs = [*submission_paths.routes, *program_paths.routes, *job_paths.routes]
+    app = guarded([*of_jobs, *worker_paths.routes, *own_page.routes], server.token, server.cookie)
     app.state.dispatcher, app.state.spark = host, spark
+    app.state.programs, app.state.address = Programs(host.store.directory / "programs"), server.address
+    app.state.token = server.token
     return app

@@ -104,7 +104,7 @@ def details(request: Request) -> dict[str, Any]:
         },
         "vertices": vertices,
         "status-counts": {state: sum(vertex["status"] == state for vertex in vertices) for state in state_counts([])},
-        "plan": plan_of(entry),
+        "plan": plan_of(entry.job_id, entry.graph.graph),
         "pending-operators": 0,
     }
 
@@ -116,14 +116,14 @@ def status(request: Request) -> dict[str, Any]:
 
 def plan(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/plan: the job graph."""
-    return {"plan": plan_of(job_of(request))}
+    entry = job_of(request)
+    return {"plan": plan_of(entry.job_id, entry.graph.graph)}
 
 
-def plan_of(entry: JobEntry) -> dict[str, Any]:
-    """The job graph."""
-    graph = entry.graph.graph
+def plan_of(job_id: str, graph: JobGraph) -> dict[str, Any]:
+    """The job graph, as Flink's clients read it."""
     return {
-        "jid": entry.job_id,
+        "jid": job_id,
         "name": graph.name,
         "type": job_type(graph),
         "nodes": [_node(graph, vertex) for vertex in graph.vertices],

@@ -1,0 +1,116 @@
+"""Programs that were uploaded to a cluster, to be run there: a Python file, or a zip of several.
+
+Each is a folder, DIRECTORY/ID_NAME, as Flink names its jars, with the file, or what was in the zip.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import tempfile
+import uuid
+import zipfile
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from penstock.common.errors import ConfigurationError
+
+_NAME = re.compile(r"\w[\w. +-]{0,150}\.(py|zip)")
+_ID = re.compile(rf"[0-9a-f-]{{36}}_{_NAME.pattern}")
+_MAIN = "__main__.py"
+
+
+class UploadedProgram(msgspec.Struct, frozen=True):
+    """`name`: of the file that was uploaded. `entries`: the files that can be run, the usual one first."""
+
+    id: str
+    name: str
+    uploaded_ms: int
+    entries: list[str]
+
+
+class Programs:
+    """Of a cluster."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def all(self) -> list[UploadedProgram]:
+        """Those that are there, the newest first. Raises OSError."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for folder in self.directory.iterdir():
+                # One that is removed at this moment is not there.
+                with contextlib.suppress(FileNotFoundError):
+                    if _ID.fullmatch(folder.name):
+                        found.append(_described(folder))
+        return sorted(found, key=lambda program: -program.uploaded_ms)
+
+    def find(self, id: str) -> UploadedProgram | None:
+        """One of them; None: it is not there."""
+        with contextlib.suppress(FileNotFoundError):
+            if _ID.fullmatch(id):
+                return _described(self.directory / id)
+        return None
+
+    def add(self, name: str, content: IO[bytes]) -> UploadedProgram:
+        """Keep a program. Raises ConfigurationError for what is none, OSError if it can't be kept; nothing is left."""
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"a program is a Python file (NAME.py) or a zip of several (NAME.zip), and '{name}' is neither"
+            )
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=self.directory))
+        try:
+            if name.endswith(".zip"):
+                _unpack(name, content, part)
+            else:
+                with (part / name).open("wb") as file:
+                    shutil.copyfileobj(content, file)
+            if not _entries(part):
+                raise ConfigurationError(f"'{name}' has no Python file at its top: {_MAIN}, or any other one")
+            folder = self.directory / f"{uuid.uuid4()}_{name}"
+            part.rename(folder)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        return _described(folder)
+
+    def remove(self, id: str) -> None:
+        """Jobs that it has submitted have their code. Raises OSError."""
+        folder = self.directory / id
+        # At once, and whole: half of a program is none.
+        gone = folder.with_name(f".gone-{uuid.uuid4()}")
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def file(self, program: UploadedProgram, entry: str | None) -> Path:
+        """The file to run: `entry`, by its path within the program; None: the usual one. Raises ConfigurationError."""
+        folder = (self.directory / program.id).resolve()
+        path = (folder / (entry or program.entries[0])).resolve()
+        if not (path.is_relative_to(folder) and path.is_file()):
+            raise ConfigurationError(
+                f"'{program.name}' has no file '{entry}' (entryClass). At its top are: {', '.join(program.entries)}"
+            )
+        return path
+
+
+def _unpack(name: str, content: IO[bytes], folder: Path) -> None:
+    try:
+        with zipfile.ZipFile(content) as archive:
+            # Names that lead out of the folder, and links, become files within it.
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise ConfigurationError(f"'{name}' can't be unpacked: {error}") from error
+
+
+def _described(folder: Path) -> UploadedProgram:
+    name = folder.name.partition("_")[2]
+    return UploadedProgram(folder.name, name, folder.stat().st_ctime_ns // 1_000_000, _entries(folder))
+
+
+def _entries(folder: Path) -> list[str]:
+    return sorted((path.name for path in folder.glob("*.py")), key=lambda name: (name != _MAIN, name))
