@@ -119,6 +119,17 @@ def test_a_program_gets_the_jvm_that_another_one_has_returned(
     assert keeping.jvm.stops == 2, "what a program has left is stopped before the next one comes"
 
 
+def test_a_jvm_that_has_just_become_free_is_taken(keeping: Keeping, directory: Path, environ: dict[str, str]) -> None:
+    """A program that comes in the moment would take its keeper for one that was killed, and so would all after it."""
+    keeping.first_returns(directory)
+    for _ in range(300):
+        kept = leased(environ)
+        kept.give_back()
+        # Without a pause: it is taken as soon as it is seen.
+        while not list(free_in(directory)):
+            pass
+
+
 def test_a_program_that_ends_without_returning_it_ends_the_jvm(
     keeping: Keeping, directory: Path, environ: dict[str, str]
 ) -> None:

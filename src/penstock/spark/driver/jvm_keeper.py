@@ -121,11 +121,14 @@ class Keeper:
         if len(list(free_in(self._directory))) >= FREE_MAX:
             return None
         path = self._directory / f"{os.getpid()}.sock"
+        bound = path.with_suffix(".new")
         with socket.socket(socket.AF_UNIX) as listener:
             try:
-                path.unlink(missing_ok=True)
-                listener.bind(str(path))
+                bound.unlink(missing_ok=True)
+                listener.bind(str(bound))
                 listener.listen()
+                # Seen before it listens, it would be taken for one whose keeper was killed, and removed.
+                bound.rename(path)
                 return listener.accept()[0] if _ready(listener, self._process, IDLE_S) == [listener] else None
             finally:
                 path.unlink(missing_ok=True)
