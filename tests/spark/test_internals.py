@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,19 @@ def test_assumption_daemon(spark: Any) -> None:
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(origin, ROW_TYPE).collect()
     assert bytes(row.buffer).decode() == "penstock.spark.worker.daemon"
     assert row.target > 10_000
+
+
+def test_workers_have_pyspark_from_files(spark: Any) -> None:
+    """Spark has them import it from a zip, of which no bytecode is kept: each session would begin half a second later."""
+
+    def origin(batches: Any) -> Any:
+        import pyspark.worker
+
+        for _ in batches:
+            yield to_batch([(0, str(pyspark.worker.__file__).encode())])
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(origin, ROW_TYPE).collect()
+    assert Path(bytes(row.buffer).decode()).is_file()
 
 
 def test_assumption_daemon_of_environment(spark: Any) -> None:

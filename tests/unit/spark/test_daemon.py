@@ -11,6 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from penstock.spark.internals.daemon import without_zips
 from penstock.spark.worker.daemon import IMPORTED_BEFORE_FORK
 
 PROGRAM = """
@@ -62,3 +63,24 @@ def test_workers_do_not_read_sparks_zip_again() -> None:
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join([*zips, os.environ.get("PYTHONPATH", "")])}
     result = subprocess.run([sys.executable, "-c", ZIPPED], capture_output=True, text=True, check=False, env=environ)
     assert (result.stdout, result.stderr) == ("[] [True, True]\n", "")
+
+
+def test_zips_of_an_installed_pyspark_are_left_out() -> None:
+    """Each start would compile PySpark anew: half a second until the first record."""
+    installed = Path(pyspark.__file__).parent
+    zips = sorted(map(str, (installed / "python" / "lib").glob("*.zip")))
+    assert len(zips) == 2
+    assert without_zips([*zips, "/elsewhere", str(installed.parent)]) == ["/elsewhere", str(installed.parent)]
+
+
+def test_zips_are_kept_where_nothing_else_has_their_modules(tmp_path: Path) -> None:
+    """On an executor that has Spark, and no PySpark among Python's packages, no worker would start."""
+    installed = Path(pyspark.__file__).parent
+    zips = sorted(map(str, (installed / "python" / "lib").glob("*.zip")))
+    assert without_zips([*zips, "/elsewhere"]) == [*zips, "/elsewhere"]
+    (tmp_path / "pyspark" / "python" / "lib").mkdir(parents=True)
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    theirs = tmp_path / "pyspark" / "python" / "lib" / "pyspark.zip"
+    theirs.touch()
+    for path in ([*zips, str(tmp_path)], [str(theirs), str(tmp_path)]):
+        assert without_zips(path) == path, "of another installation; without py4j"

@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 
-from penstock.spark.internals.daemon import serve
+from penstock.spark.internals.daemon import serve, without_zips
 from penstock.spark.job_files import WORKING_DIRECTORY
 from penstock.spark.worker.crash_reports import CrashReports
 
@@ -36,6 +36,7 @@ IMPORTED_BEFORE_FORK = (
 def main() -> None:
     """Import the modules, then serve as Spark's daemon until the executor ends."""
     _go_to_the_programs_directory()
+    sys.path[:] = without_zips(sys.path)
     for name in IMPORTED_BEFORE_FORK:
         importlib.import_module(name)
     # All objects that exist now live as long as the process. Frozen, they are not traversed by the collector in a
