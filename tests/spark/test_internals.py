@@ -69,7 +69,7 @@ def test_assumption_daemon(spark: Any) -> None:
 
 
 def test_workers_have_pyspark_from_files(spark: Any) -> None:
-    """Spark has them import it from a zip, of which no bytecode is kept: each session would begin half a second later."""
+    """Spark has them import it from a zip, which is compiled each time: a session would begin half a second later."""
 
     def origin(batches: Any) -> Any:
         import pyspark.worker
