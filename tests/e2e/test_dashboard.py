@@ -65,6 +65,7 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
         browser.wait_for("3 completed", newest["external_path"], "start delay", f"Checkpoint {newest['id']}")
         assert browser.evaluate("document.querySelectorAll('.chart canvas').length") == 1
         for tab, shown in (
+            ("flame graph", "rest.flamegraph.enabled: true"),
             ("latency", "metrics.latency.interval"),
             ("exceptions", "<b>a failure</b>"),
             ("state", "operator · state"),

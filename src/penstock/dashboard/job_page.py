@@ -14,9 +14,10 @@ from penstock.common.quantities import as_duration
 from penstock.dashboard.actions import Actions
 from penstock.dashboard.endpoint import Endpoint
 from penstock.dashboard.endpoints import Endpoints
+from penstock.dashboard.flame_part import FlamePart
 from penstock.dashboard.graph_drawing import drawing
 from penstock.dashboard.job_figures import METRICS, Metrics, VertexFigures, metrics_of, vertices_of
-from penstock.dashboard.job_parts import CheckpointsPart, ExceptionsPart, LatencyPart, Part, SubtasksPart
+from penstock.dashboard.job_parts import CheckpointsPart, ExceptionsPart, LatencyPart, Look, Part, SubtasksPart
 from penstock.dashboard.live_markup import LiveMarkup
 from penstock.dashboard.logs_part import LogsPart
 from penstock.dashboard.markup import Markup, element, joined
@@ -25,6 +26,7 @@ from penstock.dashboard.tables import state_of
 
 PARTS: dict[str, type[Part]] = {
     "subtasks": SubtasksPart,
+    "flame graph": FlamePart,
     "checkpoints": CheckpointsPart,
     "latency": LatencyPart,
     "exceptions": ExceptionsPart,
@@ -32,6 +34,7 @@ PARTS: dict[str, type[Part]] = {
     "logs": LogsPart,
 }
 
+_OF_ONE_VERTEX = ("subtasks", "flame graph")
 _HEATS = {"calm": "calm", "busy": "busy", "hot": "busy above 90 %", "pressed": "back-pressured", "off": "not running"}
 _LEGEND = element("p", *(element("span", text, cls=f"legend {heat}") for heat, text in _HEATS.items()), cls="faint")
 
@@ -71,7 +74,7 @@ class JobPage:
             self._vertices = vertices_of(details, await self._metrics(endpoint, details))
             self._show(details)
             part = self._parts[self._tab]
-            await part.refresh(endpoint, details, self._vertices, self._chosen())
+            await part.refresh(Look(endpoint, details, self._vertices, self._chosen()))
             self._lost.show(Markup())
         except PenstockError as error:
             # What was read before stays: it may be all that is left of the job.
@@ -95,7 +98,7 @@ class JobPage:
         )
         self._actions.allow(details["state"], details["job-type"] == "STREAMING")
         chosen = self._chosen()
-        id = chosen.id if chosen is not None and self._tab == "subtasks" else ""
+        id = chosen.id if chosen is not None and self._tab in _OF_ONE_VERTEX else ""
         self._graph.show(
             joined(drawing(self._vertices, id), drawing(self._vertices, id, down=True), _LEGEND)
             if self._vertices
@@ -127,7 +130,7 @@ class JobPage:
 
     async def _choose(self, vertex: str) -> None:
         self._vertex = vertex
-        if self._tab == "subtasks":
+        if self._tab in _OF_ONE_VERTEX:
             await self.refresh()
         else:
             self._tabs.set_value("subtasks")

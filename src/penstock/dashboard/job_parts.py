@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any, cast
 
 from nicegui import ui
@@ -29,6 +30,16 @@ _CHARTED_MOST = 40
 _FOR_EVER_S = 1e9
 
 
+@dataclass(frozen=True)
+class Look:
+    """What the page has read already. `details`: of the job; `chosen`: the vertex that is looked at."""
+
+    endpoint: Endpoint
+    details: dict[str, Any]
+    vertices: list[VertexFigures]
+    chosen: VertexFigures | None
+
+
 class Part(ABC):
     """`path`: that of the job. It is made where its elements are to be."""
 
@@ -36,14 +47,8 @@ class Part(ABC):
         self.path = path
 
     @abstractmethod
-    async def refresh(
-        self,
-        endpoint: Endpoint,
-        details: dict[str, Any],
-        vertices: list[VertexFigures],
-        chosen: VertexFigures | None,
-    ) -> None:
-        """Read it and write it. `details`: of the job; `chosen`: the vertex that is looked at. Raises JobError."""
+    async def refresh(self, look: Look) -> None:
+        """Read it and write it. Raises JobError."""
 
 
 class MarkupPart(Part):
@@ -57,10 +62,9 @@ class MarkupPart(Part):
 class SubtasksPart(MarkupPart):
     """The subtasks of the vertex that was chosen in the graph."""
 
-    async def refresh(
-        self, endpoint: Endpoint, details: dict[str, Any], vertices: list[VertexFigures], chosen: VertexFigures | None
-    ) -> None:
+    async def refresh(self, look: Look) -> None:
         """Read its subtasks and their metrics."""
+        endpoint, chosen = look.endpoint, look.chosen
         if chosen is None:
             return
         path = f"{self.path}/vertices/{chosen.id}"
@@ -75,7 +79,9 @@ class SubtasksPart(MarkupPart):
         subtasks = subtasks_of(vertex, [value for some in values for value in some])
         facts = f"{chosen.parallelism} subtasks of {chosen.max_parallelism} at most · skew {chosen.skew:.0f} %"
         heading = element("h2", chosen.name, element("small", facts))
-        hint = element("p", "A box of the graph shows its subtasks here.", cls="faint") if len(vertices) > 1 else None
+        hint = (
+            element("p", "A box of the graph shows its subtasks here.", cls="faint") if len(look.vertices) > 1 else None
+        )
         self._shown.show(joined(heading, subtasks_table(subtasks), hint))
 
 
@@ -94,10 +100,9 @@ class CheckpointsPart(Part):
         self._chosen = 0
         self._phases: OrderedDict[int, CheckpointPhases] = OrderedDict()
 
-    async def refresh(
-        self, endpoint: Endpoint, details: dict[str, Any], vertices: list[VertexFigures], chosen: VertexFigures | None
-    ) -> None:
+    async def refresh(self, look: Look) -> None:
         """Read the history, and the details of what is new in it."""
+        endpoint, vertices = look.endpoint, look.vertices
         found = await endpoint.get(f"{self.path}/checkpoints")
         history = found["history"]
         self._counts.show(element("p", *_counted(found), cls="faint"))
@@ -149,18 +154,14 @@ def _counted(found: dict[str, Any]) -> list[str]:
 class LatencyPart(MarkupPart):
     """What latency markers say."""
 
-    async def refresh(
-        self, endpoint: Endpoint, details: dict[str, Any], vertices: list[VertexFigures], chosen: VertexFigures | None
-    ) -> None:
+    async def refresh(self, look: Look) -> None:
         """Nothing but what the graph has is needed."""
-        self._shown.show(latency_table(vertices))
+        self._shown.show(latency_table(look.vertices))
 
 
 class ExceptionsPart(MarkupPart):
     """Why the job has failed, or was started again."""
 
-    async def refresh(
-        self, endpoint: Endpoint, details: dict[str, Any], vertices: list[VertexFigures], chosen: VertexFigures | None
-    ) -> None:
+    async def refresh(self, look: Look) -> None:
         """Read the newest."""
-        self._shown.show(failures_of((await endpoint.get(f"{self.path}/exceptions"))["exceptionHistory"]))
+        self._shown.show(failures_of((await look.endpoint.get(f"{self.path}/exceptions"))["exceptionHistory"]))

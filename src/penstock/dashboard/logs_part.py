@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 from urllib.parse import quote
 
 from nicegui import ui
 
 from penstock.common.errors import PenstockError
 from penstock.dashboard.endpoint import Endpoint
-from penstock.dashboard.job_figures import VertexFigures
-from penstock.dashboard.job_parts import Part
+from penstock.dashboard.job_parts import Look, Part
 from penstock.dashboard.live_markup import LiveMarkup
 from penstock.dashboard.markup import element, joined
 
@@ -36,18 +34,16 @@ class LogsPart(Part):
         self._read = ("", 0.0)
         """Which file, and when (s)."""
 
-    async def refresh(
-        self, endpoint: Endpoint, details: dict[str, Any], vertices: list[VertexFigures], chosen: VertexFigures | None
-    ) -> None:
+    async def refresh(self, look: Look) -> None:
         """Read which logs there are, and the one that is looked at."""
-        files = await logs_of(endpoint, details["jid"])
+        files = await logs_of(look.endpoint, look.details["jid"])
         if files != self._file.options:
             value = self._file.value if self._file.value in files else next(iter(files), None)
             self._file.set_options(files, value=value)
         path, now_s = str(self._file.value), time.monotonic()
         if path in files and (path != self._read[0] or now_s - self._read[1] >= _READ_EVERY_S):
             try:
-                self._text = await endpoint.text(f"{path}?last={_READ_MOST}")
+                self._text = await look.endpoint.text(f"{path}?last={_READ_MOST}")
             except PenstockError as error:
                 self._text = str(error)
             self._read = (path, now_s)

@@ -10,8 +10,7 @@ from nicegui import ui
 from penstock.common.errors import PenstockError
 from penstock.common.quantities import as_moment
 from penstock.dashboard.endpoint import Endpoint
-from penstock.dashboard.job_figures import VertexFigures
-from penstock.dashboard.job_parts import Part
+from penstock.dashboard.job_parts import Look, Part
 from penstock.dashboard.live_markup import LiveMarkup
 from penstock.dashboard.markup import element, joined
 from penstock.dashboard.tables import entries_table
@@ -34,13 +33,11 @@ class StatePart(Part):
         self._keys.on("keydown.enter", self._ask)
         self._shown = LiveMarkup()
 
-    async def refresh(
-        self, endpoint: Endpoint, details: dict[str, Any], vertices: list[VertexFigures], chosen: VertexFigures | None
-    ) -> None:
+    async def refresh(self, look: Look) -> None:
         """Read which states there are."""
-        self._endpoint = endpoint
+        self._endpoint = look.endpoint
         try:
-            found = await endpoint.get(f"{self.path}/state", _LIST_EVERY_S)
+            found = await look.endpoint.get(f"{self.path}/state", _LIST_EVERY_S)
         except PenstockError as error:
             # Before the first checkpoint there is nothing to list.
             if not self._state.options:
