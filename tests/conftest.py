@@ -32,6 +32,8 @@ LEND_JVMS = "PENSTOCK_KEEP_SESSION"
 LANES = {"e2e": "programs", "chaos": "programs", "spark": "jobs"}
 """Folders on Spark, and who shares a process: what is started from a command line waits for JVMs most of the time, and
 leaves a core to the jobs inside of pytest. Three at a time would miss each other's deadlines."""
+ON_KAFKA = "tests/connectors/test_kafka"
+"""What files with one broker begin with, one after the other: its start, and what it compiles, cost 15 s of CPU."""
 LONG_FILES_FIRST = [*LANES, "simulation"]
 """Processes that share the tests begin with these folders, so that they end together."""
 NICENESS = 5
@@ -85,12 +87,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """As --dist loadfile, but all files of a lane go to one process."""
+    """As --dist loadfile, but all files of a lane go to one process, and so do those on a broker."""
     from xdist.scheduler import LoadFileScheduling
 
     class LanesHaveProcesses(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return LANES.get(_folder(nodeid)) or super()._split_scope(nodeid)
+            lane = "broker" if nodeid.startswith(ON_KAFKA) else LANES.get(_folder(nodeid))
+            return lane or super()._split_scope(nodeid)
 
     return LanesHaveProcesses(config, log) if config.getoption("dist") == "loadfile" else None
 

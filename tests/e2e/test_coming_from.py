@@ -25,7 +25,7 @@ PRINTED = {
 }
 PRINTED_ELSE = ["home 1", "home 2", "shop 1"]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.usefixtures("lent_jvms")]
 
 
 ELSEWHERE = "Structured Streaming"

@@ -16,16 +16,27 @@ _OF_THE_ENGINE = ("penstock.", "pyspark.", "runpy.")
 def flames(tree: dict[str, Any], chosen: str = "") -> Markup:
     """The frames of `/flamegraph`. `chosen`: the frame that is as wide as all, as `data-frame` names it, with callers.
 
-    Where the newest samples have it no more, the nearest of its callers.
+    Where the newest samples have it no more, the nearest of its callers. Those that all samples share are left out.
     """
-    rows, node, way = [], tree, ""
-    for name in ["", *chosen.split(_BETWEEN)] if chosen else [""]:
-        found = next((child for child in node["children"] if child["name"] == name), None) if name else node
+    way = ""
+    rows, node = [_frame(tree, way, tree["value"])], _below_what_all_share(tree)
+    for name in chosen.split(_BETWEEN) if chosen else ():
+        found = next((child for child in node["children"] if child["name"] == name), None)
         if found is None:
             break
         node, way = found, _beyond(way, name)
         rows.append(_frame(node, way, tree["value"]))
     return element("div", *rows, _below(node, way, tree["value"], 1.0), cls="flames")
+
+
+def _below_what_all_share(tree: dict[str, Any]) -> dict[str, Any]:
+    """The last frame of the engine's own that all samples are in: those above it are the same in each job."""
+    node, last = tree, tree
+    while len(node["children"]) == 1:
+        (node,) = node["children"]
+        if node["name"].startswith(_OF_THE_ENGINE):
+            last = node
+    return last
 
 
 def _below(node: dict[str, Any], way: str, total: int, width: float) -> Markup | None:
