@@ -19,6 +19,7 @@ from penstock.common.errors import JobError
 _COMMAND = "from penstock.cli.main import app; app()"
 _LONGEST_S = 600.0
 """Until a program has submitted a job: Flink's web.timeout."""
+_TOO_LONG = f"the program has not submitted a job within {_LONGEST_S:.0f} s, and was ended"
 _WORDS_MOST = 20_000
 """Characters of what a program that has failed has said: the last ones."""
 
@@ -35,10 +36,14 @@ def run_program(file: Path, options: Sequence[str], arguments: Sequence[str], ad
 
 def plan_program(file: Path, options: Sequence[str], arguments: Sequence[str]) -> dict[str, Any]:
     """The plan of the first job of a program, which is not run. Raises JobError with what the program has said."""
-    ended = subprocess.run(
-        [*_command("explain", "--json", *options), str(file), *arguments],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_LONGEST_S, check=False,
-    )  # fmt: skip
+    command = [*_command("explain", "--json", *options), str(file), *arguments]
+    try:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_LONGEST_S,
+            check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise JobError(_TOO_LONG) from None
     for line in ended.stdout.splitlines():
         if (plan := _event(line)) is not None and "nodes" in plan:
             return plan
@@ -66,7 +71,7 @@ class _Run:
         if not self._known.wait(_LONGEST_S):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            raise JobError(f"the program has not submitted a job within {_LONGEST_S:.0f} s, and was ended")
+            raise JobError(_TOO_LONG)
         if self._job_id is None:
             raise JobError("".join(self._words).strip()[-_WORDS_MOST:] or "the program has executed nothing")
         return self._job_id
