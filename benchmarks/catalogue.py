@@ -39,6 +39,8 @@ TITLES = {
     28: "loops",
     29: "in flight before a slow sink, by its rate",
     30: "Kafka to keyed count to Kafka, messages of 200 bytes",
+    31: "files of rows with five columns",
+    32: "rows into a table of PostgreSQL",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -82,6 +84,14 @@ def _throughput() -> list[Measurement]:
         *(
             Measurement(30, how, "kafka", ("--guarantee", how), (_rate(goal),), steady=False, quick_options=_FEW)
             for how, goal in (("bare", None), ("at-least-once", 180_000), ("exactly-once", 150_000))
+        ),
+        *(
+            Measurement(31, what, "files", ("--what", what), (_rate(goal),), quick_options=_FEW)
+            for what, goal in (("parquet-in", 1_500_000), ("parquet-out", 800_000), ("json-lines-in", 600_000))
+        ),
+        *(
+            Measurement(32, how, "tables", ("--how", how), (_rate(goal),))
+            for how, goal in (("upsert", 60_000), ("exactly-once", 40_000))
         ),
     ]
 

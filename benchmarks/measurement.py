@@ -117,6 +117,21 @@ def measure(
         return Measured(Arrivals(directory, begin, end), vertices, checkpoints)
 
 
+def rate_within(arguments: argparse.Namespace, client: Any, operator: str) -> float:
+    """Records per second that come to an operator after a warm-up, as the job counts them. Cancels the job."""
+
+    def count() -> int:
+        return int(client.get_metrics().get(operator, {}).get("numRecordsIn", 0))
+
+    wait_until(client, lambda: count() > 0, "no record has arrived")
+    time.sleep(arguments.warm_up)
+    began_s, first = time.monotonic(), count()
+    time.sleep(arguments.seconds)
+    rate = (count() - first) / (time.monotonic() - began_s)
+    client.cancel().result()
+    return rate
+
+
 def wait_until(
     client: Any, happened: Callable[[], bool], what: str, timeout_s: float = _TIMEOUT_S, poll_s: float = _POLL_S
 ) -> None:

@@ -238,6 +238,27 @@ def test_a_day_that_python_does_not_have_is_named(tmp_path):
         read_all(parquet_source(path), 1)
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_moments_from_the_first_to_the_last(tmp_path, unit):
+    """Those that are read fast would be other ones, or numbers, at the ends of what Python has."""
+    path, first, last = tmp_path / "moments.parquet", datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
+    for moments in ([first, last], [first, None, last]):
+        table = pa.table({"at": pa.array(moments, pa.timestamp(unit))})
+        pq.write_table(table, path, coerce_timestamps=None)
+        assert [row["at"] for row in read_all(parquet_source(path), 1)] == moments
+    for days in (-719_163, 2_932_897):
+        pq.write_table(pa.table({"day": pa.array([0, days], pa.int32()).cast(pa.date32())}), path)
+        with pytest.raises(SourceError, match="the column 'day' has a value for which Python has none"):
+            read_all(parquet_source(path), 1)
+
+
+def test_columns_of_any_name(tmp_path):
+    """Records are made by code with these names in it: a quote would end the job, or run as a program."""
+    path, names = tmp_path / "names.parquet", ["", "'", '"', "\\", "a\nb", "{x}", "import os", "größe", "value0"]
+    pq.write_table(pa.table({name: [index] for index, name in enumerate(names)}), path)
+    assert read_all(parquet_source(path), 1) == [dict(zip(names, range(len(names)), strict=True))]
+
+
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):
     """The job would start, and fail in every task."""
     (tmp_path / "a.parquet").write_text("PAR? no, text")

@@ -1,0 +1,51 @@
+"""Rows into a table of PostgreSQL, whose server is on the same machine. Item 32.
+
+A row has a key of 1,000,000, a number and a text of 20 characters. `upsert` replaces the row with its key, at least
+once; `exactly-once` inserts in transactions that are committed with a checkpoint each second.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from benchmarks.chunk_source import ChunkSource
+from benchmarks.measurement import environment, options, rate_within, tell
+from penstock.common import WatermarkStrategy
+from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink
+from penstock.testing.postgres_server import PostgresServer
+
+_SINK = "sink"
+_KEYS = 1_000_000
+
+
+def row(number: int) -> tuple[int, int, str]:
+    """Of a number. Rows of one key come from one subtask, as they would behind a key_by."""
+    return number % _KEYS, number, f"name-{number % 10**15:015d}"
+
+
+def main() -> None:
+    """Measure, by the options."""
+    parser = options(__doc__)
+    parser.add_argument("--how", choices=["upsert", "exactly-once"], default="upsert")
+    arguments = parser.parse_args()
+    arguments.checkpoint_interval_ms = arguments.checkpoint_interval_ms or 1000
+    with PostgresServer() as server:
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            key = " PRIMARY KEY" * (arguments.how == "upsert")
+            connection.execute(f"CREATE TABLE rows (key bigint{key}, number bigint, name text)")
+        builder = PostgresSink.builder().set_url(server.url).set_table("rows").set_columns("key", "number", "name")
+        if arguments.how == "upsert":
+            builder.set_key_columns("key")
+        else:
+            builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        env = environment(arguments)
+        source: ChunkSource = ChunkSource(lambda numbers: [row(number) for number in numbers])
+        stream: Any = env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")
+        stream.sink_to(builder.build()).name(_SINK)
+        tell({"records_per_s": rate_within(arguments, env.execute_async("tables"), _SINK)})
+
+
+if __name__ == "__main__":
+    main()
