@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--how", choices=["upsert", "exactly-once"], default="upsert")
     arguments = parser.parse_args()
     arguments.checkpoint_interval_ms = arguments.checkpoint_interval_ms or 1000
-    with PostgresServer() as server:
+    with PostgresServer(fsync=True) as server:
         with psycopg.connect(server.url, autocommit=True) as connection:
             key = " PRIMARY KEY" * (arguments.how == "upsert")
             connection.execute(f"CREATE TABLE rows (key bigint{key}, number bigint, name text)")

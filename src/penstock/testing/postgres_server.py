@@ -28,7 +28,6 @@ _USER = _PASSWORD = "penstock"
 _SETTINGS = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
-    "fsync": "off",
 }
 
 
@@ -45,16 +44,17 @@ class PostgresServer(LoopbackServer):
     # It ends its other processes, too. The next start recovers from its log.
     kill_signal = signal.SIGQUIT
 
-    def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical") -> None:
+    def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical", fsync: bool = False) -> None:
         """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them.
 
-        `wal_level`: `replica`, as servers come, forbids logical replication.
+        `wal_level`: `replica`, as servers come, forbids logical replication. `fsync`: whether it waits for the disk.
         """
         super().__init__()
         self._settings = {
             **_SETTINGS,
             "max_prepared_transactions": str(prepared_transactions),
             "wal_level": wal_level,
+            "fsync": "on" if fsync else "off",
         }
         self.url = ""
 
