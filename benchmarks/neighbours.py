@@ -1,4 +1,4 @@
-"""A job of a cluster while other jobs come and go beside it: its latency with neighbours, and without. Item 31.
+"""A job of a cluster while other jobs come and go beside it: its latency with neighbours, and without.
 
 The cluster, the job and its neighbours are processes of their own. `begun_s` is the time from a neighbour's submission
 until it has begun, `ran_s` until its end was seen.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
+from tests.spark.jobs import workers
 from tests.spark.test_lost_workers import visible
 
 pytestmark = pytest.mark.e2e
@@ -65,9 +70,27 @@ env.execute("counts")
 _SECONDS = 120
 
 
+SETTINGS = {
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "100000",
+    "restart-strategy.fixed-delay.delay": "100ms",
+}
+"""Of a job whose workers are killed."""
+
+
 def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "penstock.cli.main", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+
+
+def counts_in(out: Path) -> dict[str, list[tuple[int, str]]]:
+    """What was committed, by key: each record's place, and the functions that it met."""
+    counts: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for path in visible(out):
+        for line in path.read_text().splitlines():
+            key, count, version = line.split()
+            counts[key].append((int(count), version))
+    return {key: sorted(seen) for key, seen in counts.items()}
 
 
 def test_a_running_job_gets_other_functions(tmp_path: Path) -> None:
@@ -117,16 +140,62 @@ def test_a_running_job_gets_other_functions(tmp_path: Path) -> None:
             assert running.wait(_SECONDS) == 0, log.read_text()
         finally:
             running.kill()
-    counts: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for path in visible(out):
-        for line in path.read_text().splitlines():
-            key, count, version = line.split()
-            counts[key].append((int(count), version))
+    counts = counts_in(out)
     assert sorted(counts) == [str(key) for key in range(KEYS)]
     for seen in counts.values():
-        seen.sort()
         assert [count for count, _ in seen] == list(range(1, len(seen) + 1)), "each record once, and no state lost"
         versions = [version for _, version in seen]
         old = versions.index("new/new")
         assert set(versions[:old]) == {"old/old"} and set(versions[old:]) == {"new/new"}, "one moment for all operators"
     assert "restarts" not in log.read_text() and "0 restarts" not in log.read_text()
+
+
+@pytest.mark.soak
+@pytest.mark.own_jvm
+@pytest.mark.parametrize("seed", range(2))
+def test_workers_are_killed_while_functions_change(tmp_path: Path, seed: int) -> None:
+    """Some records would meet old functions in one operator and new ones in another, or be lost, or come twice."""
+    random, versions, kills, refusals = Random(seed), 15, 0, 0
+    programs = []
+    for version in range(versions):
+        programs.append(tmp_path / f"v{version}.py")
+        text = PROGRAM.replace('"old")', f'"{version}")').replace('"/old"', f'"/{version}"')
+        programs[-1].write_text(text.replace('"counts")\n', '"changing")\n'))
+    out, log = tmp_path / "out", tmp_path / "log"
+    settings = [part for key, value in SETTINGS.items() for part in ("-D", f"{key}={value}")]
+    command = [sys.executable, "-m", "penstock.cli.main", "run", *settings, str(programs[0]), str(out)]
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
+        try:
+            deadline = time.monotonic() + _SECONDS
+            while not counts_in(out):
+                assert running.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            for program in programs[1:]:
+                deadline = time.monotonic() + _SECONDS
+                with ThreadPoolExecutor(1) as pool:
+                    while True:
+                        updated = pool.submit(penstock, "update", "changing", program, out)
+                        # The command needs a second until it asks, and the job half a second for the checkpoint.
+                        time.sleep(random.uniform(0, 3))
+                        if random.random() < 0.7 and (found := workers(running.pid)):
+                            os.kill(random.choice(found), signal.SIGKILL)
+                            kills += 1
+                        if updated.result().returncode == 0 or "has these functions already" in updated.result().stderr:
+                            break
+                        refusals += 1
+                        assert running.poll() is None and time.monotonic() < deadline, updated.result().stderr
+            while not any(seen[-1][1] == f"{versions - 1}/{versions - 1}" for seen in counts_in(out).values()):
+                assert running.poll() is None and time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+            # It may be about to start again.
+            while (stopped := penstock("stop", "changing", tmp_path / "savepoints")).returncode:
+                assert running.poll() is None and time.monotonic() < deadline, stopped.stderr
+            assert running.wait(_SECONDS) == 0, log.read_text()
+        finally:
+            running.kill()
+    print(f"seed {seed}: {versions - 1} updates, {refusals} that failed first, {kills} workers killed")
+    for seen in counts_in(out).values():
+        assert [count for count, _ in seen] == list(range(1, len(seen) + 1)), "each record once, and no state lost"
+        met = [tuple(map(int, version.split("/"))) for _, version in seen]
+        assert all(one == other for one, other in met), "one version in all operators"
+        assert met == sorted(met) and set(met) == {(version, version) for version in range(versions)}

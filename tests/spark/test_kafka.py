@@ -52,8 +52,16 @@ def stop_for_a_while(broker: KafkaBroker, random: Random) -> None:
     os.kill(broker.pid, signal.SIGCONT)
 
 
+def some_worker(random: Random) -> int:
+    """While the job starts again there is none."""
+    while not (found := workers()):
+        time.sleep(0.1)
+    return random.choice(found)
+
+
 def kill_a_worker(_: KafkaBroker, random: Random) -> None:
-    os.kill(random.choice(workers()), signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(some_worker(random), signal.SIGKILL)
 
 
 def kill_both(broker: KafkaBroker, random: Random) -> None:
@@ -63,8 +71,9 @@ def kill_both(broker: KafkaBroker, random: Random) -> None:
 
 def stop_a_worker(_: KafkaBroker, random: Random) -> None:
     """Its job may have given it up by then, and another one be in its place, when it goes on."""
-    pid = random.choice(workers())
-    os.kill(pid, signal.SIGSTOP)
+    pid = some_worker(random)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
     time.sleep(random.choice((1, 20, 60)))
     # It was killed, if the job has gone on without it.
     with contextlib.suppress(ProcessLookupError):
