@@ -6,7 +6,8 @@ yardstick, so a machine three times slower has a goal three times lower.
 
 from __future__ import annotations
 
-from benchmarks.goals import Bound, Goal, Measurement
+from benchmarks.connector_measurements import CONNECTORS
+from benchmarks.goals import Bound, Goal, Measurement, latency_goals, rate_goal
 
 TITLES = {
     1: "keyed running count: KeyedProcessFunction, ValueState",
@@ -51,50 +52,28 @@ CURVE_SUBTASKS = (40, 100, 200, 400, 1_000)
 STATE_SIZES_MB = (10, 100, 500, 1_000, 2_000)
 STATE_PARALLELISMS, FULL_SIZES_MB = (1, 2, 4), (1_000, 4_000)
 _CURVE_SECONDS, _LONG_SECONDS = 10, 600
-_FEW = ("--records", "100000")
-
-
-def _rate(to_reach: float | None = None) -> Goal:
-    return Goal("records_per_s", "records/s", to_reach, scaled=True)
-
-
-def _latency(to_reach_ms: float | None) -> tuple[Goal, ...]:
-    return Goal("p99_ms", "ms", to_reach_ms, Bound.AT_MOST), Goal("p50_ms", "ms"), Goal("records_per_s", "records/s")
 
 
 def _throughput() -> list[Measurement]:
     many = ("--see-all-keys", "--keys")
     memory = Goal("python_mb", "MB")
     return [
-        Measurement(1, "1,000 keys", "keyed_count", (), (_rate(1_500_000),)),
-        Measurement(2, "1,000 keys", "keyed_count", (*many, "1000"), (_rate(), memory)),
-        Measurement(2, "100,000 keys", "keyed_count", (*many, "100000"), (_rate(1_000_000), memory)),
-        Measurement(2, "5,000,000 keys", "keyed_count", (*many, "5000000"), (_rate(), memory)),
-        Measurement(3, "map → filter → sink", "stateless", (), (_rate(3_000_000),)),
-        Measurement(4, "reduce", "keyed_count", ("--function", "reduce"), (_rate(2_000_000),)),
-        Measurement(4, "sum", "keyed_count", ("--function", "sum"), (_rate(2_000_000),)),
-        Measurement(5, "tumbling", "windows", (), (_rate(1_000_000),)),
-        Measurement(5, "sliding, 10 panes", "windows", ("--windows", "sliding"), (_rate(300_000),)),
-        Measurement(22, "connected", "two_streams", ("--program", "connected"), (_rate(1_000_000),)),
-        Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (_rate(400_000),)),
-        Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (_rate(60_000),)),
-        Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (_rate(18_000),)),
-        Measurement(28, "passes", "loops", (), (_rate(300_000),)),
-        Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), _latency(10)),
-        Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (_rate(), memory)),
-        *(
-            Measurement(30, how, "kafka", ("--guarantee", how), (_rate(goal),), steady=False, quick_options=_FEW)
-            for how, goal in (("bare", None), ("at-least-once", 180_000), ("exactly-once", 150_000))
-        ),
-        *(
-            Measurement(31, what, "files", ("--what", what), (_rate(goal),), quick_options=_FEW)
-            for what, goal in (("parquet-in", 1_500_000), ("parquet-out", 800_000), ("json-lines-in", 600_000))
-        ),
-        *(
-            Measurement(32, how, "tables", ("--how", how), (_rate(goal),))
-            for how, goal in (("upsert", 60_000), ("exactly-once", 40_000))
-        ),
-        Measurement(33, "20,000/s, at least once", "kafka_latency", (), _latency(30)),
+        Measurement(1, "1,000 keys", "keyed_count", (), (rate_goal(1_500_000),)),
+        Measurement(2, "1,000 keys", "keyed_count", (*many, "1000"), (rate_goal(), memory)),
+        Measurement(2, "100,000 keys", "keyed_count", (*many, "100000"), (rate_goal(1_000_000), memory)),
+        Measurement(2, "5,000,000 keys", "keyed_count", (*many, "5000000"), (rate_goal(), memory)),
+        Measurement(3, "map → filter → sink", "stateless", (), (rate_goal(3_000_000),)),
+        Measurement(4, "reduce", "keyed_count", ("--function", "reduce"), (rate_goal(2_000_000),)),
+        Measurement(4, "sum", "keyed_count", ("--function", "sum"), (rate_goal(2_000_000),)),
+        Measurement(5, "tumbling", "windows", (), (rate_goal(1_000_000),)),
+        Measurement(5, "sliding, 10 panes", "windows", ("--windows", "sliding"), (rate_goal(300_000),)),
+        Measurement(22, "connected", "two_streams", ("--program", "connected"), (rate_goal(1_000_000),)),
+        Measurement(22, "interval join", "two_streams", ("--program", "interval-join"), (rate_goal(400_000),)),
+        Measurement(22, "broadcast", "two_streams", ("--program", "broadcast"), (rate_goal(60_000),)),
+        Measurement(27, "10 ms a call, capacity 200", "async_calls", (), (rate_goal(18_000),)),
+        Measurement(28, "passes", "loops", (), (rate_goal(300_000),)),
+        Measurement(28, "one pass", "loops", ("--stamped", "--records", "200"), latency_goals(10)),
+        Measurement(28, "10,000,000 records in flight", "loops", ("--records", "10000000"), (rate_goal(), memory)),
     ]
 
 
@@ -105,7 +84,7 @@ def _latencies() -> list[Measurement]:
             f"{rate:,}/s, {timeout_ms} ms buffers",
             "latency",
             ("--rate", str(rate), "--buffer-timeout-ms", str(timeout_ms)),
-            _latency(15 if rate == 1 else {1: 5, 5: 10}[timeout_ms]),
+            latency_goals(15 if rate == 1 else {1: 5, 5: 10}[timeout_ms]),
             seconds=60 if rate == 1 else 20,
         )
         for timeout_ms in (1, 5)
@@ -117,7 +96,7 @@ def _latencies() -> list[Measurement]:
             f"{rate:,}/s",
             "latency",
             ("--rate", str(rate), "--exchanges", "3"),
-            _latency(30),
+            latency_goals(30),
             seconds=60 if rate == 1 else 20,
         )
         for rate in (1, 1_000, 20_000)
@@ -130,8 +109,8 @@ def _by_buffer_timeout() -> list[Measurement]:
     for timeout_ms in BUFFER_TIMEOUTS_MS:
         timeout = ("--buffer-timeout-ms", str(timeout_ms))
         measurements += [
-            Measurement(8, f"throughput, {timeout_ms} ms", "keyed_count", timeout, (_rate(),), _CURVE_SECONDS),
-            Measurement(8, f"latency, {timeout_ms} ms", "latency", timeout, _latency(None), _CURVE_SECONDS),
+            Measurement(8, f"throughput, {timeout_ms} ms", "keyed_count", timeout, (rate_goal(),), _CURVE_SECONDS),
+            Measurement(8, f"latency, {timeout_ms} ms", "latency", timeout, latency_goals(None), _CURVE_SECONDS),
         ]
     return measurements
 
@@ -160,9 +139,9 @@ def _in_flight() -> list[Measurement]:
     ]
 
 
-def _in_flight_by_rate() -> list[Measurement]:
+def _in_flight_byrate_goal() -> list[Measurement]:
     """What is in flight is bounded by time: docs/decisions/0022-in-flight.md."""
-    goals = (Goal("in_flight_s", "s", 1.2, Bound.AT_MOST), Goal("p50_ms", "ms"), _rate())
+    goals = (Goal("in_flight_s", "s", 1.2, Bound.AT_MOST), Goal("p50_ms", "ms"), rate_goal())
     checkpoint, often = Goal("longest_checkpoint_s", "s", 3, Bound.AT_MOST), ("--checkpoint-interval-ms", "5000")
     soon = Goal("longest_checkpoint_s", "s", 2, Bound.AT_MOST)
     unaligned = ("--conf", "execution.checkpointing.unaligned.enabled=true")
@@ -230,16 +209,18 @@ def _curves() -> list[Measurement]:
     master = (Goal("job_master_cores", "cores"), Goal("register_s", "s"), Goal("close_s", "s"))
     return [
         *(
-            Measurement(14, f"parallelism {n}", "keyed_count", ("--parallelism", str(n)), (_rate(),), _CURVE_SECONDS)
+            Measurement(
+                14, f"parallelism {n}", "keyed_count", ("--parallelism", str(n)), (rate_goal(),), _CURVE_SECONDS
+            )
             for n in CURVE_PARALLELISMS
         ),
         *(
-            Measurement(14, f"exchanges {n}", "keyed_count", ("--exchanges", str(n)), (_rate(),), _CURVE_SECONDS)
+            Measurement(14, f"exchanges {n}", "keyed_count", ("--exchanges", str(n)), (rate_goal(),), _CURVE_SECONDS)
             for n in CURVE_STAGES
         ),
         *(
             Measurement(
-                14, f"keys {n:,}", "keyed_count", ("--see-all-keys", "--keys", str(n)), (_rate(),), _CURVE_SECONDS
+                14, f"keys {n:,}", "keyed_count", ("--see-all-keys", "--keys", str(n)), (rate_goal(),), _CURVE_SECONDS
             )
             for n in CURVE_KEYS
         ),
@@ -277,11 +258,11 @@ def _curves() -> list[Measurement]:
 def _checkpointing() -> list[Measurement]:
     """Measurements with and without checkpoints."""
     count = Goal("checkpoints", "")
-    latency = (*_latency(None), count)
+    latency = (*latency_goals(None), count)
     every = "--checkpoint-interval-ms"
     return [
-        Measurement(15, "throughput, no checkpoints", "keyed_count", (), (_rate(),)),
-        Measurement(15, "throughput, one each second", "keyed_count", (every, "1000"), (_rate(), count)),
+        Measurement(15, "throughput, no checkpoints", "keyed_count", (), (rate_goal(),)),
+        Measurement(15, "throughput, one each second", "keyed_count", (every, "1000"), (rate_goal(), count)),
         Measurement(15, "20,000/s, no checkpoints", "latency", (), latency, seconds=60),
         Measurement(
             15,
@@ -436,10 +417,11 @@ def _transports() -> list[Measurement]:
 
 MEASUREMENTS = [
     *_throughput(),
+    *CONNECTORS,
     *_latencies(),
     *_by_buffer_timeout(),
     *_in_flight(),
-    *_in_flight_by_rate(),
+    *_in_flight_byrate_goal(),
     *_batches(),
     *_records(),
     *_start_and_idle(),

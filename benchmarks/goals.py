@@ -39,3 +39,13 @@ class Measurement:
     runs_max: int | None = None
     quick_options: tuple[str, ...] = ()
     """Options added with --quick; later options override earlier ones."""
+
+
+def rate_goal(to_reach: float | None = None) -> Goal:
+    """Of records per second, relative to the yardstick."""
+    return Goal("records_per_s", "records/s", to_reach, scaled=True)
+
+
+def latency_goals(to_reach_ms: float | None) -> tuple[Goal, ...]:
+    """Of the age of records."""
+    return Goal("p99_ms", "ms", to_reach_ms, Bound.AT_MOST), Goal("p50_ms", "ms"), Goal("records_per_s", "records/s")

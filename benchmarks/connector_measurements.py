@@ -1,0 +1,23 @@
+"""What is measured of connectors: items 30 to 33 of the catalogue."""
+
+from __future__ import annotations
+
+from benchmarks.goals import Measurement, latency_goals, rate_goal
+
+_FEW = ("--records", "100000")
+
+CONNECTORS = [
+    *(
+        Measurement(30, how, "kafka", ("--guarantee", how), (rate_goal(goal),), steady=False, quick_options=_FEW)
+        for how, goal in (("bare", None), ("at-least-once", 180_000), ("exactly-once", 150_000))
+    ),
+    *(
+        Measurement(31, what, "files", ("--what", what), (rate_goal(goal),), quick_options=_FEW)
+        for what, goal in (("parquet-in", 1_500_000), ("parquet-out", 800_000), ("json-lines-in", 600_000))
+    ),
+    *(
+        Measurement(32, how, "tables", ("--how", how), (rate_goal(goal),))
+        for how, goal in (("upsert", 60_000), ("exactly-once", 40_000))
+    ),
+    Measurement(33, "20,000/s, at least once", "kafka_latency", (), latency_goals(30)),
+]
