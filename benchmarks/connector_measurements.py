@@ -1,8 +1,8 @@
-"""What is measured of connectors: items 30 to 32 of the catalogue."""
+"""What is measured of connectors: items 30 to 33 of the catalogue."""
 
 from __future__ import annotations
 
-from benchmarks.goals import Measurement, rate_goal
+from benchmarks.goals import Measurement, latency_goals, rate_goal
 
 _FEW = ("--records", "100000")
 
@@ -19,4 +19,5 @@ CONNECTORS = [
         Measurement(32, how, "tables", ("--how", how), (rate_goal(goal),))
         for how, goal in (("upsert", 60_000), ("exactly-once", 40_000))
     ),
+    Measurement(33, "20,000/s, at least once", "kafka_latency", (), latency_goals(30)),
 ]

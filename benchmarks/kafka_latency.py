@@ -1,0 +1,141 @@
+"""Kafka → keyed count → Kafka at a given rate, at least once: the age of a message when it is read again. Item 33.
+
+JSON values of 200 bytes. A process writes them with the time in them, another one reads the counts and compares: both,
+the broker and the job share this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import time
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measurement import environment, options, tell, wait_until
+from penstock.common import WatermarkStrategy
+from penstock.datastream.connectors.kafka import (
+    DeliveryGuarantee,
+    KafkaOffsetsInitializer,
+    KafkaRecordSerializationSchema,
+    KafkaSink,
+    KafkaSource,
+)
+from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from penstock.testing.kafka_broker import KafkaBroker
+
+if TYPE_CHECKING:
+    import argparse
+
+_IN, _OUT = "in", "out"
+_BYTES = 200
+_KEYS = 1000
+_TICK_S = 0.001
+
+
+def produce(bootstrap: str, partitions: int, rate: float) -> None:
+    """Write so many a second, until it is ended."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "delivery.report.only.error": True})
+    began_s, written = time.monotonic(), 0
+    while True:
+        due = int((time.monotonic() - began_s) * rate)
+        for number in range(written, due):
+            value = {"key": f"key-{number % _KEYS}", "at": time.time_ns(), "rest": ""}
+            text = json.dumps(value)
+            producer.produce(_IN, text[:-2] + "x" * (_BYTES - len(text)) + '"}', partition=number % partitions)
+        written = due
+        producer.poll(0)
+        time.sleep(_TICK_S)
+
+
+def consume(bootstrap: str, partitions: int, begin_s: float, end_s: float, answer: Any) -> None:
+    """Read the results, and send the ages (ms) of those that came between two moments, as counts by tenth of a ms."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ages", "fetch.wait.max.ms": 5})
+    consumer.assign([TopicPartition(_OUT, number, 0) for number in range(partitions)])
+    ages: dict[int, int] = {}
+    while (now_s := time.time()) < end_s:
+        for message in consumer.consume(1000, 0.005):
+            if now_s >= begin_s:
+                tenths = (time.time_ns() - json.loads(message.value())[1]) // 100_000
+                ages[tenths] = ages.get(tenths, 0) + 1
+    answer.send(ages)
+
+
+def start_job(arguments: argparse.Namespace, bootstrap: str) -> Any:
+    """Start it; it reads what is written from now on."""
+    env = environment(arguments)
+    source = (
+        KafkaSource.builder()
+        .set_bootstrap_servers(bootstrap)
+        .set_topics(_IN)
+        .set_starting_offsets(KafkaOffsetsInitializer.latest())
+        .set_value_only_deserializer(JsonDeserializationSchema())
+        .set_property("fetch.wait.max.ms", "5")
+        .build()
+    )
+    schema = KafkaRecordSerializationSchema.builder().set_topic(_OUT)
+    sink = (
+        KafkaSink.builder()
+        .set_bootstrap_servers(bootstrap)
+        .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+        .set_property("linger.ms", "1")
+        .set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
+        .build()
+    )
+    counts: Any = (
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+        .map(lambda value: (value["key"], value["at"], 1))
+        .key_by(lambda one: one[0])
+        .reduce(lambda a, b: (a[0], b[1], a[2] + b[2]))
+    )
+    counts.sink_to(sink).name("sink")
+    return env.execute_async("kafka")
+
+
+def percentile(ages: dict[int, int], part: float) -> float:
+    """Of counts by tenth of a millisecond, in milliseconds."""
+    left = math.ceil(sum(ages.values()) * part)
+    for tenths in sorted(ages):
+        left -= ages[tenths]
+        if left <= 0:
+            break
+    return tenths / 10
+
+
+def main() -> None:
+    """Measure, by the options."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    parser = options(__doc__)
+    parser.add_argument("--rate", type=int, default=20_000)
+    arguments = parser.parse_args()
+    arguments.checkpoint_interval_ms = arguments.checkpoint_interval_ms or 1000
+    processes = multiprocessing.get_context("spawn")
+    with KafkaBroker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        for made in admin.create_topics([NewTopic(name, arguments.parallelism, 1) for name in (_IN, _OUT)]).values():
+            made.result(60)
+        client = start_job(arguments, broker.bootstrap)
+        where = (broker.bootstrap, arguments.parallelism)
+        writer = processes.Process(target=produce, args=(*where, arguments.rate), daemon=True)
+        writer.start()
+        wait_until(
+            client, lambda: client.get_metrics().get("sink", {}).get("numRecordsIn", 0) > 0, "no record has arrived"
+        )
+        begin_s = time.time() + arguments.warm_up
+        answer, theirs = processes.Pipe()
+        reader = processes.Process(target=consume, args=(*where, begin_s, begin_s + arguments.seconds, theirs))
+        reader.start()
+        ages = answer.recv()
+        writer.terminate()
+        client.cancel().result()
+    rate = sum(ages.values()) / arguments.seconds
+    tell({"p99_ms": percentile(ages, 0.99), "p50_ms": percentile(ages, 0.5), "records_per_s": rate})
+
+
+if __name__ == "__main__":
+    main()
