@@ -99,6 +99,7 @@ def start_job(arguments: argparse.Namespace, bootstrap: str) -> Any:
 def percentile(ages: dict[int, int], part: float) -> float:
     """Of counts by tenth of a millisecond, in milliseconds."""
     left = math.ceil(sum(ages.values()) * part)
+    tenths = 0
     for tenths in sorted(ages):
         left -= ages[tenths]
         if left <= 0:
