@@ -20,6 +20,7 @@ from penstock.dispatcher.cluster_settings import ClusterSettings
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.lead import Lead
+from penstock.dispatcher.program_runs import end_awaited
 from penstock.dispatcher.programs import Programs
 from penstock.rest import own_page
 from penstock.rest.application import guarded
@@ -78,6 +79,7 @@ def lead(
         host.close()
     finally:
         server.close()
+        end_awaited()
 
 
 def _application(host: DispatcherHost, server: TokenServer, spark: dict[str, str]) -> ASGIApp:

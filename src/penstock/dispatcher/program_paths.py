@@ -86,7 +86,12 @@ async def upload(request: Request) -> Response:
 
 async def delete(request: Request) -> Response:
     """DELETE /jars/:jarid: remove a program. Its jobs go on."""
-    await run_in_threadpool(_programs(request).remove, _program(request).id)
+    program = _program(request)
+    try:
+        await run_in_threadpool(_programs(request).remove, program.id)
+    except FileNotFoundError:
+        # Somebody else was faster.
+        raise HTTPException(404, f"Program {program.id} not found") from None
     return json_answer({})
 
 

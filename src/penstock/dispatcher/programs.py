@@ -6,11 +6,14 @@ Each is a folder, DIRECTORY/ID_NAME, as Flink names its jars, with the file, or 
 from __future__ import annotations
 
 import contextlib
+import errno
+import lzma
 import re
 import shutil
 import tempfile
 import uuid
 import zipfile
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -19,8 +22,13 @@ import msgspec
 from penstock.common.errors import ConfigurationError
 
 _NAME = re.compile(r"\w[\w. +-]{0,150}\.(py|zip)")
+_NAME_BYTES = 200
+"""Behind an id, and as a name of a file: file systems have 255 bytes for that."""
 _ID = re.compile(rf"[0-9a-f-]{{36}}_{_NAME.pattern}")
 _MAIN = "__main__.py"
+_FAULTS_OF_ZIPS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
+_NUMBERS_OF_FAULTS = (None, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR)
+"""Of an OSError that a zip is to blame for, not the disk: bytes that are none of bzip2's have no number."""
 
 
 class UploadedProgram(msgspec.Struct, frozen=True):
@@ -58,9 +66,10 @@ class Programs:
 
     def add(self, name: str, content: IO[bytes]) -> UploadedProgram:
         """Keep a program. Raises ConfigurationError for what is none, OSError if it can't be kept; nothing is left."""
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
             raise ConfigurationError(
-                f"a program is a Python file (NAME.py) or a zip of several (NAME.zip), and '{name}' is neither"
+                "a program is a Python file (NAME.py) or a zip of several (NAME.zip), named with letters, digits, "
+                f"spaces and . _ + - in {_NAME_BYTES} bytes at most, got '{name}'"
             )
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         part = Path(tempfile.mkdtemp(prefix=".part-", dir=self.directory))
@@ -90,7 +99,8 @@ class Programs:
     def file(self, program: UploadedProgram, entry: str | None) -> Path:
         """The file to run: `entry`, by its path within the program; None: the usual one. Raises ConfigurationError."""
         folder = (self.directory / program.id).resolve()
-        path = (folder / (entry or program.entries[0])).resolve()
+        wanted = entry or program.entries[0]
+        path = folder if "\0" in wanted else (folder / wanted).resolve()
         if not (path.is_relative_to(folder) and path.is_file()):
             raise ConfigurationError(
                 f"'{program.name}' has no file '{entry}' (entryClass). At its top are: {', '.join(program.entries)}"
@@ -103,14 +113,19 @@ def _unpack(name: str, content: IO[bytes], folder: Path) -> None:
         with zipfile.ZipFile(content) as archive:
             # Names that lead out of the folder, and links, become files within it.
             archive.extractall(folder)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (*_FAULTS_OF_ZIPS, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _NUMBERS_OF_FAULTS:
+            raise
         raise ConfigurationError(f"'{name}' can't be unpacked: {error}") from error
 
 
 def _described(folder: Path) -> UploadedProgram:
     name = folder.name.partition("_")[2]
-    return UploadedProgram(folder.name, name, folder.stat().st_ctime_ns // 1_000_000, _entries(folder))
+    entries = _entries(folder)
+    # Not the folder's time: Python keeps bytecode of the program's modules in it, when they are first run.
+    uploaded_ns = (folder / next(iter(entries), "")).stat().st_mtime_ns
+    return UploadedProgram(folder.name, name, uploaded_ns // 1_000_000, entries)
 
 
 def _entries(folder: Path) -> list[str]:
-    return sorted((path.name for path in folder.glob("*.py")), key=lambda name: (name != _MAIN, name))
+    return sorted((path.name for path in folder.glob("*.py") if path.is_file()), key=lambda name: (name != _MAIN, name))

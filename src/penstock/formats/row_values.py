@@ -19,7 +19,8 @@ def row_maker(names: Sequence[str], as_row: bool) -> Callable[[Sequence[Any]], A
 def _dict_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], dict[str, Any]]:
     """Compiled for these names: a third of the time of `dict(zip(names, values))`, which was most of a record's."""
     variables = [f"value{index}" for index in range(len(names))]
-    items = ", ".join(f"{name!r}: {variable}" for name, variable in zip(names, variables, strict=True))
+    # Names may be of a class that writes itself otherwise, as NumPy's texts do.
+    items = ", ".join(f"{str.__repr__(name)}: {variable}" for name, variable in zip(names, variables, strict=True))
     scope: dict[str, Any] = {}
     exec(f"def make(values):\n    [{', '.join(variables)}] = values\n    return {{{items}}}", scope)
     make: Callable[[Sequence[Any]], dict[str, Any]] = scope["make"]

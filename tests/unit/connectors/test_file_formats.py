@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -257,6 +258,13 @@ def test_columns_of_any_name(tmp_path):
     path, names = tmp_path / "names.parquet", ["", "'", '"', "\\", "a\nb", "{x}", "import os", "größe", "value0"]
     pq.write_table(pa.table({name: [index] for index, name in enumerate(names)}), path)
     assert read_all(parquet_source(path), 1) == [dict(zip(names, range(len(names)), strict=True))]
+
+
+def test_columns_that_numpy_names(tmp_path):
+    """Columns that come from a NumPy array, as a table's names may, would fail the job with a NameError."""
+    path = tmp_path / "named.parquet"
+    pq.write_table(pa.table({"a": [1], "b": [2]}), path)
+    assert read_all(parquet_source(path, columns=list(np.array(["b", "a"]))), 1) == [{"b": 2, "a": 1}]
 
 
 def test_what_is_no_parquet_is_refused_before_it_runs(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import httpx
 import pytest
 
 from penstock.dispatcher import program_paths
+from penstock.dispatcher.program_runs import end_awaited
 from penstock.dispatcher.programs import Programs
 from penstock.rest.application import guarded
 from penstock.rest.token_server import TokenServer
@@ -117,6 +120,7 @@ def test_a_program_that_fails_says_why(client: httpx.Client) -> None:
         ({"claimMode": "CLAIM"}, "claimMode: NO_CLAIM alone"),
         ({"programArgs": "'open"}, "programArgs: No closing quotation"),
         ({"parallelism": "many"}, "parallelism"),
+        ({"programArgsList": ["a\0b"]}, "the program can't be started: embedded null byte"),
         ({"entryClass": "../../x.py"}, "has no file '../../x.py'"),
         ({"flinkConfiguration": {"paralelism.default": "2"}}, "parallelism.default"),
     ],
@@ -138,3 +142,70 @@ def test_what_flinks_page_leaves_empty_is_not_said(client: httpx.Client) -> None
         "allowNonRestoredState": None,
     }
     assert client.post(f"/jars/{id}/plan", json=empty).json()["plan"]["nodes"]
+
+
+def test_what_a_program_has_left_running_is_not_waited_for(client: httpx.Client, tmp_path: Path) -> None:
+    """The answer to a program that has failed would come when all that it has started has ended, if ever."""
+    pids = tmp_path / "pids"
+    program = f"""
+import subprocess
+left = subprocess.Popen(["sleep", "100"])
+open({str(pids)!r}, "a").write(f"{{left.pid}}\\n")
+1 / 0
+"""
+    id = upload(client, content=program.encode())
+    began_s = time.monotonic()
+    assert "ZeroDivisionError" in errors(client.get(f"/jars/{id}/plan"))
+    assert "ZeroDivisionError" in errors(client.post(f"/jars/{id}/run"))
+    assert time.monotonic() - began_s < 50
+    for pid in pids.read_text().split():
+        # The kernel ends it a moment later.
+        while runs(pid):
+            assert time.monotonic() - began_s < 50
+            time.sleep(0.05)
+
+
+def runs(pid: str) -> bool:
+    try:
+        status = Path("/proc", pid, "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    # Z: nobody has asked yet how it has ended.
+    return ") Z " not in status
+
+
+def test_objects_that_a_program_writes_are_words(client: httpx.Client) -> None:
+    """A program whose log is JSON would be answered with an id of no job, a plan that is none, or after ten minutes."""
+    said = """
+import json, sys
+for stream in (sys.stdout, sys.stderr):
+    for found in ({"event": "taken"}, {"event": "taken", "job_id": 7}, {"nodes": []}, {"level": "fatal"}):
+        print(json.dumps(found), file=stream)
+    print("[" * 100_000, file=stream, flush=True)
+"""
+    id = upload(client, content=said.encode() + PROGRAM)
+    assert client.get(f"/jars/{id}/plan").json()["plan"]["nodes"]
+    id = upload(client, content=said.replace("100_000", "10_000").encode())
+    assert '{"level": "fatal"}' in errors(client.post(f"/jars/{id}/run"))
+
+
+def test_one_that_others_remove_as_well(client: httpx.Client) -> None:
+    """Who removes a program that is gone at this moment would be told of an error of the cluster."""
+    for _ in range(5):
+        id = upload(client)
+        with ThreadPoolExecutor(6) as threads:
+            answers = [future.result() for future in [threads.submit(client.delete, f"/jars/{id}") for _ in range(6)]]
+        assert sorted(answer.status_code for answer in answers) == [200, *[404] * 5]
+
+
+def test_a_program_that_hangs_ends_with_the_cluster(client: httpx.Client, tmp_path: Path) -> None:
+    """It would stay for ever, with nobody who knows of it."""
+    began = tmp_path / "began"
+    program = f"import time\nopen({str(began)!r}, 'w')\ntime.sleep(1000)\n"
+    id = upload(client, content=program.encode())
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(client.post, f"/jars/{id}/run")
+        while not began.exists():
+            time.sleep(0.05)
+        end_awaited()
+        assert "executed nothing" in errors(answer.result(30))

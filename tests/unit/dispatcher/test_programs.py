@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_a_zip_has_a_usual_file_and_others(programs: Programs) -> None:
     assert programs.file(program, "parts/part.py").read_text() == "p"
 
 
-@pytest.mark.parametrize("entry", ["../../secret.py", "/etc/passwd", "parts", "missing.py"])
+@pytest.mark.parametrize("entry", ["../../secret.py", "/etc/passwd", "parts", "missing.py", "a\0b"])
 def test_a_file_that_is_none_of_the_program_is_refused(programs: Programs, entry: str) -> None:
     """Any file of the cluster's user could be run, and its text be read from the error."""
     (programs.directory.parent / "secret.py").write_text("secret")
@@ -66,7 +67,8 @@ def test_a_file_that_is_none_of_the_program_is_refused(programs: Programs, entry
 
 
 @pytest.mark.parametrize(
-    "name", ["../job.py", "/job.py", ".py", "a/b.py", "job.jar", "job", "", "a\nb.py", "x" * 200 + ".py"]
+    "name",
+    ["../job.py", "/job.py", ".py", "a/b.py", "job.jar", "job", "", "a\nb.py", "x" * 200 + ".py", "é" * 120 + ".py"],
 )
 def test_a_name_that_is_no_programs_is_refused(programs: Programs, name: str) -> None:
     """A file could be written anywhere; or a jar be taken, and fail when it is run."""
@@ -100,3 +102,37 @@ def test_an_id_that_is_a_path_is_not_there(programs: Programs) -> None:
     programs.add("job.py", io.BytesIO(b""))
     for id in ("..", ".", "", "../programs", "00000000-0000-0000-0000-000000000000_job.py"):
         assert programs.find(id) is None
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_zip_that_was_damaged_is_told(programs: Programs, method: int) -> None:
+    """A user whose upload was cut short, or changed, would be told of a fault of the cluster."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", method) as archive:
+        archive.writestr("__main__.py", "print()\n" * 1000)
+    damaged = bytearray(content.getvalue())
+    damaged[45:70] = b"\xff" * 25
+    with pytest.raises(ConfigurationError, match=r"'a\.zip' can't be unpacked"):
+        programs.add("a.zip", io.BytesIO(damaged))
+    assert list(programs.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("files", [{"a": "", "a.py/b": ""}, {"a" * 300: ""}])
+def test_a_zip_with_names_that_can_not_be_is_told(programs: Programs, files: dict[str, str]) -> None:
+    """A user would look for the fault in the cluster's disk."""
+    with pytest.raises(ConfigurationError, match=r"'a\.zip' can't be unpacked"):
+        programs.add("a.zip", zipped(**files))
+
+
+def test_a_folder_is_nothing_to_run(programs: Programs) -> None:
+    """A program would be listed that fails with an error of a file that nobody has named."""
+    with pytest.raises(ConfigurationError, match=r"'a\.zip' has no Python file at its top"):
+        programs.add("a.zip", zipped(**{"__main__.py/part": "p"}))
+
+
+def test_when_a_program_was_uploaded_stays(programs: Programs) -> None:
+    """Bytecode that Python keeps beside modules, when they are first run, would make an old program the newest."""
+    program = programs.add("jobs.zip", zipped(__main__="m"))
+    time.sleep(0.05)
+    (programs.directory / program.id / "__pycache__").mkdir()
+    assert programs.find(program.id) == program
