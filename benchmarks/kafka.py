@@ -18,7 +18,9 @@ from penstock.datastream.connectors.kafka import (
     KafkaOffsetsInitializer,
     KafkaRecordSerializationSchema,
     KafkaSink,
+    KafkaSinkBuilder,
     KafkaSource,
+    KafkaSourceBuilder,
 )
 from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from penstock.testing.kafka_broker import KafkaBroker
@@ -26,27 +28,51 @@ from penstock.testing.kafka_broker import KafkaBroker
 if TYPE_CHECKING:
     import argparse
 
-_IN, _OUT = "in", "out"
+IN, OUT = "in", "out"
 _BYTES = 200
 _KEYS = 1000
 _WARM_PART = 0.2
 
 
-def fill(bootstrap: str, partitions: int, records: int) -> None:
-    """Create the topics and write what is to be read."""
-    from confluent_kafka import Producer
+def create_topics(bootstrap: str, partitions: int) -> None:
+    """One to read, and one to write."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    for topic in admin.create_topics([NewTopic(name, partitions, 1) for name in (_IN, _OUT)]).values():
+    for topic in admin.create_topics([NewTopic(name, partitions, 1) for name in (IN, OUT)]).values():
         topic.result(60)
+
+
+def value_of(key: int, **fields: int) -> str:
+    """A message: JSON of 200 bytes."""
+    text = json.dumps({"key": f"key-{key % _KEYS}", **fields, "rest": ""})
+    return text[:-2] + "x" * (_BYTES - len(text)) + '"}'
+
+
+def source_at(bootstrap: str) -> KafkaSourceBuilder:
+    """Of the topic to read."""
+    builder = KafkaSource.builder().set_bootstrap_servers(bootstrap).set_topics(IN)
+    return builder.set_value_only_deserializer(JsonDeserializationSchema())
+
+
+def sink_at(bootstrap: str, guarantee: DeliveryGuarantee) -> KafkaSinkBuilder:
+    """To the topic to write."""
+    schema = KafkaRecordSerializationSchema.builder().set_topic(OUT)
+    builder = KafkaSink.builder().set_bootstrap_servers(bootstrap).set_delivery_guarantee(guarantee)
+    return builder.set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
+
+
+def fill(bootstrap: str, partitions: int, records: int) -> None:
+    """Create the topics and write what is to be read."""
+    from confluent_kafka import Producer
+
+    create_topics(bootstrap, partitions)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(records):
-        value = {"key": f"key-{number % _KEYS}", "number": number, "rest": ""}
-        value["rest"] = "x" * (_BYTES - len(json.dumps(value)))
+        value = value_of(number, number=number)
         while True:
             try:
-                producer.produce(_IN, json.dumps(value), partition=number % partitions)
+                producer.produce(IN, value, partition=number % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -58,7 +84,7 @@ def bare(bootstrap: str, partitions: int, records: int) -> float:
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bare"})
-    consumer.assign([TopicPartition(_IN, number, 0) for number in range(partitions)])
+    consumer.assign([TopicPartition(IN, number, 0) for number in range(partitions)])
     producer = Producer({"bootstrap.servers": bootstrap, "delivery.report.only.error": True})
     done, began_s, first = 0, 0.0, 0
     while done < records:
@@ -66,7 +92,7 @@ def bare(bootstrap: str, partitions: int, records: int) -> float:
         for message in messages:
             while True:
                 try:
-                    producer.produce(_OUT, message.value())
+                    producer.produce(OUT, message.value())
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -83,22 +109,8 @@ def of_penstock(arguments: argparse.Namespace, bootstrap: str) -> float:
     """Records per second of the job, from a fifth of the records on."""
     env = environment(arguments)
     env.enable_checkpointing(arguments.checkpoint_interval_ms or 1000)
-    source = (
-        KafkaSource.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_topics(_IN)
-        .set_value_only_deserializer(JsonDeserializationSchema())
-        .set_unbounded(KafkaOffsetsInitializer.latest())
-        .build()
-    )
-    schema = KafkaRecordSerializationSchema.builder().set_topic(_OUT)
-    sink = (
-        KafkaSink.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_delivery_guarantee(DeliveryGuarantee(arguments.guarantee))
-        .set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
-        .build()
-    )
+    source = source_at(bootstrap).set_unbounded(KafkaOffsetsInitializer.latest()).build()
+    sink = sink_at(bootstrap, DeliveryGuarantee(arguments.guarantee)).build()
     counts: Any = (
         env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
         .map(lambda value: (value["key"], 1))

@@ -12,24 +12,15 @@ import multiprocessing
 import time
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.kafka import IN, OUT, create_topics, sink_at, source_at, value_of
 from benchmarks.measurement import environment, options, tell, wait_until
 from penstock.common import WatermarkStrategy
-from penstock.datastream.connectors.kafka import (
-    DeliveryGuarantee,
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-)
-from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
+from penstock.datastream.connectors.kafka import DeliveryGuarantee, KafkaOffsetsInitializer
 from penstock.testing.kafka_broker import KafkaBroker
 
 if TYPE_CHECKING:
     import argparse
 
-_IN, _OUT = "in", "out"
-_BYTES = 200
-_KEYS = 1000
 _TICK_S = 0.001
 
 
@@ -42,9 +33,8 @@ def produce(bootstrap: str, partitions: int, rate: float) -> None:
     while True:
         due = int((time.monotonic() - began_s) * rate)
         for number in range(written, due):
-            value = {"key": f"key-{number % _KEYS}", "at": time.time_ns(), "rest": ""}
-            text = json.dumps(value)
-            producer.produce(_IN, text[:-2] + "x" * (_BYTES - len(text)) + '"}', partition=number % partitions)
+            value = value_of(number, at=time.time_ns())
+            producer.produce(IN, value, partition=number % partitions)
         written = due
         producer.poll(0)
         time.sleep(_TICK_S)
@@ -55,7 +45,7 @@ def consume(bootstrap: str, partitions: int, begin_s: float, end_s: float, answe
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "ages", "fetch.wait.max.ms": 5})
-    consumer.assign([TopicPartition(_OUT, number, 0) for number in range(partitions)])
+    consumer.assign([TopicPartition(OUT, number, 0) for number in range(partitions)])
     ages: dict[int, int] = {}
     while (now_s := time.time()) < end_s:
         for message in consumer.consume(1000, 0.005):
@@ -68,24 +58,8 @@ def consume(bootstrap: str, partitions: int, begin_s: float, end_s: float, answe
 def start_job(arguments: argparse.Namespace, bootstrap: str) -> Any:
     """Start it; it reads what is written from now on."""
     env = environment(arguments)
-    source = (
-        KafkaSource.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_topics(_IN)
-        .set_starting_offsets(KafkaOffsetsInitializer.latest())
-        .set_value_only_deserializer(JsonDeserializationSchema())
-        .set_property("fetch.wait.max.ms", "5")
-        .build()
-    )
-    schema = KafkaRecordSerializationSchema.builder().set_topic(_OUT)
-    sink = (
-        KafkaSink.builder()
-        .set_bootstrap_servers(bootstrap)
-        .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
-        .set_property("linger.ms", "1")
-        .set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
-        .build()
-    )
+    source = source_at(bootstrap).set_starting_offsets(KafkaOffsetsInitializer.latest()).build()
+    sink = sink_at(bootstrap, DeliveryGuarantee.AT_LEAST_ONCE).set_property("linger.ms", "1").build()
     counts: Any = (
         env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
         .map(lambda value: (value["key"], value["at"], 1))
@@ -109,17 +83,13 @@ def percentile(ages: dict[int, int], part: float) -> float:
 
 def main() -> None:
     """Measure, by the options."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     parser = options(__doc__)
     parser.add_argument("--rate", type=int, default=20_000)
     arguments = parser.parse_args()
     arguments.checkpoint_interval_ms = arguments.checkpoint_interval_ms or 1000
     processes = multiprocessing.get_context("spawn")
     with KafkaBroker() as broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-        for made in admin.create_topics([NewTopic(name, arguments.parallelism, 1) for name in (_IN, _OUT)]).values():
-            made.result(60)
+        create_topics(broker.bootstrap, arguments.parallelism)
         client = start_job(arguments, broker.bootstrap)
         where = (broker.bootstrap, arguments.parallelism)
         writer = processes.Process(target=produce, args=(*where, arguments.rate), daemon=True)

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.connectors.kafka_topics import PASSWORD, Topics
+from tests.connectors.kafka_topics import PASSWORD, Topics, skip_without_broker
 from tests.connectors.postgres_tables import Tables
 from tests.connectors.tls import certificate
 
 from penstock.common.errors import ConfigurationError
-from penstock.testing.kafka_broker import KafkaBroker, Secured, broker_jars
+from penstock.testing.kafka_broker import KafkaBroker, Secured
 from penstock.testing.postgres_server import PostgresServer, server_programs
 from penstock.testing.redis_server import RedisServer, server_program
 
@@ -75,10 +75,7 @@ def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A Kafka broker. Tests that need it are in one file, so that one is started: that takes seconds."""
-    try:
-        broker_jars()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
+    skip_without_broker()
     with KafkaBroker(Secured("alice", PASSWORD, certificate(tmp_path_factory.mktemp("kafka")))) as broker:
         yield broker
 

@@ -6,14 +6,17 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from penstock.common.errors import ConfigurationError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
 from penstock.connectors.kafka.sink.sink import KafkaSink, KafkaSinkBuilder
 from penstock.connectors.kafka.source.source import KafkaSource, KafkaSourceBuilder
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaRecordSerializationSchema
+from penstock.testing.kafka_broker import broker_jars
 
 PATIENCE_S = 60
 PASSWORD = "s3cret-of-alice"
@@ -21,6 +24,14 @@ PASSWORD = "s3cret-of-alice"
 
 
 JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="alice" password="{}";'
+
+
+def skip_without_broker() -> None:
+    """Skip the test, with the reason, where the broker's jars can't be had."""
+    try:
+        broker_jars()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
 
 
 class Topics:

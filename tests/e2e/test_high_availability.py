@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from tests.e2e.failovers import ElectedCluster, Fault, Job, Nemesis, check_terms, faults_of
-from tests.unit.cluster.high_availability.register_suite import Make, RegisterSuite, elected
+from tests.unit.cluster.high_availability.register_suite import Make, RegisterSuite, elected, made_by
 
 from penstock.cluster.high_availability.register import Register
 from penstock.cluster.high_availability.zookeeper_register import ZooKeeperRegister
@@ -33,16 +33,12 @@ def ensemble() -> Iterator[ZooKeeperEnsemble]:
 
 @pytest.fixture
 def register(ensemble: ZooKeeperEnsemble, tmp_path: Path) -> Iterator[Make]:
-    made: list[Register] = []
 
-    def make(lease_ms: int = SESSION_MS) -> Register:
+    def create(lease_ms: int) -> Register:
         session_ms = min(lease_ms, 10_000)
-        made.append(ZooKeeperRegister(ensemble.quorum, f"/penstock/{tmp_path.name}", session_ms, CONNECTION_MS))
-        return made[-1]
+        return ZooKeeperRegister(ensemble.quorum, f"/penstock/{tmp_path.name}", session_ms, CONNECTION_MS)
 
-    yield make
-    for one in made:
-        one.close()
+    yield from made_by(create, SESSION_MS)
 
 
 @pytest.fixture

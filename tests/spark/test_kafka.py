@@ -15,11 +15,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.connectors.kafka_topics import skip_without_broker
 from tests.spark.jobs import workers
 from tests.spark.kafka_counts import CountingJob
 
-from penstock.common.errors import ConfigurationError
-from penstock.testing.kafka_broker import KafkaBroker, broker_jars
+from penstock.testing.kafka_broker import KafkaBroker
 from penstock.testing.server_process import is_root
 
 pytestmark = pytest.mark.spark
@@ -28,10 +28,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def broker() -> Iterator[KafkaBroker]:
     """One of its own, since it is killed."""
-    try:
-        broker_jars()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
+    skip_without_broker()
     with KafkaBroker() as broker:
         yield broker
 
@@ -162,10 +159,7 @@ class OnSmallDisk(KafkaBroker):
 @pytest.mark.skipif(not is_root(), reason="only root may mount a disk")
 def test_the_disk_of_the_broker_is_full() -> None:
     """A broker ends when it can't write: what was between two checkpoints would be lost, or be there twice."""
-    try:
-        broker_jars()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
+    skip_without_broker()
     with OnSmallDisk() as broker:
         job = CountingJob(broker.bootstrap)
         for _ in range(3):

@@ -12,13 +12,11 @@ from random import Random
 import pytest
 from confluent_kafka import KafkaException
 from tests.connectors.driven import prepared
-from tests.connectors.kafka_topics import Topics, sink_of, texts
+from tests.connectors.kafka_topics import Topics, sink_of, skip_without_broker, texts
 from tests.spark.kafka_counts import PATIENCE_S, CountingJob
 
-from penstock.common.errors import ConfigurationError
 from penstock.datastream.connectors.kafka import DeliveryGuarantee
 from penstock.testing.conformance.sink import SimpleSinkContext
-from penstock.testing.kafka_broker import broker_jars
 from penstock.testing.kafka_cluster import KafkaBrokers
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
@@ -29,10 +27,7 @@ FAULTS = 7
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[KafkaBrokers]:
     """Three; after each fault all of them are there again."""
-    try:
-        broker_jars()
-    except ConfigurationError as error:
-        pytest.skip(str(error))
+    skip_without_broker()
     with KafkaBrokers() as brokers:
         yield brokers
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,6 +15,12 @@ Make = Callable[..., Register]
 """A process's register of one cluster, the test's alone. It is closed behind the test. `lease_ms`: its time."""
 LONG_MS = 60_000
 """Longer than `elected` waits."""
+
+
+def made_by(create: Callable[[int], Register], lease_ms: int) -> Iterator[Make]:
+    """For the fixture. `lease_ms`: the time of those that name none."""
+    with contextlib.ExitStack() as made:
+        yield lambda lease_ms=lease_ms: made.enter_context(contextlib.closing(create(lease_ms)))
 
 
 def elected(register: Register) -> int:

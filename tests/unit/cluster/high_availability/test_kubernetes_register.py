@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 from tests.unit.cluster.high_availability.kubernetes_objects import NAMESPACE, ApiServerDouble, Fault, api_server
-from tests.unit.cluster.high_availability.register_suite import LONG_MS, Make, RegisterSuite, elected
+from tests.unit.cluster.high_availability.register_suite import LONG_MS, Make, RegisterSuite, elected, made_by
 
 from penstock.cluster.high_availability.election import Election
 from penstock.cluster.high_availability.kubernetes_api import ApiServer
@@ -40,15 +40,7 @@ def register_at(
 
 @pytest.fixture
 def register(server: ApiServerDouble) -> Iterator[Make]:
-    made: list[Register] = []
-
-    def make(lease_ms: int = LEASE_MS) -> Register:
-        made.append(register_at(server, lease_ms))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    yield from made_by(lambda lease_ms: register_at(server, lease_ms), LEASE_MS)
 
 
 @pytest.fixture

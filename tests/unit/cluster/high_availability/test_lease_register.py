@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.cluster.high_availability.register_suite import Make, RegisterSuite, elected
+from tests.unit.cluster.high_availability.register_suite import Make, RegisterSuite, elected, made_by
 
 from penstock.cluster.high_availability.lease_register import LeaseRegister
 from penstock.cluster.high_availability.register import Register
@@ -30,15 +30,7 @@ os._exit(1)
 
 @pytest.fixture
 def register(tmp_path: Path) -> Iterator[Make]:
-    made: list[Register] = []
-
-    def make(lease_ms: int = LEASE_MS) -> Register:
-        made.append(LeaseRegister(tmp_path, lease_ms))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+    yield from made_by(lambda lease_ms: LeaseRegister(tmp_path, lease_ms), LEASE_MS)
 
 
 @pytest.fixture
