@@ -181,6 +181,17 @@ def _records() -> list[Measurement]:
         )
         for kind in ("row", "dict", "dataclass", "str")
         for size in CURVE_BYTES
+    ] + [
+        Measurement(
+            11,
+            f"{kind} from a function, {'object reuse' if reuse == 'true' else 'copied'}",
+            "record_sizes",
+            ("--kind", kind, "--bytes", "150", "--emitted", "--conf", f"pipeline.object-reuse={reuse}"),
+            (rate_goal(),),
+            _CURVE_SECONDS,
+        )
+        for kind in ("wide", "tuple")
+        for reuse in ("true", "false")
     ]
 
 
@@ -337,8 +348,8 @@ def _states() -> list[Measurement]:
         goal for n in (2, 4, 1) for goal in (Goal(f"to_{n}_s", "s"), Goal(f"to_{n}_mb_per_s", "MB/s", scaled=True))
     )
     expiring = (
-        Goal("ttl_bytes", "bytes", 80, Bound.AT_MOST),
-        Goal("ttl_updated_bytes", "bytes", 80, Bound.AT_MOST),
+        Goal("ttl_bytes", "bytes", 20, Bound.AT_MOST),
+        Goal("ttl_updated_bytes", "bytes", 20, Bound.AT_MOST),
         Goal("with_update_us", "µs"),
         Goal("with_examine_us", "µs"),
     )
