@@ -33,8 +33,8 @@ TITLES = {
     21: "the transports between a task and Spark",
     22: "two streams: connected, joined, broadcast rules",
     23: "keyed jobs in BATCH",
-    24: "restoring 2 GB of state in RocksDB",
-    25: "what a time to live costs on the heap",
+    24: "restoring state in RocksDB",
+    25: "what a time to live costs",
     26: "many timers",
     27: "asynchronous calls",
     28: "loops",
@@ -355,7 +355,7 @@ def _states() -> list[Measurement]:
     )
     timers = tuple(Goal(f"{what}_us", "µs") for what in ("register", "delete", "fire"))
     grown = Goal("grown_mb", "MB", 500, Bound.AT_MOST)
-    few = ("--timers", "10000")
+    few, entries = ("--timers", "10000"), ("--entries", "100000")
     return [
         Measurement(
             24,
@@ -367,7 +367,31 @@ def _states() -> list[Measurement]:
             runs_max=1,
             quick_options=("--state-mb", "5"),
         ),
-        Measurement(25, "values", "expiring_state", (), expiring, steady=False, quick_options=("--entries", "100000")),
+        Measurement(
+            24,
+            "10 GB, 2 → 2, 4",
+            "restored_state",
+            ("--state-mb", "10000", "--to", "2", "4"),
+            (
+                *(goal for goal in restored if "to_1" not in goal.figure),
+                Goal("copy_s", "s"),
+                Goal("checkpoint_mb", "MB"),
+            ),
+            steady=False,
+            runs_max=1,
+            quick_options=("--state-mb", "5"),
+            large=True,
+        ),
+        Measurement(25, "values", "expiring_state", (), expiring, steady=False, quick_options=entries),
+        Measurement(
+            25,
+            "values in RocksDB",
+            "expiring_state",
+            ("--backend", "rocksdb"),
+            (Goal("ttl_bytes", "bytes"), Goal("ttl_updated_bytes", "bytes"), *expiring[2:]),
+            steady=False,
+            quick_options=entries,
+        ),
         Measurement(26, "heap", "many_timers", ("--backend", "heap"), timers, steady=False, quick_options=few),
         Measurement(
             26,
