@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
-from penstock.checkpoint import job_record
 from penstock.simulator import SimulationError, run_program
 from penstock.simulator.former_runs import FormerRuns
 from penstock.simulator.master_host import MasterHost

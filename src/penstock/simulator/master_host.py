@@ -88,12 +88,21 @@ class Surroundings(NamedTuple):
     outside: Outside
 
 
-class MasterHost:
-    """Of one job; `number` distinguishes it from those before.
+class Reach(NamedTuple):
+    """What a driver acts upon."""
 
-    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills those of a region. `before_effect` is
-    called with the probability of a stop, and may raise DriverStoppedError.
-    """
+    send: Callable[[SlotId, ToTask], None]
+    """Reaches a slot."""
+    deploy: Callable[[Deploy], None]
+    """Starts the slots of an attempt."""
+    stop: Callable[[int], None]
+    """Kills those of a region."""
+    before_effect: Callable[[float], None]
+    """Is called with the probability that the process is stopped there, and may raise DriverStoppedError."""
+
+
+class MasterHost:
+    """Of one job; `number` distinguishes it from those before."""
 
     def __init__(
         self,
@@ -101,10 +110,7 @@ class MasterHost:
         graph: JobGraph,
         around: Surroundings,
         run: MemoryRun,
-        send: Callable[[SlotId, ToTask], None],
-        deploy: Callable[[Deploy], None],
-        stop: Callable[[int], None],
-        before_effect: Callable[[float], None],
+        reach: Reach,
         origin: Manifest | None,
         healed: bool,
     ) -> None:
@@ -123,10 +129,7 @@ class MasterHost:
         self.drained = False
         """Whether the job has ended before the end of its input, as its user wanted."""
         self._around = around
-        self._send = send
-        self._deploy = deploy
-        self._stop = stop
-        self._before_effect = before_effect
+        self._reach = reach
         self._started = False
         self._effects: deque[JobEffect] = deque()
         """What an event has led to and was not carried out yet."""
@@ -218,10 +221,10 @@ class MasterHost:
         self._around.trace.add("spark", f"{type(effect).__name__}({attempt.region}, {attempt.number})")
         if isinstance(effect, StopAttempt):
             if not self.is_former:
-                self._stop(attempt.region)
+                self._reach.stop(attempt.region)
             self.events.append(AttemptStopped(attempt))
         elif not self.is_former:
-            self._deploy(effect)
+            self._reach.deploy(effect)
 
     def query_failed(self, region: int, error: BaseException) -> None:
         """Spark has ended the query of the present attempt of a region."""
@@ -230,7 +233,7 @@ class MasterHost:
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
         if not self.is_former:
-            self._before_effect(self._around.circumstances.stopped_rate)
+            self._reach.before_effect(self._around.circumstances.stopped_rate)
         if isinstance(self.storage[0], DeleteFiles) and not any(isinstance(e, DeleteJob) for e in self.storage):
             # Last, though it came first: the storage deletes many files little by little.
             self.storage.rotate(-1)
@@ -300,7 +303,7 @@ class MasterHost:
 
     def _may_be_stopped(self) -> None:
         if self._started and not self.is_former:
-            self._before_effect(self._around.circumstances.effect_stopped_rate)
+            self._reach.before_effect(self._around.circumstances.effect_stopped_rate)
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
         self._effects.extend(effects)
@@ -319,7 +322,7 @@ class MasterHost:
     def _carry_out_one(self, effect: JobEffect) -> None:
         if isinstance(effect, SendToSlot):
             if self.reaches_slots:
-                self._send(effect.slot, effect.message)
+                self._reach.send(effect.slot, effect.message)
         elif isinstance(effect, (Deploy, StopAttempt)):
             self.spark.append(effect)
         elif isinstance(effect, CallAsync):

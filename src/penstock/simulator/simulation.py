@@ -31,7 +31,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
 from penstock.simulator.former_runs import FormerRuns
 from penstock.simulator.host import SlotHost
-from penstock.simulator.master_host import DriverLostError, DriverStoppedError, MasterHost, Surroundings
+from penstock.simulator.master_host import DriverLostError, DriverStoppedError, MasterHost, Reach, Surroundings
 from penstock.simulator.network import AGAIN, ControlMessages
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.patience import Patience
@@ -131,8 +131,8 @@ class Simulation:
         if run.epoch == 1:
             self._jobs += 1
             self._former.end()
-        ways = self._send, self._deploy, self._stop, self._before_effect
-        self.driver = MasterHost(self._jobs, graph, around, run, *ways, origin, self._fate.healed)
+        reach = Reach(self._send, self._deploy, self._stop, self._before_effect)
+        self.driver = MasterHost(self._jobs, graph, around, run, reach, origin, self._fate.healed)
         self.workers.new_job()
         self._workers_changed()
         self.driver.start()

@@ -58,7 +58,8 @@ class Identity:
 
 
 IMMUTABLE = [
-    1, 1.5, True, None, "text", b"bytes", (1, "a"), (1, ("a", None)), frozenset({1}), frozenset({(1, "a")}), Colour.RED, Point(1, "a"),
+    1, 1.5, True, None, "text", b"bytes", (1, "a"), (1, ("a", None)), frozenset({1}), Colour.RED, Point(1, "a"),
+    frozenset({(1, "a")}),
     datetime.datetime(2024, 1, 1), decimal.Decimal("1.5"), Frozen("a", (1, 2)), FrozenStruct("a", ("b", 1)),
     OutputTag("side"), len, int, (OutputTag("side"), 1), range(3),
 ]  # fmt: skip
