@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.measurement import measure, options, tell
+from benchmarks.process_tree import Usage, usage
 from penstock.common import Row, WatermarkStrategy
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 from penstock.datastream.functions import MapFunction
@@ -113,13 +114,16 @@ def main() -> None:
         # The map is a vertex of its own with almost no work.
         return stream.key_by(key).map(lambda record: record)
 
-    measured = measure(arguments, build)
+    used: list[Usage] = []
+    measured = measure(arguments, build, begun=lambda: used.append(usage()), ended=lambda: used.append(usage()))
+    before, after = used
     rate = measured.arrivals.records_per_s
     tell(
         {
             "records_per_s": rate,
             "mb_per_s": rate * arguments.bytes / 1e6,
             "bytes_per_record": measured.bytes_per_record,
+            "python_ns_per_record": (after.python_cpu_s - before.python_cpu_s) * 1e9 / measured.arrivals.counts.total(),
         }
     )
 
