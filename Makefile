@@ -105,7 +105,7 @@ $(BENCH_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
-bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 25 minutes; a try: make bench-peers ARGS=--quick
+bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 35 minutes; a try: make bench-peers ARGS=--quick
 	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
 
 # Without the advertisement for another site generator, which would be the only thing it prints.

@@ -102,7 +102,10 @@ def _latencies() -> list[Measurement]:
         )
         for rate in (1, 1_000, 20_000)
     ]
-    return one + three
+    beside = Measurement(
+        7, "20,000/s, beside one", "latency", ("--exchanges", "3", "--neighbours", "1"), latency_goals(40)
+    )
+    return [*one, *three, beside]
 
 
 def _by_buffer_timeout() -> list[Measurement]:
