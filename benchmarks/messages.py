@@ -10,7 +10,6 @@ import datetime as dt
 import json
 import time
 from collections.abc import Callable
-from typing import Any
 
 from benchmarks.measurement import options, tell
 from penstock.common import Row, Types

@@ -1,4 +1,4 @@
-"""Fields of JSON by their types: of what JSON has for them, and of what is near enough. Source: Flink's JsonRow schemas."""
+"""Fields of JSON by their types: what JSON has for them, and what is near enough. Source: Flink's JsonRow schemas."""
 
 from __future__ import annotations
 

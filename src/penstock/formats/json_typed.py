@@ -1,4 +1,4 @@
-"""JSON objects decoded straight to the values of a type of rows: no call of Python's for a field, where JSON has its type.
+"""JSON objects decoded straight to values of a type of rows: no call of Python's for a field, where JSON has its type.
 
 msgspec makes a struct of a message, whose fields become those of a Row. What is near to a type but not of it, such as a
 number in a text, it refuses: that is for `json_fields`.
