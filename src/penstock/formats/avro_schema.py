@@ -136,14 +136,14 @@ def _of_record(schema: Any, known: dict[str, Reader | None]) -> Reader:
     found = enumerate(_row_reader(field["type"], known) for field in schema["fields"])
     readers = [(index, of_field) for index, of_field in found if of_field is not None]
     get, make = values_getter(names), row_factory(names)
-    if not readers:
-        return lambda record: make(get(record))
 
-    def read(record: dict[str, Any]) -> Row:
+    def read_fields(record: dict[str, Any]) -> Row:
         values = list(get(record))
         for index, of_field in readers:
             if values[index] is not None:
                 values[index] = of_field(values[index])
         return make(values)
 
+    # By its name it may be found again, so it has one in either case.
+    read: Reader = read_fields if readers else lambda record: make(get(record))
     return read
