@@ -19,6 +19,7 @@ from penstock.common.errors import ProgramError
 from penstock.common.extras import S3
 from penstock.common.file_systems import absolute
 from penstock.common.s3 import bucket_and_key, check_answers
+from penstock.common.secrets import without_passwords
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.formats.compression import codec_named
@@ -131,7 +132,7 @@ def _check_bucket(file_system: fs.FileSystem, base_path: str, inner: str) -> Non
         _log.warning(
             "FileSink: without boto3 files in %s are closed with each checkpoint, and what a job with boto3 has begun "
             "there can't be gone on with: pip install '%s'",
-            base_path,
+            without_passwords(base_path),
             S3,
         )
 

@@ -18,6 +18,7 @@ from penstock.common.earliest import earliest
 from penstock.common.errors import JobError
 from penstock.common.extras import S3
 from penstock.connectors.files.formats.compression import codec_named, codec_of
+from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
@@ -32,7 +33,7 @@ from penstock.connectors.files.sink.uploads import Uploads, client_of
 Part = TypeVar("Part", bound=PartFile)
 
 
-class FileSinkSettings(msgspec.Struct, frozen=True):
+class FileSinkSettings(Located, frozen=True):
     """What a builder has been told. Each change of it is a new one."""
 
     base_path: str
