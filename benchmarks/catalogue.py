@@ -44,6 +44,7 @@ TITLES = {
     31: "files of rows with five columns",
     32: "rows into a table of PostgreSQL",
     33: "the age of a message of Kafka behind a keyed count",
+    34: "rows from messages of five fields, one thread",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
