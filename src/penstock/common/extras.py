@@ -6,6 +6,7 @@ The extra and not the package: pip then takes a version that works with this pen
 from typing import Final
 
 AVRO: Final = "penstock-streams[avro]"
+SQL: Final = "penstock-streams[sql]"
 DASHBOARD: Final = "penstock-streams[dashboard]"
 ROCKSDB: Final = "penstock-streams[rocksdb]"
 S3: Final = "penstock-streams[s3]"
