@@ -23,6 +23,8 @@ PRINTED = {
     'format("rate")': "[0, 1, 2]\n",
     "createDataFrame": "|    JFK| true|    1|\n",
     "partition_bucket_assigner": "|2013-01-02|   JFK|\n",
+    "import DeltaSink": "{'airport': 'JFK', 'delay': 90}\n",
+    "import IcebergSink": "{'airport': 'LGA', 'delay': 5}\n",
     "import SqlSink": "[('JFK', 90), ('LGA', 5)]\n",
     "class TableReader": "(1, 'JFK', 90.0)\n",
     "class TableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",

@@ -62,6 +62,7 @@ MODULES = {
     "range-split": "penstock.connectors.base.ranges",
     "server-sent-events-split": "penstock.connectors.http.events.event",
     "socket-split": "penstock.connectors.socket.reader",
+    "table-file": "penstock.connectors.tables.table_file",
     "time-window": "penstock.api.windows.window",
     "upload-in-progress": "penstock.connectors.files.sink.uploads",
     "watermark": "penstock.runtime.network.elements",
