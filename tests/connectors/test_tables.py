@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ import pyarrow
 import pytest
 
 from penstock.api.sink import Committer, Sink, SinkWriter
-from penstock.common.errors import ConfigurationError, JobError
+from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.common.typeinfo import RowTypeInfo, Types
 from penstock.common.types import Row
 from penstock.connectors.tables.committer import TableChangedError, TableCommitter
@@ -32,8 +33,9 @@ _attempts = itertools.count(1)
 class Lake(ABC):
     """Tables of one kind, below a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, bucket: str = "") -> None:
         self.folder = folder
+        self.bucket = bucket
 
     @abstractmethod
     def sink(self, record_type: RecordType = NUMBERS, *partitions: str) -> Sink[Any]: ...
@@ -50,17 +52,23 @@ class Lake(ABC):
 
 
 class DeltaLake(Lake):
+    @property
+    def uri(self) -> str:
+        return f"{self.bucket}/tables/numbers" if self.bucket else str(self.folder / "a table")
+
     def sink(self, record_type: RecordType = NUMBERS, *partitions: str) -> DeltaSink:
-        builder = DeltaSink.builder().set_table(self.folder / "a table").set_record_type(record_type)
+        builder = DeltaSink.builder().set_table(self.uri).set_record_type(record_type)
         return builder.set_partition_columns(*partitions).build()
 
     def table(self) -> Any:
         from deltalake import DeltaTable
 
-        return DeltaTable(self.folder / "a table")
+        return DeltaTable(self.uri)
 
     def rows(self) -> list[dict[str, Any]]:
-        if not (self.folder / "a table").exists():
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self.uri):
             return []
         return in_order(self.table().to_pyarrow_table().to_pylist())
 
@@ -78,7 +86,8 @@ class IcebergLake(Lake):
         return {
             "type": "sql",
             "uri": f"sqlite:///{self.folder}/catalog.db",
-            "warehouse": f"file://{self.folder}/tables",
+            "warehouse": self.bucket or f"file://{self.folder}/tables",
+            **({"s3.endpoint": os.environ["AWS_ENDPOINT_URL"]} if self.bucket else {}),
         }
 
     def sink(self, record_type: RecordType = NUMBERS, *partitions: str) -> IcebergSink:
@@ -114,6 +123,13 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     pytest.importorskip("deltalake" if request.param is DeltaLake else "pyiceberg")
     made: Lake = request.param(tmp_path)
+    return made
+
+
+@pytest.fixture(params=[DeltaLake, IcebergLake], ids=["Delta", "Iceberg"])
+def lake_in_s3(request: pytest.FixtureRequest, tmp_path: Path, bucket: str) -> Lake:
+    pytest.importorskip("deltalake" if request.param is DeltaLake else "pyiceberg")
+    made: Lake = request.param(tmp_path, bucket)
     return made
 
 
@@ -232,6 +248,29 @@ def test_two_drivers_commit_the_same(lake: Lake) -> None:
     writer.close()
 
 
+def test_in_an_object_store(lake_in_s3: Lake) -> None:
+    """A table in S3 would lack its files, or get those of a checkpoint from two drivers."""
+    lake = lake_in_s3
+    killed, committer = begun(lake.sink(NUMBERS, "name"))
+    first = written(killed, numbers(1, 2))
+    stopped = lake.sink(NUMBERS, "name").create_committer()
+    assert isinstance(committer, TableCommitter) and isinstance(stopped, TableCommitter)
+    seen = stopped.load()
+    assert lake.rows() == []
+    committer.commit(first)
+    with pytest.raises(TableChangedError):
+        stopped.add(seen, first, {first[0].writer: 1})
+    stopped.commit_again(first)
+    lost = written(killed, numbers(4))
+    committer.abort(lost)
+    killed.close()
+
+    successor, committer = begun(lake.sink(NUMBERS, "name"))
+    committer.commit(written(successor, numbers(3)))
+    successor.close()
+    assert lake.rows() == numbers(1, 2, 3)
+
+
 def test_a_checkpoint_is_one_version(lake: Lake) -> None:
     """Readers would see a part of a checkpoint; a table would grow by a version for each file."""
     writers = [begun(lake.sink())[0] for _ in range(3)]
@@ -302,10 +341,20 @@ def test_types_that_no_table_has(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"can't be created: .*Time64") as told:
         DeltaLake(tmp_path).sink(Types.ROW_NAMED(["at"], [Types.SQL_TIME()])).validate()
     assert "\n" not in str(told.value)
+    with pytest.raises(ProgramError, match="no file system is installed for nowhere"):
+        DeltaLake(tmp_path, "nowhere://bucket").sink().validate()
     with pytest.raises(ConfigurationError, match=r"can't be created: .*timestamp"):
         IcebergLake(tmp_path).sink(times).validate()
     with pytest.raises(ConfigurationError, match="partitioned by 'x', and the records have 'id', 'name'"):
         DeltaLake(tmp_path).sink(NUMBERS, "x").validate()
+
+
+def test_why_a_table_can_not_be_reached(bucket: str) -> None:
+    """The user would read "Generic S3 error"."""
+    builder = DeltaSink.builder().set_table(f"{bucket}/numbers").set_record_type(NUMBERS)
+    sink = builder.set_storage_options({"AWS_ALLOW_HTTP": "false"}).build()
+    with pytest.raises(ConfigurationError, match=r"can't be created: Generic S3 error: .*: URL scheme is not allowed$"):
+        sink.validate()
 
 
 def test_a_delta_table_that_demands_more(tmp_path: Path) -> None:

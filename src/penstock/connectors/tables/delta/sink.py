@@ -13,6 +13,7 @@ from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import RollingPolicy
 from penstock.connectors.files.sink.writer import FileSinkSettings
+from penstock.connectors.files.storage import resolve
 from penstock.connectors.tables.delta.committer import DeltaCommitter
 from penstock.connectors.tables.delta.table import DeltaLakeTable
 from penstock.connectors.tables.record_schema import RecordType, schema_of, without
@@ -48,8 +49,12 @@ class DeltaSink(Sink[Any]):
         return self._table.uri
 
     def validate(self) -> None:
-        """Create the table unless it is there. Raises ConfigurationError if the records do not fit it."""
+        """Create the table unless it is there. Raises ConfigurationError if the records do not fit it.
+
+        And ProgramError for a path in no file system.
+        """
         schema = schema_of(self._record_type)
+        resolve(self._table.uri)
         self._table.create(schema, self._partitions)
         self._table.check(schema, self._partitions)
 
@@ -93,7 +98,10 @@ class DeltaSinkBuilder:
         return self
 
     def set_storage_options(self, storage_options: Mapping[str, str]) -> DeltaSinkBuilder:
-        """Set how deltalake reaches an object store, beyond what the environment says. Never shown."""
+        """Set how deltalake reaches the log of the table, beyond what the environment says. Never shown.
+
+        The files of rows are written by penstock, as FileSink writes them: what it needs is in the environment.
+        """
         self._storage_options = dict(storage_options)
         return self
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -13,6 +15,8 @@ from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.extras import DELTA
 from penstock.connectors.tables.record_schema import check_columns, check_partitions
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_CAUSE = "↳"
 _NOT_WRITTEN = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
@@ -29,8 +33,10 @@ def deltalake() -> ModuleType:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the library says: behind the first line there may be a trace of its stack."""
-    return str(error).partition("\n")[0]
+    """What the library says, with its causes, which are a line with an arrow each; behind them may be a stack."""
+    first, *others = _COLOURS.sub("", str(error)).splitlines() or [""]
+    causes = itertools.takewhile(lambda line: line.startswith(_CAUSE), map(str.strip, others))
+    return ": ".join([first, *(line.removeprefix(_CAUSE).strip() for line in causes)])
 
 
 class DeltaLakeTable(msgspec.Struct, frozen=True):
