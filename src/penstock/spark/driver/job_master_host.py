@@ -100,6 +100,7 @@ class JobMasterHost:
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
         traces: TraceReporter | None = None,
+        worker_logged: Callable[[int, int, str], None] = lambda level, index, lines: None,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
@@ -127,6 +128,7 @@ class JobMasterHost:
         self._samplings = OpenSamplings(self.post)
         self._fault: BaseException | None = None
         self._traces = traces
+        self._worker_logged = worker_logged
         self._spans: JobSpans | None = None
         if traces is not None:
             self._spans = JobSpans(master.job_id, master.graph.name, traces.report, _now_ms())
@@ -280,6 +282,9 @@ class JobMasterHost:
             self._on_report(identity, message)
 
     def _on_report(self, identity: bytes, message: FromSlot) -> None:
+        # Also that of an attempt that is over: why it is, may be there.
+        if isinstance(message.report, Heartbeat) and message.report.log:
+            self._worker_logged(message.level, message.index, message.report.log)
         key = (message.attempt, SlotId(message.level, message.index))
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):
