@@ -50,6 +50,7 @@ from penstock.plan.job_graph import JobGraph
 from penstock.rpc.failures import describe
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.kept_jvm import JvmProcess, environment_of_workers
+from penstock.spark.driver.session import session_is_local
 from penstock.spark.internals.jvm import adopt
 from penstock.spark.internals.shared_context import attach
 
@@ -120,7 +121,10 @@ class JobProcess:
             """Whoever starts this job again does so with its new functions."""
             write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
 
-        session = attach(environment_of_workers(os.environ))
+        session = attach()
+        if session_is_local(session):
+            # Elsewhere workers have the environment and the directory of their executor, to which Spark sends files.
+            session.sparkContext.environment.update(environment_of_workers(os.environ))
         adopt(JvmProcess(self._java))
         HELD.others = self
         client = submit(
