@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_cluster import COUNTS, NUMBERS, Cluster, ranges_in, until
+from tests.e2e.test_cluster import COUNTS, NUMBERS, Cluster, ranges_in, run_versions_beside_each_other, until
 
 import penstock
 from penstock.testing.standalone_cluster import StandaloneCluster
@@ -60,6 +60,11 @@ def test_a_cluster_runs_jobs_on_a_standalone_master(spark: StandaloneCluster, cl
     until(lambda: held(spark) == LEAST)
     large = cluster.run("-p", 4, "counts.py", check=False)
     assert f"needs 9 slots at once, and this cluster has {MOST}" in large.stderr
+
+
+def test_versions_of_one_package_beside_each_other(cluster: Cluster, tmp_path: Path) -> None:
+    """One of two teams' jobs would compute with the other one's package, on executors that they share."""
+    run_versions_beside_each_other(cluster, tmp_path)
 
 
 def test_executors_come_as_jobs_wait_and_go_when_they_are_idle(

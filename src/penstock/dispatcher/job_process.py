@@ -56,6 +56,8 @@ from penstock.spark.internals.shared_context import attach
 
 _LOOK_S = 1.0
 _RECORDED_S = 30.0
+_WORKERS_OF = "PENSTOCK_WORKERS_OF"
+"""Environment variable of workers, which nothing reads."""
 _log = logging.getLogger(__name__)
 
 
@@ -122,9 +124,12 @@ class JobProcess:
             write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
 
         session = attach()
+        # Workers are forked by a daemon for each environment: no job's come from where another one's do.
+        environment = {_WORKERS_OF: self._id}
         if session_is_local(session):
-            # Elsewhere workers have the environment and the directory of their executor, to which Spark sends files.
-            session.sparkContext.environment.update(environment_of_workers(os.environ))
+            # Elsewhere they have the environment and the directory of their executor, to which Spark sends files.
+            environment |= environment_of_workers(os.environ)
+        session.sparkContext.environment.update(environment)
         adopt(JvmProcess(self._java))
         HELD.others = self
         client = submit(
