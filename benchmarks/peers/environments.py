@@ -56,8 +56,6 @@ class Environments:
 
 def prepare(peers: Sequence[str]) -> Environments:
     """Prepare the environments of these peers (`penstock`, `pyflink`, `flink-java`, `spark`)."""
-    PLACE.mkdir(exist_ok=True)
-    (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
     python: dict[str, Path] = {"penstock": Path(sys.executable)}
     missing: dict[str, str] = {}
     variables = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
@@ -83,6 +81,11 @@ def prepare(peers: Sequence[str]) -> Environments:
     return Environments(python, jar, lib, missing, variables)
 
 
+def flink_home() -> Path:
+    """The distribution of Flink within PyFlink's wheel: bin/flink, and lib/ with its jars. Raises NotThereError."""
+    return _flink_lib(_venv("pyflink", PYFLINK)).parent
+
+
 def _venv(name: str, requirements: Sequence[str]) -> Path:
     place = PLACE / name
     python = place / "bin" / "python"
@@ -90,7 +93,10 @@ def _venv(name: str, requirements: Sequence[str]) -> Path:
     if done.exists() and done.read_text(encoding="utf-8") == "\n".join(requirements):
         return python
     base = _base_python()
-    print(f"Installing {', '.join(requirements)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
+    PLACE.mkdir(exist_ok=True)
+    (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
+    where = place.relative_to(ROOT)
+    print(f"Installing {', '.join(requirements)} into {where} (a minute or two) ...", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
     _run([base, "-m", "venv", str(place)])
     _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements])
@@ -142,3 +148,7 @@ def _run(command: list[str]) -> str:
     if done.returncode:
         raise NotThereError(f"{' '.join(command[:4])} … failed:\n{done.stderr.strip()[-2000:]}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    print(flink_home())
