@@ -42,7 +42,7 @@ demo-kafka: $(READY) ## the same flights from a Kafka topic into another and int
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md
 	@$(BIN)/python -m penstock.testing.standalone_cluster $(ARGS)
 
-servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL and a Redis server on the loopback, until Ctrl-C: docs/how-to/{kafka,postgres,redis}.md
+servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL, a Redis and an S3 server on the loopback, until Ctrl-C: docs/how-to/{kafka,postgres,redis,sources-and-sinks}.md
 	@$(BIN)/python -m penstock.testing.servers
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
@@ -105,7 +105,7 @@ $(BENCH_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@
 
-bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 25 minutes; a try: make bench-peers ARGS=--quick
+bench-peers: $(READY) ## penstock beside PyFlink, Flink in Java and PySpark: 35 minutes; a try: make bench-peers ARGS=--quick
 	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
 
 # Without the advertisement for another site generator, which would be the only thing it prints.

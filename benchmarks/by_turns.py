@@ -75,7 +75,7 @@ def main() -> None:
     measurements = [
         dataclasses.replace(m, seconds=arguments.seconds or m.seconds, warm_up=arguments.warm_up or m.warm_up)
         for m in catalogue.MEASUREMENTS
-        if m.item in items
+        if m.item in items and not m.large
     ]
     checkouts = (arguments.before.resolve(), _ROOT)
     figures: tuple[list[list[dict[str, float]]], ...] = tuple([[] for _ in measurements] for _ in checkouts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from benchmarks.connector_measurements import CONNECTORS
 from benchmarks.goals import Bound, Goal, Measurement, latency_goals, rate_goal
+from benchmarks.state_measurements import STATES
 
 TITLES = {
     1: "keyed running count: KeyedProcessFunction, ValueState",
@@ -33,8 +34,8 @@ TITLES = {
     21: "the transports between a task and Spark",
     22: "two streams: connected, joined, broadcast rules",
     23: "keyed jobs in BATCH",
-    24: "restoring 2 GB of state in RocksDB",
-    25: "what a time to live costs on the heap",
+    24: "restoring state in RocksDB",
+    25: "what a time to live costs",
     26: "many timers",
     27: "asynchronous calls",
     28: "loops",
@@ -43,6 +44,7 @@ TITLES = {
     31: "files of rows with five columns",
     32: "rows into a table of PostgreSQL",
     33: "the age of a message of Kafka behind a keyed count",
+    34: "rows from messages of five fields, one thread",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -101,7 +103,10 @@ def _latencies() -> list[Measurement]:
         )
         for rate in (1, 1_000, 20_000)
     ]
-    return one + three
+    beside = Measurement(
+        7, "20,000/s, beside one", "latency", ("--exchanges", "3", "--neighbours", "1"), latency_goals(40)
+    )
+    return [*one, *three, beside]
 
 
 def _by_buffer_timeout() -> list[Measurement]:
@@ -181,6 +186,17 @@ def _records() -> list[Measurement]:
         )
         for kind in ("row", "dict", "dataclass", "str")
         for size in CURVE_BYTES
+    ] + [
+        Measurement(
+            11,
+            f"{kind} from a function, {'object reuse' if reuse == 'true' else 'copied'}",
+            "record_sizes",
+            ("--kind", kind, "--bytes", "150", "--emitted", "--conf", f"pipeline.object-reuse={reuse}"),
+            (rate_goal(),),
+            _CURVE_SECONDS,
+        )
+        for kind in ("wide", "tuple")
+        for reuse in ("true", "false")
     ]
 
 
@@ -331,46 +347,6 @@ def _recoveries() -> list[Measurement]:
     ]
 
 
-def _states() -> list[Measurement]:
-    """State without Spark: restores, times to live, timers."""
-    restored = tuple(
-        goal for n in (2, 4, 1) for goal in (Goal(f"to_{n}_s", "s"), Goal(f"to_{n}_mb_per_s", "MB/s", scaled=True))
-    )
-    expiring = (
-        Goal("ttl_bytes", "bytes", 80, Bound.AT_MOST),
-        Goal("ttl_updated_bytes", "bytes", 80, Bound.AT_MOST),
-        Goal("with_update_us", "µs"),
-        Goal("with_examine_us", "µs"),
-    )
-    timers = tuple(Goal(f"{what}_us", "µs") for what in ("register", "delete", "fire"))
-    grown = Goal("grown_mb", "MB", 500, Bound.AT_MOST)
-    few = ("--timers", "10000")
-    return [
-        Measurement(
-            24,
-            "2 → 2, 4, 1",
-            "restored_state",
-            ("--state-mb", "2000"),
-            (*restored, Goal("copy_s", "s"), Goal("checkpoint_mb", "MB")),
-            steady=False,
-            runs_max=1,
-            quick_options=("--state-mb", "5"),
-        ),
-        Measurement(25, "values", "expiring_state", (), expiring, steady=False, quick_options=("--entries", "100000")),
-        Measurement(26, "heap", "many_timers", ("--backend", "heap"), timers, steady=False, quick_options=few),
-        Measurement(
-            26,
-            "10,000,000, RocksDB",
-            "many_timers",
-            ("--timers", "10000000"),
-            (*timers, grown),
-            steady=False,
-            runs_max=1,
-            quick_options=few,
-        ),
-    ]
-
-
 def _full_bases() -> list[Measurement]:
     """The two ways of writing all state."""
     told = (
@@ -431,5 +407,5 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
-    *_states(),
+    *STATES,
 ]

@@ -1,4 +1,4 @@
-"""What is measured of connectors: items 30 to 33 of the catalogue."""
+"""What is measured of connectors: items 30 to 34 of the catalogue."""
 
 from __future__ import annotations
 
@@ -20,4 +20,8 @@ CONNECTORS = [
         for how, goal in (("upsert", 60_000), ("exactly-once", 40_000))
     ),
     Measurement(33, "20,000/s, at least once", "kafka_latency", (), latency_goals(30)),
+    *(
+        Measurement(34, what, "messages", ("--format", what), (rate_goal(),))
+        for what in ("json", "csv", "avro", "protobuf")
+    ),
 ]

@@ -39,6 +39,8 @@ class Measurement:
     runs_max: int | None = None
     quick_options: tuple[str, ...] = ()
     """Options added with --quick; later options override earlier ones."""
+    large: bool = False
+    """Whether it needs so much disk and time that it is left out unless it is asked for (--large)."""
 
 
 def rate_goal(to_reach: float | None = None) -> Goal:

@@ -3,6 +3,9 @@ and parts of 15."""
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -42,13 +45,31 @@ def through_exchanges(env: StreamExecutionEnvironment, rate: float, exchanges: i
     return stream
 
 
+@contextlib.contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """So many other processes that compute all the time, each a core's worth."""
+    # They end with this process, also if it is killed: nobody writes to their standard input then.
+    code = (
+        "import os, threading; threading.Thread(target=lambda: (os.read(0, 1), os._exit(0))).start()\nwhile True: pass"
+    )
+    others = [subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 def main() -> None:
     """Measure, by the options."""
     parser = options(__doc__)
     parser.add_argument("--rate", type=float, default=20_000, help="records/s; 0: as fast as it goes")
     parser.add_argument("--exchanges", type=int, default=1)
+    parser.add_argument("--neighbours", type=int, default=0, help="how many other processes take a core each")
     arguments = parser.parse_args()
-    measured = measure(arguments, lambda env: through_exchanges(env, arguments.rate, arguments.exchanges), stamp=2)
+    with neighbours(arguments.neighbours):
+        measured = measure(arguments, lambda env: through_exchanges(env, arguments.rate, arguments.exchanges), stamp=2)
     tell(measured.latency())
 
 

@@ -98,6 +98,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--images", type=Path, default=_IMAGES, help="where pictures of items 8, 14 and 17 go (not --quick)"
     )
+    parser.add_argument("--large", action="store_true", help="also state of 10 GB, which takes 40 GB of disk")
     parser.add_argument("--list", action="store_true", help="show what would be run")
     arguments = parser.parse_args()
     try:
@@ -115,7 +116,7 @@ def main() -> None:
     # A terminated run kills its processes too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
-    chosen = [m for m in catalogue.MEASUREMENTS if m.item in arguments.items]
+    chosen = [m for m in catalogue.MEASUREMENTS if m.item in arguments.items and (arguments.large or not m.large)]
     if arguments.list:
         for measurement in chosen:
             words = " ".join(command(measurement, arguments.quick)[2:])

@@ -1,7 +1,7 @@
 """`make bench-peers`: compares penstock with PyFlink, Flink in Java and PySpark, on the same four jobs.
 
-Every variant of every peer is measured once. If the figure is a throughput, each peer's best variant is then repeated
-until there is the requested number of runs, and the median is reported.
+Every variant of every peer is measured once. Each peer's best variant is then repeated until there is the requested
+number of runs, and the median is reported.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def _measure_all(cases: Sequence[Case], environments: Environments, arguments: a
     for result in results:
         _measure(result, environments, arguments)
     for run in range(1, arguments.runs):
-        for (_, rate), peers in groups(results).items():
+        for peers in groups(results).values():
             for of_peer in peers.values():
                 best = best_of([result for result in of_peer if len(result.runs) == run or run == 1])
-                if best is not None and not rate:
+                if best is not None:
                     _measure(best, environments, arguments)
     return results
 

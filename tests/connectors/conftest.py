@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,56 +16,22 @@ from penstock.common.errors import ConfigurationError
 from penstock.testing.kafka_broker import KafkaBroker, Secured
 from penstock.testing.postgres_server import PostgresServer, server_programs
 from penstock.testing.redis_server import RedisServer, server_program
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def until_it_listens(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        with socket.socket() as client:
-            if client.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        assert process.poll() is None and time.monotonic() < deadline, "the server did not start"
-        time.sleep(0.1)
+from penstock.testing.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    """The address of a server that speaks S3's protocol."""
-    port = free_port()
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until_it_listens(port, process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
+def s3() -> Iterator[S3Server]:
+    """A server that speaks S3's protocol; it starts within two seconds."""
+    with S3Server() as server:
+        yield server
 
 
 @pytest.fixture
-def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a new bucket, reached as in production: by the environment."""
-    import boto3
-
-    for name, value in {
-        "AWS_ENDPOINT_URL": s3_server,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        # Nothing else is asked for credentials.
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }.items():
+    for name, value in s3.environment.items():
         monkeypatch.setitem(os.environ, name, value)
-    name = f"checkpoints-{uuid.uuid4().hex}"
-    boto3.client("s3").create_bucket(Bucket=name)
-    return f"s3://{name}"
+    return s3.create_bucket(f"checkpoints-{uuid.uuid4().hex}")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from tests.snippets import SNIPPETS
 
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import SourceError
-from penstock.common.serialization import ByteArraySchema
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
@@ -25,15 +24,11 @@ from penstock.connectors.kafka.sink.sink import KafkaSink
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction
 from penstock.connectors.kafka.source.source import KafkaSource
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.datastream.connectors.kafka import (
     KafkaOffsetResetStrategy,
     KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
     KafkaTopicPartition,
-    UnreadableRecord,
 )
-from penstock.datastream.formats.json import JsonDeserializationSchema
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 from penstock.testing.kafka_broker import KafkaBroker
 
@@ -173,29 +168,6 @@ def test_a_topic_that_is_not_there_or_goes(topics: Topics, discovery_interval_ms
     run.close()
 
 
-def test_a_poison_message(topics: Topics) -> None:
-    """One message that can't be read would stop the job for good, or would vanish without a trace."""
-    topic = topics.create()
-    topics.write(topic, [b'{"a": 1}', b"{", None, b'{"a": 2}'])
-
-    def values(on_error: str) -> list[object]:
-        builder = bounded(source_of(topics, topic)).set_on_error(on_error)
-        run = SourceInTest(builder.set_value_only_deserializer(JsonDeserializationSchema()).build())
-        try:
-            return run.values()
-        finally:
-            run.metrics[0].collect()
-            assert run.counters[0].user["numRecordsInErrors"] == (on_error != "fail")
-            run.close()
-
-    with pytest.raises(SourceError, match=f"offset 1 of partition 0 of topic '{topic}'"):
-        values("fail")
-    assert values("skip") == [{"a": 1}, {"a": 2}]
-    first, second, third = values("emit")
-    assert (first, third) == ({"a": 1}, {"a": 2})
-    assert isinstance(second, UnreadableRecord) and second.record.value == b"{"
-
-
 def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
     """Monitoring would see no progress of the job for ever, and nobody would know why."""
     topic = topics.create()
@@ -211,23 +183,6 @@ def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFix
     until(lambda: "offsets of the consumer group were not committed" in caplog.text)
     run.close()
     other.close()
-
-
-def test_a_key_goes_where_clients_in_java_put_it(topics: Topics) -> None:
-    """A job that joins its output with that of a job of Flink's by partition would join other keys."""
-    topic = topics.create(8)
-    schema = KafkaRecordSerializationSchema.builder().set_topic(topic).set_value_serialization_schema(ByteArraySchema())
-    schema.set_key_serialization_schema(ByteArraySchema())
-    sink = sink_of(topics, topic).set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
-    writer = sink.set_record_serializer(schema.build()).build().create_writer(SimpleSinkContext())
-    # By Kafka's own test of murmur2 (UtilsTest.testMurmur2), without the sign.
-    hashes = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
-    writer.write_chunk(list(hashes), None)
-    writer.flush(True)
-
-    partitions = {message.key(): message.partition() for message in topics.read(topic, 8)}
-    assert partitions == {key: (number & 0x7FFFFFFF) % 8 for key, number in hashes.items()}
-    writer.close()
 
 
 def test_the_sink_meets_what_is_required_of_all(topics: Topics) -> None:
@@ -285,6 +240,46 @@ def test_lingering_transactions_are_aborted_after_scaling_down(topics: Topics) -
 
     assert topics.values(topic) == [b"of another"]
     left.close()
+
+
+def test_what_came_after_an_older_state_is_aborted(topics: Topics) -> None:
+    """Readers would stand still behind transactions of attempts that the restored state knows nothing of."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    committer = sink.create_committer()
+    assert committer is not None
+    long_ago = sink.create_writer(SimpleSinkContext(attempt="job-1-0-11", job_id=topic))
+    long_ago.write_chunk(texts(1), None)
+    named, old_state = prepared(long_ago)
+    committer.commit(named)
+    long_ago.write_chunk(texts(2), None)
+    committables, state = prepared(long_ago, 2)
+    committer.commit(committables)
+    attempts = [long_ago]
+    for number in (1, 2, 3):
+        # Each leaves one that it has prepared, for a checkpoint that was not completed, and one that is open.
+        context = SimpleSinkContext(attempt=f"job-1-{number}-{number}", job_id=topic, is_restored=True)
+        attempts.append(sink.restore_writer(context, state))
+        attempts[-1].write_chunk(texts(3), None)
+        prepared(attempts[-1], 3)
+        attempts[-1].write_chunk(texts(4), None)
+        attempts[-1].flush(False)
+    client = TransactionClient({"bootstrap.servers": topics.bootstrap})
+    assert len(client.ongoing(f"penstock-{topic}")) > 1
+
+    context = SimpleSinkContext(attempt="job-2-0-12", job_id=topic, is_restored=True)
+    restored = sink.restore_writer(context, old_state)
+    committer.commit_again(named)
+
+    assert client.ongoing(f"penstock-{topic}") == []
+    with pytest.raises((ProducerError, TransactionAbortedError)):
+        attempts[-1].write_chunk(texts(4), None)
+        attempts[-1].flush(False)
+    restored.write_chunk(texts(5), None)
+    committer.commit(prepared(restored, 4)[0])
+    assert topics.values(topic) == texts(1, 2, 5)
+    for writer in (*attempts, restored):
+        writer.close()
 
 
 def test_a_slot_is_taken_over_when_its_transaction_is_committed(topics: Topics) -> None:

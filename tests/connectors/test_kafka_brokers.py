@@ -8,12 +8,15 @@ import socket
 import threading
 
 import pytest
-from tests.connectors.driven import prepared
+from tests.connectors.driven import prepared, until
 from tests.connectors.kafka_topics import Topics, sink_of, texts
 
 from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
-from penstock.connectors.kafka.sink.producer import ProducerError
+from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
+from penstock.connectors.kafka.sink.serialization import KafkaProducerRecord
+from penstock.connectors.kafka.source.fetcher import Fetcher
+from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit
 from penstock.datastream.connectors.base import DeliveryGuarantee
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.kafka_broker import KafkaBroker
@@ -42,6 +45,41 @@ def test_brokers_that_are_slow_have_not_refused_to_tell(kafka: KafkaBroker) -> N
         assert cluster.creates_topics() is False
     finally:
         goes_on.join()
+
+
+def test_a_sink_that_waits_for_brokers_says_so(
+    kafka: KafkaBroker, topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With brokers that are stopped, or whose disk is full, a job would stand still without a word."""
+    producer = KafkaProducer({"bootstrap.servers": kafka.bootstrap}, long_wait_s=0.5)
+    topic = topics.create()
+    producer.write(KafkaProducerRecord(topic, b"1"), None)
+    producer.flush()
+    assert not caplog.text
+    os.kill(kafka.pid, signal.SIGSTOP)
+    goes_on = threading.Timer(2.5, os.kill, (kafka.pid, signal.SIGCONT))
+    goes_on.start()
+    try:
+        producer.write(KafkaProducerRecord(topic, b"2"), None)
+        producer.flush()
+    finally:
+        goes_on.join()
+
+    (told,) = [record.getMessage() for record in caplog.records if record.name.startswith("penstock.")]
+    assert f"the Kafka brokers {kafka.bootstrap} have taken nothing from this sink" in told
+    assert "1 messages are not written" in told
+    assert topics.values(topic) == texts(1, 2)
+
+
+def test_a_source_that_waits_for_brokers_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """The log would tell of sockets, and not which source waits."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        nobody = f"127.0.0.1:{listener.getsockname()[1]}"
+    fetcher = Fetcher({"bootstrap.servers": nobody, "group.id": "group"}, lambda: None)
+    fetcher.assign([KafkaPartitionSplit("numbers", 0, 0, None)])
+
+    until(lambda: f"none of the Kafka brokers {nobody} can be reached: the source of 'numbers' waits" in caplog.text)
+    fetcher.close()
 
 
 def test_a_topic_that_was_just_created(topics: Topics) -> None:

@@ -1,8 +1,13 @@
-"""Two runs of one job: a driver that was stopped, taken for dead, and goes on; two that start at the same moment."""
+"""Two runs of one job: a driver that was stopped, taken for dead, and goes on; two that start at the same moment.
+
+Also `apart`: in pid and network namespaces of their own, as in two containers that share a volume. Neither sees the
+other's processes, and both have the same pids and ports.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -12,6 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 from tests.e2e.test_restart import JOB, NUMBERS, SLOWLY, lines
 
@@ -20,10 +26,36 @@ LONG_ENOUGH = "3000"
 """Records a second of a run beside which another one is to be seen."""
 
 
+NAMESPACES = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--net"]
+WITH_LOOPBACK = ["sh", "-c", 'ip link set lo up && exec "$@"', "apart"]
+
+
+@functools.cache
+def why_not_apart() -> str:
+    """Why namespaces can't be made here; empty if they can."""
+    try:
+        subprocess.run([*NAMESPACES, *WITH_LOOPBACK, "true"], check=True, capture_output=True, text=True, timeout=30)
+    except subprocess.CalledProcessError as error:
+        return f"no namespaces of one's own here: {error.stderr.strip()}"
+    except OSError as error:
+        return f"no namespaces of one's own here: {error}"
+    return ""
+
+
+@pytest.fixture(params=["together", "apart"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Job:
+    """A job whose runs are on one machine, or in namespaces of their own."""
+    apart = request.param == "apart"
+    if apart and why_not_apart():
+        pytest.skip(why_not_apart())
+    return Job(tmp_path, apart)
+
+
 class Job:
     """The job of `test_restart.py`, with files exactly once."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, apart: bool) -> None:
+        self.apart = apart
         self.path = tmp_path
         self.out = tmp_path / "out"
         job = tmp_path / "job.py"
@@ -37,9 +69,16 @@ class Job:
         self.job = str(job)
 
     def start(self, name: str, rate: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [*self.command, *arguments, self.job, rate]
+        around = [*NAMESPACES, *WITH_LOOPBACK] if self.apart else []
+        command = [*around, *self.command, *arguments, self.job, rate]
         with (self.path / name).open("w") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, text=True, start_new_session=True)
+
+    def signal(self, run: subprocess.Popen[str], number: int) -> None:
+        """Send a signal to a driver."""
+        # In a namespace the driver is the child of the process that was started.
+        driver = psutil.Process(run.pid).children()[0].pid if self.apart else run.pid
+        os.kill(driver, number)
 
     def log(self, name: str) -> str:
         return (self.path / name).read_text()
@@ -69,11 +108,10 @@ class Job:
 
 
 @pytest.mark.soak
-def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
+def test_a_driver_that_was_stopped_and_goes_on(job: Job) -> None:
     """Its work would be done twice: by the run that has taken its place, and by itself."""
-    job = Job(tmp_path)
     first = job.started()
-    os.kill(first.pid, signal.SIGSTOP)
+    job.signal(first, signal.SIGSTOP)
     assert len(lines(job.out)) < NUMBERS, "it was stopped in the middle"
     second = job.start("second", LONG_ENOUGH, "-s", "latest")
     try:
@@ -81,7 +119,7 @@ def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
         while not job.is_claimed():
             assert second.poll() is None and time.monotonic() < deadline, job.log("second")
             time.sleep(0.1)
-        os.kill(first.pid, signal.SIGCONT)
+        job.signal(first, signal.SIGCONT)
         assert second.wait(180) == 0, job.log("second")
         assert first.wait(60) == 1, job.log("first")
     finally:
@@ -93,9 +131,8 @@ def test_a_driver_that_was_stopped_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_two_that_start_from_the_latest_at_once(tmp_path: Path) -> None:
+def test_two_that_start_from_the_latest_at_once(job: Job) -> None:
     """Both would be let in, and do the same work side by side."""
-    job = Job(tmp_path)
     first = job.started()
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()

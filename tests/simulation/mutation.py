@@ -19,6 +19,7 @@ ADDED_LATER: dict[str, Any] = {
     "slots_change_at_steps": (),
     "update_at_steps": (),
     "state_reads_at_steps": (),
+    "effect_stopped_rate": 0.0,
 }
 """What circumstances are without the faults and features that were added later."""
 

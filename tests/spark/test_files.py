@@ -14,7 +14,7 @@ import pytest
 from tests.spark.jobs import STREAMING, collect, environment, in_both_modes, no_worker_left
 from tests.spark.test_lost_workers import visible
 
-from penstock.common import Encoder, JobStatus, WatermarkStrategy
+from penstock.common import Configuration, Encoder, JobStatus, WatermarkStrategy
 from penstock.common.errors import UserFunctionError
 from penstock.common.time import Duration
 from penstock.connectors.base.data_generator import DataGeneratorSource
@@ -24,6 +24,7 @@ from penstock.connectors.files.source import BulkFormat, FileSource, StreamForma
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors.file_system import FileSink, OutputFileConfig
 from penstock.datastream.formats.parquet import ParquetBulkWriters
+from penstock.spark.driver.session import session_for
 from penstock.testing.conformance.source import read_all
 
 pytestmark = pytest.mark.spark
@@ -156,3 +157,25 @@ def test_data_generator_at_a_rate(mode: RuntimeExecutionMode) -> None:
     assert sorted(i for i, _ in made) == [*range(100)]
     times = [at for _, at in made]
     assert max(times) - min(times) > 0.5
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+def test_compressed_lines_of_spark_and_for_spark(compression: str, tmp_path: Path) -> None:
+    """Only penstock could read its compressed files, and not those of others: Hadoop's snappy is not snappy's own."""
+    env = environment(STREAMING, 2, {"execution.checkpointing.interval": "50 ms"})
+    lines = [f"{i} {i * i}" * 50 for i in range(4_000)]
+    sink = FileSink.for_row_format(tmp_path / "out", Encoder.simple_string_encoder()).with_compression(compression)
+    env.from_collection(lines).sink_to(sink.build())
+    env.execute()
+    spark = session_for(2, False, Configuration(), None)
+
+    def read_by_spark(folder: str) -> list[str]:
+        text = spark.read.option("recursiveFileLookup", "true").text(str(tmp_path / folder))
+        return sorted(row.value for row in text.collect())
+
+    assert read_by_spark("out") == sorted(lines)
+    spark.createDataFrame([(line,) for line in lines], "line string").repartition(2).write.text(
+        str(tmp_path / "spark"), compression=compression
+    )
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path / "spark").build()
+    assert sorted(read_all(source, 2)) == sorted(lines)

@@ -13,7 +13,7 @@ from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.datastream import OutputTag, ProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction
+from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction, MapFunction
 from penstock.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -339,3 +339,33 @@ def test_processing_time_timers() -> None:
 
     assert len({key for key, _ in fired}) == 20
     assert all(late >= 0 for _, late in fired), "none fires before its time"
+
+
+class Growing(MapFunction[str, list[str]]):
+    """Appends to one list, and returns it each time."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.items: list[str] = []
+
+    def map(self, value: str) -> list[str]:
+        self.items.append(value)
+        return self.items
+
+
+class Identities(MapFunction[Any, int]):
+    """How many objects have come so far. It keeps them, so no two have one address."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.seen: dict[int, Any] = {}
+
+    def map(self, value: Any) -> int:
+        self.seen[id(value)] = value
+        return len(self.seen)
+
+
+@pytest.mark.parametrize("reuses", [False, True])
+def test_object_reuse(reuses: bool) -> None:
+    """The setting would not reach the tasks, and nobody would see: results are the same for most programs."""
+    env = environment(parallelism=1, settings={"pipeline.object-reuse": str(reuses).lower()})
+    objects = collect(env.from_collection(["a", "b", "c"]).map(Growing()).map(Identities()))
+    assert objects[-1] == (1 if reuses else 3), "so many lists have come"

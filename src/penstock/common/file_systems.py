@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.common.secrets import without_passwords
+
 if TYPE_CHECKING:
     from pyarrow import fs
 
@@ -53,6 +55,6 @@ def file_system_of(path: str) -> tuple[fs.FileSystem, str]:
             file_system, inner = importlib.import_module("fsspec.core").url_to_fs(path)
             return fs.PyFileSystem(fs.FSSpecHandler(file_system)), str(inner)
         except (ImportError, ValueError) as reason:
-            raise ValueError(
-                f"{path}: no file system is installed for {scheme}://. pyarrow: {error}. fsspec: {reason}"
-            ) from error
+            # Not from the others, which show the URL.
+            text = f"{path}: no file system is installed for {scheme}://. pyarrow: {error}. fsspec: {reason}"
+            raise ValueError(without_passwords(text)) from None

@@ -29,7 +29,7 @@ from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer, now_ms
 from penstock.rest.cluster_paths import application_exceptions
-from penstock.rest.described_route import JSON
+from penstock.rest.described_route import JSON, DescribedRoute
 
 _ASK_S = 10.0
 _OVERVIEW_S = 1.0
@@ -182,9 +182,9 @@ def cluster(request: Request) -> dict[str, Any]:
 routes = [
     get("/overview", cluster),
     get("/jobs", job_ids),
-    Route("/jobs/overview", overview, methods=["GET"]),
-    Route("/applications/overview", applications, methods=["GET"]),
-    Route("/applications/{applicationid}", application, methods=["GET"]),
+    DescribedRoute("/jobs/overview", overview, answer=dict[str, Any]),
+    DescribedRoute("/applications/overview", applications, answer=dict[str, Any]),
+    DescribedRoute("/applications/{applicationid}", application, answer=dict[str, Any]),
     get("/applications/{applicationid}/exceptions", application_exceptions),
     Route("/jobs/{jobid}", of_job, methods=["GET", "PATCH"]),
     Route("/jobs/{jobid}/{rest:path}", of_job, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),

@@ -10,20 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from starlette.types import ASGIApp
-
 from penstock.cluster.running_cluster import RunningCluster, announce
 from penstock.common.configuration import Configuration
-from penstock.dispatcher import job_paths, program_paths, submission_paths, worker_paths
+from penstock.dispatcher.application import application
 from penstock.dispatcher.cluster_log import keep_bounded
 from penstock.dispatcher.cluster_settings import ClusterSettings
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.lead import Lead
 from penstock.dispatcher.program_runs import end_awaited
-from penstock.dispatcher.programs import Programs
-from penstock.rest import own_page
-from penstock.rest.application import guarded
 from penstock.rest.ports import preferring
 from penstock.rest.server_certificate import ServerCertificate
 from penstock.rest.token_server import TokenServer
@@ -63,7 +58,7 @@ def lead(
         host = DispatcherHost(session, store, held, deposed)
         host.log_directory = Path(settings.directory)
         host.start()
-        server.start(lambda: _application(host, server, settings.spark), lambda: None, _LOOK_S)
+        server.start(lambda: application(host, server, settings.spark), lambda: None, _LOOK_S)
         announce(RunningCluster(os.getpid(), settings.directory, server.address))
         publish(server.address.url)
         _log.info("serves at %s, with %d slots; jobs are in %s", server.address.url, host.slots, store.directory)
@@ -80,12 +75,3 @@ def lead(
     finally:
         server.close()
         end_awaited()
-
-
-def _application(host: DispatcherHost, server: TokenServer, spark: dict[str, str]) -> ASGIApp:
-    of_jobs = [*submission_paths.routes, *program_paths.routes, *job_paths.routes]
-    app = guarded([*of_jobs, *worker_paths.routes, *own_page.routes], server.token, server.cookie)
-    app.state.dispatcher, app.state.spark = host, spark
-    app.state.programs, app.state.address = Programs(host.store.directory / "programs"), server.address
-    app.state.token = server.token
-    return app

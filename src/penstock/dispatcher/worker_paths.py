@@ -24,7 +24,7 @@ from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.cluster.running_cluster import LOG
 from penstock.dispatcher.dispatcher import DispatchedJob
 from penstock.dispatcher.submission_paths import host_of
-from penstock.rest import cluster_paths, metric_paths
+from penstock.rest import cluster_paths
 from penstock.rest.answers import get, json_answer
 from penstock.rest.described_route import JSON, TEXT, DescribedRoute
 from penstock.rest.log_paths import LAST, listed, text_answer
@@ -37,7 +37,7 @@ _SLOT = "level-"
 async def task_managers(request: Request) -> Response:
     """GET /taskmanagers: the slots of all jobs that run."""
     # Side by side: one that is busy, or was stopped, does not hold up the others.
-    found = await asyncio.gather(*(run_in_threadpool(_slots, job) for job in _running(request)))
+    found = await asyncio.gather(*(run_in_threadpool(_slots, job) for job in running(request)))
     return json_answer({"taskmanagers": [slot for of_job in found for slot in of_job]})
 
 
@@ -47,27 +47,29 @@ async def of_task_manager(request: Request) -> Response:
     job, slot = await run_in_threadpool(_find, request, id)
     query = request.scope["query_string"].decode("ascii", "replace")
     path = f"/taskmanagers/{quote(slot)}" + f"/{quote(rest)}" * bool(rest) + f"?{query}" * bool(query)
-    status, answer = await run_in_threadpool(_ask, job, path)
+    status, answer = await run_in_threadpool(ask, job, path)
     if not rest and status == 200:
         answer = msgspec.json.encode(msgspec.json.decode(answer) | {"id": id, "path": id})
     is_text = rest.partition("/")[0] in ("log", "stdout") or rest.startswith("logs/")
     return Response(answer, status, media_type=TEXT if is_text else JSON)
 
 
-def _running(request: Request) -> list[DispatchedJob]:
+def running(request: Request) -> list[DispatchedJob]:
+    """The jobs whose processes can be asked."""
     return [job for job in host_of(request).newest().values() if job.rest is not None]
 
 
-def _ask(job: DispatchedJob, path: str) -> tuple[int, bytes]:
+def ask(job: DispatchedJob, path: str, most_s: float = _ASK_S) -> tuple[int, bytes]:
+    """The status and what the process of a job answers: 404 if it does not."""
     assert job.rest is not None
     try:
-        return RestClient(job.rest.url, job.rest.token(), _ASK_S).answer("GET", path)
+        return RestClient(job.rest.url, job.rest.token(), most_s).answer("GET", path)
     except (OSError, UnreachableError):
         return 404, msgspec.json.encode({"errors": [f"the process of job '{job.name}' does not answer"]})
 
 
 def _slots(job: DispatchedJob) -> list[dict[str, Any]]:
-    status, answer = _ask(job, "/taskmanagers")
+    status, answer = ask(job, "/taskmanagers")
     found = msgspec.json.decode(answer)["taskmanagers"] if status == 200 else []
     prefix = f"{(job.job_id or job.id)[:_PREFIX]}-"
     return [slot | {"id": prefix + slot["id"], "path": prefix + slot["path"]} for slot in found]
@@ -76,10 +78,10 @@ def _slots(job: DispatchedJob) -> list[dict[str, Any]]:
 def _find(request: Request, id: str) -> tuple[DispatchedJob, str]:
     """The job and its name of the slot. Raises HTTPException: 404."""
     prefix, _, slot = id.partition("-")
-    for job in _running(request):
+    for job in running(request):
         if prefix and slot.startswith(_SLOT) and (job.job_id or job.id).startswith(prefix):
             return job, slot
-    having = [job for job in _running(request) if any(one["id"].partition("-")[2] == id for one in _slots(job))]
+    having = [job for job in running(request) if any(one["id"].partition("-")[2] == id for one in _slots(job))]
     if len(having) != 1:
         several = f": {len(having)} jobs have such a slot, each with its id before it" if having else ""
         raise HTTPException(404, f"TaskExecutor {id} not found{several}")
@@ -113,13 +115,12 @@ def _files(directory: Path) -> Iterator[Path]:
 
 
 routes = [
-    Route("/taskmanagers", task_managers, methods=["GET"]),
+    DescribedRoute("/taskmanagers", task_managers, answer=dict[str, Any]),
     Route("/taskmanagers/{taskmanagerid}", of_task_manager, methods=["GET"]),
     Route("/taskmanagers/{taskmanagerid}/{rest:path}", of_task_manager, methods=["GET"]),
     get("/jobmanager/config", settings),
     get("/jobmanager/environment", cluster_paths.environment),
     get("/jobmanager/thread-dump", cluster_paths.thread_dump),
-    get("/jobmanager/metrics", metric_paths.none),
     get("/jobmanager/logs", logs),
     DescribedRoute("/jobmanager/logs/{filename:path}", log, query=[LAST], media_type=TEXT),
     DescribedRoute("/jobmanager/log", log, query=[LAST], media_type=TEXT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
@@ -33,19 +34,29 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the Row of `message`, None for None. Raises ValueError for what this schema has not written."""
-        if message is None:
-            return None
+        return self.deserialize_batch([message])[0]
+
+    def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
+        """Return the Rows of messages, as `deserialize` does each."""
+        schema, read_record = self._schema.parsed(), fastavro().schemaless_reader
         if self._read is None:
-            self._read = row_reader(self._schema.parsed())
-        stream = io.BytesIO(message)
-        try:
-            record = fastavro().schemaless_reader(stream, self._schema.parsed(), None)
-        except (EOFError, ValueError, IndexError, OverflowError, MemoryError) as error:
-            raise ValueError(f"{message!r:.200} can't be read as Avro of {self._schema}: {error!r}") from None
-        if stream.read(1):
-            raise ValueError(f"{message!r:.200} is longer than a record of Avro of {self._schema}")
-        assert self._read is not None
-        return self._read(record)
+            self._read = row_reader(schema)
+        to_row = self._read
+        assert to_row is not None
+        rows: list[Any] = []
+        for message in messages:
+            if message is None:
+                rows.append(None)
+                continue
+            stream = io.BytesIO(message)
+            try:
+                record = read_record(stream, schema, None)
+            except (EOFError, ValueError, IndexError, OverflowError, MemoryError) as error:
+                raise ValueError(f"{message!r:.200} can't be read as Avro of {self._schema}: {error!r}") from None
+            if stream.tell() != len(message):
+                raise ValueError(f"{message!r:.200} is longer than a record of Avro of {self._schema}")
+            rows.append(to_row(record))
+        return rows
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_read": None}

@@ -12,8 +12,9 @@ from typing import Any
 from penstock.common.basic_types import TypeInformation
 from penstock.common.errors import ProgramError
 from penstock.common.extras import AVRO
-from penstock.common.types import Row
+from penstock.common.types import Row, row_factory
 from penstock.formats.avro_values import Make, maker_of
+from penstock.formats.row_values import values_getter
 
 
 @cache
@@ -132,16 +133,17 @@ def _of_record(schema: Any, known: dict[str, Reader | None]) -> Reader:
     names = [field["name"] for field in schema["fields"]]
     # A record may contain itself.
     known[schema["name"]] = lambda value: read(value)
-    readers = [_row_reader(field["type"], known) for field in schema["fields"]]
-    factory = Row(*names)
+    found = enumerate(_row_reader(field["type"], known) for field in schema["fields"])
+    readers = [(index, of_field) for index, of_field in found if of_field is not None]
+    get, make = values_getter(names), row_factory(names)
 
-    def read(record: dict[str, Any]) -> Row:
-        values = (record[name] for name in names)
-        return factory(
-            *(
-                value if of_field is None or value is None else of_field(value)
-                for of_field, value in zip(readers, values, strict=True)
-            )
-        )
+    def read_fields(record: dict[str, Any]) -> Row:
+        values = list(get(record))
+        for index, of_field in readers:
+            if values[index] is not None:
+                values[index] = of_field(values[index])
+        return make(values)
 
+    # By its name it may be found again, so it has one in either case.
+    read: Reader = read_fields if readers else lambda record: make(get(record))
     return read

@@ -36,6 +36,17 @@ class CsvDialect(msgspec.Struct, frozen=True):
         lines = io.StringIO(text, newline="\n")
         return _WithoutComments(self, lines) if self.comments else self._reader(lines)
 
+    def reader_of_records(self, texts: Iterable[str]) -> Any:
+        """Return a csv.reader over texts each of which is a record: one that is several, or a comment, is an error.
+
+        A record that is not complete goes on in the next text, so that there are fewer records than texts.
+        """
+        if self.comments:
+            texts = list(texts)
+            if any(text.startswith("#") for text in texts):
+                raise csv.Error("a comment is no record")
+        return self._reader(texts)
+
     def _reader(self, lines: Iterable[str]) -> Any:
         return csv.reader(
             lines,

@@ -6,7 +6,7 @@ import base64
 import csv
 import datetime
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +22,8 @@ from penstock.common.typeinfo import (
     TypeInformation,
     Types,
 )
-from penstock.common.types import Row
+from penstock.common.types import Row, row_factory
+from penstock.common.user_calls import results_of
 from penstock.formats.conversion import converter
 from penstock.formats.csv_dialect import CsvDialect
 
@@ -49,6 +50,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._characters = characters
         self._ignore_parse_errors = ignore_parse_errors
         self._readers: list[Callable[[str], Any]] | None = None
+        self._strict_readers: list[Callable[[str], Any]] | None = None
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the Row of `message`; None, which skips it, for None.
@@ -57,6 +59,33 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         read or is missing is None in the Row, and what is no line, or has more fields, is skipped. Source: Flink docs,
         "CSV Format", `csv.ignore-parse-errors`.
         """
+        return self.deserialize_batch([message])[0]
+
+    def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
+        """Return the Rows of messages, as `deserialize` does each."""
+        try:
+            return self._rows(messages)
+        except (*_UNREADABLE, AttributeError, csv.Error):
+            # One of them is none, or no line of these fields.
+            return list(map(self._one, messages))
+
+    def _rows(self, messages: Sequence[Any]) -> list[Any]:
+        """Column by column. Raises what reading a line or a field does if any of them is none of these fields."""
+        names, dialect = self._type_info.get_field_names(), self._characters.dialect
+        texts = [message.decode() for message in messages]
+        records = list(dialect.reader_of_records(texts))
+        if len(records) != len(texts) or any(len(record) != len(names) for record in records):
+            raise ValueError("each message is one line of these fields")
+        if self._strict_readers is None:
+            kinds = self._type_info.get_field_types()
+            self._strict_readers = [_strict_reader_of(kind, self._characters, False) for kind in kinds]
+        columns = [
+            _column(read, fields, self._characters.null_literal)
+            for read, fields in zip(self._strict_readers, zip(*records, strict=True), strict=True)
+        ]
+        return list(map(row_factory(names), zip(*columns, strict=True)))
+
+    def _one(self, message: bytes | None) -> Any:
         if message is None:
             return None
         try:
@@ -67,11 +96,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             raise ValueError(f"{message!r:.200} can't be read as CSV of {self._type_info}: {error}") from None
 
     def _row(self, line: str) -> Any:
-        if self._readers is None:
-            self._readers = [
-                _reader_of(kind, self._characters, self._ignore_parse_errors)
-                for kind in self._type_info.get_field_types()
-            ]
         records = [record for record in self._characters.dialect.reader(line) if record]
         if not records and (self._characters.dialect.comments or self._ignore_parse_errors):
             return None
@@ -80,15 +104,23 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         missing = max(0, len(names) - len(fields)) if self._ignore_parse_errors else 0
         if len(records) > 1 or len(fields) + missing != len(names):
             raise ValueError(f"expected {len(names)} fields of one line, got {len(fields)} of {len(records)}")
-        values = [read(text) for read, text in zip(self._readers, fields, strict=not missing)]
-        return Row(*names)(*values, *[None] * missing)
+        values = [read(text) for read, text in zip(self._field_readers(), fields, strict=not missing)]
+        return row_factory(names)([*values, *[None] * missing])
+
+    def _field_readers(self) -> list[Callable[[str], Any]]:
+        if self._readers is None:
+            self._readers = [
+                _reader_of(kind, self._characters, self._ignore_parse_errors)
+                for kind in self._type_info.get_field_types()
+            ]
+        return self._readers
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the Rows."""
         return self._type_info
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_readers": None}
+        return {**vars(self), "_readers": None, "_strict_readers": None}
 
     class Builder:
         """Builds a CsvRowDeserializationSchema; each method returns the builder.
@@ -252,6 +284,13 @@ def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: boo
             return None
 
     return read_if_possible
+
+
+def _column(read: Callable[[str], Any], texts: Sequence[str], null: str | None) -> Sequence[Any]:
+    """The values of a field, of many messages."""
+    if null is not None and null in texts:
+        return [None if text == null else read(text) for text in texts]
+    return texts if read is str else results_of(read, len(texts), texts)
 
 
 def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:

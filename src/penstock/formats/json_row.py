@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import datetime
-from collections.abc import Callable
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.typeinfo import (
-    BasicArrayTypeInfo,
-    BasicType,
-    BasicTypeInfo,
-    DateTypeInfo,
-    ExternalTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-    RowTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-    TypeInformation,
-    Types,
-)
+from penstock.common.typeinfo import ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation
 from penstock.common.types import Row
+from penstock.formats.json_fields import LISTS, Reader, row_reader
 from penstock.formats.json_schema import type_of_schema
-
-Reader = Callable[[Any], Any]
-_LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
+from penstock.formats.json_typed import DecodeRows, typed_decoder
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
@@ -42,6 +23,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         self._fail_on_missing_field = fail_on_missing_field
         self._ignore_parse_errors = ignore_parse_errors
         self._read: Reader | None = None
+        self._typed: DecodeRows | None = None
 
     @staticmethod
     def builder() -> JsonRowDeserializationSchema.Builder:
@@ -53,10 +35,23 @@ class JsonRowDeserializationSchema(DeserializationSchema):
 
         Raises ValueError for a message that is not a JSON object of these fields.
         """
+        return self.deserialize_batch([message])[0]
+
+    def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
+        """Return the Rows of messages, as `deserialize` does each."""
+        if self._typed is None:
+            self._typed = typed_decoder(self._type_info, self._fail_on_missing_field)
+        try:
+            return self._typed(messages)
+        except (msgspec.DecodeError, TypeError, ValueError, ArithmeticError):
+            # One is none, or has values that are read though JSON has another type for them: a number in a text.
+            return list(map(self._row, messages))
+
+    def _row(self, message: bytes | None) -> Any:
         if message is None:
             return None
         if self._read is None:
-            self._read = _row_reader(self._type_info, self._fail_on_missing_field)
+            self._read = row_reader(self._type_info, self._fail_on_missing_field)
         try:
             return self._read(msgspec.json.decode(message))
         except (msgspec.DecodeError, TypeError, ValueError, ArithmeticError) as error:
@@ -69,7 +64,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         return self._type_info
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_read": None}
+        return {**vars(self), "_read": None, "_typed": None}
 
     class Builder:
         """Builds a JsonRowDeserializationSchema; each method returns the builder."""
@@ -153,82 +148,6 @@ def _row_type(type_info: TypeInformation | None, method: str) -> RowTypeInfo:
     return type_info
 
 
-def _row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
-    names = type_info.get_field_names()
-    readers = [_reader_of(field, fail_on_missing) for field in type_info.get_field_types()]
-    factory = Row(*names)
-
-    def read(value: Any) -> Row:
-        if not isinstance(value, dict):
-            raise ValueError(f"{value!r:.80} is not an object")
-        if fail_on_missing and (missing := [name for name in names if name not in value]):
-            raise ValueError(f"there is no field {missing[0]!r}")
-        found = map(value.get, names)
-        return factory(*(None if v is None else read(v) for read, v in zip(readers, found, strict=True)))
-
-    return read
-
-
-def _reader_of(type_info: TypeInformation, fail_on_missing: bool) -> Reader:
-    if isinstance(type_info, ExternalTypeInfo):
-        return _reader_of(type_info._type_info, fail_on_missing)
-    if isinstance(type_info, RowTypeInfo):
-        return _row_reader(type_info, fail_on_missing)
-    if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE():
-        return base64.b64decode
-    if isinstance(type_info, _LISTS):
-        read_item = _reader_of(type_info._element_type, fail_on_missing)
-        return lambda value: [None if item is None else read_item(item) for item in value]
-    if isinstance(type_info, MapTypeInfo):
-        read_value = _reader_of(type_info._value_type_info, fail_on_missing)
-        return lambda value: {key: None if v is None else read_value(v) for key, v in value.items()}
-    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _BASIC:
-        return _BASIC[type_info._basic_type]
-    for kind, reader in _TIMES.items():
-        if isinstance(type_info, kind):
-            return reader
-    raise TypeError(f"JSON has no form for a field of type {type_info}")
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _boolean(value: Any) -> bool:
-    return value if isinstance(value, bool) else str(value).strip().lower() == "true"
-
-
-def _integer(value: Any) -> int:
-    return int(value)
-
-
-def _time(value: str) -> datetime.time:
-    # RFC 3339's times are in UTC, and Flink's of no zone.
-    return datetime.time.fromisoformat(value).replace(tzinfo=None)
-
-
-def _timestamp(value: str) -> datetime.datetime:
-    moment = datetime.datetime.fromisoformat(value)
-    return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
-
-
-_INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
-_BASIC: dict[BasicType, Reader] = {
-    BasicType.STRING: _text,
-    BasicType.CHAR: _text,
-    BasicType.BOOLEAN: _boolean,
-    **dict.fromkeys(_INTEGERS, _integer),
-    BasicType.FLOAT: float,
-    BasicType.DOUBLE: float,
-    BasicType.BIG_DEC: lambda value: Decimal(str(value)),
-}
-_TIMES: dict[type[TypeInformation], Reader] = {
-    DateTypeInfo: datetime.date.fromisoformat,
-    TimeTypeInfo: _time,
-    TimestampTypeInfo: _timestamp,
-}
-
-
 def _json_of(type_info: TypeInformation, value: Any) -> Any:
     """What msgspec encodes: objects for rows. Dates are ISO 8601, bytes base64."""
     if value is None:
@@ -242,7 +161,7 @@ def _json_of(type_info: TypeInformation, value: Any) -> Any:
             raise ValueError(f"{value!r:.200} has {len(fields)} fields, and {type_info} {len(names)}")
         types = type_info.get_field_types()
         return {name: _json_of(kind, field) for name, kind, field in zip(names, types, fields, strict=True)}
-    if isinstance(type_info, _LISTS) and not isinstance(value, (bytes, bytearray)):
+    if isinstance(type_info, LISTS) and not isinstance(value, (bytes, bytearray)):
         return [_json_of(type_info._element_type, item) for item in value]
     if isinstance(type_info, MapTypeInfo):
         return {key: _json_of(type_info._value_type_info, item) for key, item in value.items()}

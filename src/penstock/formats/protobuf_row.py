@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.common.basic_types import TypeInformation
@@ -34,17 +35,22 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the Row of `message`; None skips it: for None, and for what can't be read if that is ignored."""
-        if message is None:
-            return None
+        return self.deserialize_batch([message])[0]
+
+    def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
+        """Return the Rows of messages, as `deserialize` does each."""
         message_class = self._schema.message_class()
         if self._read is None:
             self._read = reader_of(message_class.DESCRIPTOR, as_row=True, defaults=self._defaults)
-        try:
-            return self._read(parsed(message_class, message))
-        except ValueError as error:
-            if self._ignore_parse_errors:
-                return None
-            raise ValueError(f"{message!r:.200} can't be read as {self._schema}: {error}") from None
+        read, rows = self._read, list[Any]()
+        for message in messages:
+            try:
+                rows.append(None if message is None else read(parsed(message_class, message)))
+            except ValueError as error:
+                if not self._ignore_parse_errors:
+                    raise ValueError(f"{message!r:.200} can't be read as {self._schema}: {error}") from None
+                rows.append(None)
+        return rows
 
     def get_produced_type(self) -> TypeInformation:
         """The type of the Rows."""

@@ -5,9 +5,9 @@ Source: Flink docs, "Protobuf format" (null values, enums, oneof).
 
 from __future__ import annotations
 
+import keyword
 import operator
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any
 
 from penstock.common.record_fields import fields_of
@@ -31,37 +31,33 @@ def _reader(descriptor: Any, as_row: bool, defaults: bool, known: dict[str, Conv
         return known[descriptor.full_name]
     # A message may hold itself.
     known[descriptor.full_name] = lambda message: read(message)
-    fields = list(descriptor.fields)
-    names = [field.name for field in fields]
-    make = row_maker(names, as_row)
-    get = _getter(names)
-    told = [
-        (index, field.name)
-        for index, field in enumerate(fields)
-        if field.has_presence and not (defaults and field.message_type is None)
+    # Compiled for these fields: no call of Python's for one whose value is as it should be.
+    scope: dict[str, Any] = {"make": row_maker([field.name for field in descriptor.fields], as_row)}
+    values = [
+        _expression(field, index, _converter(field, as_row, defaults, known), defaults, scope)
+        for index, field in enumerate(descriptor.fields)
     ]
-    found = [(index, _converter(field, as_row, defaults, known)) for index, field in enumerate(fields)]
-    conversions = [(index, convert) for index, convert in found if convert is not None]
-
-    def read(message: Any) -> Any:
-        values = get(message)
-        for index, name in told:
-            if not message.HasField(name):
-                values[index] = None
-        for index, convert in conversions:
-            if values[index] is not None:
-                values[index] = convert(values[index])
-        return make(values)
-
+    exec(f"def read(message):\n    return make([{', '.join(values)}])", scope)
+    read: Convert = scope["read"]
     return read
 
 
-def _getter(names: list[str]) -> Callable[[Any], list[Any]]:
-    # One call for all fields.
-    if len(names) < 2:
-        return lambda message: [getattr(message, name) for name in names]
-    get = attrgetter(*names)
-    return lambda message: list(get(message))
+def _expression(field: Any, index: int, convert: Convert | None, defaults: bool, scope: dict[str, Any]) -> str:
+    """What has the value of a field of `message`, with names that are in `scope`."""
+    # A field may have a name that Python takes for a word of its own.
+    name = str.__repr__(field.name)
+    is_word = keyword.iskeyword(field.name) or not field.name.isidentifier()
+    value = f"getattr(message, {name})" if is_word else f"message.{field.name}"
+    if field.enum_type is not None and not field.is_repeated:
+        # One that was added later is its number.
+        scope[f"names{index}"] = {number: one.name for number, one in field.enum_type.values_by_number.items()}
+        value = f"(names{index}.get(number := {value}) or str(number))"
+    elif convert is not None:
+        scope[f"convert{index}"] = convert
+        value = f"convert{index}({value})"
+    # Of a message that is absent there is one whose fields are, too.
+    may_be_absent = field.has_presence and not (defaults and field.message_type is None)
+    return f"{value} if message.HasField({name}) else None" if may_be_absent else value
 
 
 def _converter(field: Any, as_row: bool, defaults: bool, known: dict[str, Convert]) -> Convert | None:

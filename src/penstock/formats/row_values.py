@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
-from penstock.common.types import Row
+from penstock.common.types import row_factory
 
 
 def row_maker(names: Sequence[str], as_row: bool) -> Callable[[Sequence[Any]], Any]:
     """Return a function from field values, in the order of `names`, to a dict (or a Row)."""
-    if not as_row:
-        return _dict_maker(names)
-    factory = Row(*names)
-    return lambda values: factory(*values)
+    return row_factory(names) if as_row else _dict_maker(names)
+
+
+def values_getter(names: Sequence[str]) -> Callable[[Any], Sequence[Any]]:
+    """Return a function from a dict to the values of these keys, in order: one call for all of them."""
+    if len(names) < 2:
+        return lambda record: [record[name] for name in names]
+    return itemgetter(*names)
 
 
 def _dict_maker(names: Sequence[str]) -> Callable[[Sequence[Any]], dict[str, Any]]:

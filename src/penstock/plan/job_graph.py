@@ -19,6 +19,7 @@ from penstock.common.basic_types import TypeInformation
 from penstock.common.declared_rows import row_converter
 from penstock.common.declared_values import value_converter
 from penstock.common.errors import ProgramError
+from penstock.common.secrets import without_passwords
 from penstock.plan.loops import loops_of
 from penstock.plan.regions import regions_of
 from penstock.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
@@ -183,9 +184,9 @@ class JobGraph:
             if edge.target == node.id and edge.tag is not None
         ]
         if isinstance(operator, SourceOperator):
-            parts.append(operator.source.describe())
+            parts.append(without_passwords(operator.source.describe()))
         elif isinstance(operator, SinkOperator):
-            parts.append(operator.sink.describe())
+            parts.append(without_passwords(operator.sink.describe()))
         return "  ".join([node.name, *(part for part in parts if part)])
 
     def vertices_of(self, region: int) -> list[JobVertex]:

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.common.secrets import without_passwords
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.described_route import DescribedRoute, Parameter, text_of
@@ -25,7 +26,7 @@ Render = Callable[[Request], Any]
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """A value as JSON."""
+    """A value as JSON, without the passwords of URLs: paths of checkpoints, messages of errors."""
     # What comes from users' strings may have lone surrogates, which JSON has no bytes for.
     try:
         body = msgspec.json.encode(value)
@@ -34,7 +35,7 @@ def json_answer(value: Any, status: int = 200) -> Response:
 
         # What is no number in JSON is null, as msgspec writes it.
         body = json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None)).encode()
-    return Response(body, status, media_type="application/json")
+    return Response(without_passwords(body.decode()).encode(), status, media_type="application/json")
 
 
 def error_answer(status: int, text: str) -> Response:

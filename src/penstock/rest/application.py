@@ -34,7 +34,7 @@ from penstock.rest.served_jobs import ServedJobs
 
 _log = logging.getLogger(__name__)
 # The first route that fits is taken: /jobs/metrics comes before /jobs/:jobid.
-_ROUTES: Sequence[BaseRoute] = (
+ROUTES: Sequence[BaseRoute] = (
     *metric_paths.routes,
     *job_paths.routes,
     *operation_paths.routes,
@@ -49,11 +49,12 @@ _ROUTES: Sequence[BaseRoute] = (
     *prometheus.routes,
     *open_api.routes,
 )
+"""All paths of a process that runs jobs."""
 
 
 def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseRoute] | None = None) -> Starlette:
     """Of these jobs. `pages`: routes for what no path of REST has; None: our own page."""
-    app = guarded([*_ROUTES, *(own_page.routes if pages is None else pages)], token, cookie, own=pages is None)
+    app = guarded([*ROUTES, *(own_page.routes if pages is None else pages)], token, cookie, own=pages is None)
     app.state.jobs = jobs
     return app
 

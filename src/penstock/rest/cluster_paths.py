@@ -68,6 +68,17 @@ def overview(request: Request) -> dict[str, Any]:
     }
 
 
+def metrics_of_cluster(request: Request) -> dict[str, int]:
+    """Slots and jobs of this process, by the names of Flink's metrics of a cluster."""
+    counts = overview(request)
+    return {
+        "taskSlotsTotal": counts["slots-total"],
+        "taskSlotsAvailable": counts["slots-available"],
+        "numRegisteredTaskManagers": counts["taskmanagers"],
+        "numRunningJobs": counts["jobs-running"],
+    }
+
+
 def _slots(entry: JobEntry) -> dict[SlotId, int]:
     """The slots that a job holds, and how many tasks run there."""
     return Counter(execution.slot for execution in entry.graph.executions.values() if execution.state in _HELD)

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.rest.answers import get, job_of, jobs_of, now_ms, subtask_of, vertex_of
+from penstock.rest.cluster_paths import metrics_of_cluster
 from penstock.rest.described_route import Parameter
 from penstock.rest.meter import Growth
 from penstock.rest.task_metrics import Number, by_rest_name, of_job, watermark_of
@@ -25,33 +26,33 @@ _AGGREGATIONS: dict[str, Callable[[list[Number]], Number]] = {
 
 def of_jobs(request: Request) -> list[Any]:
     """GET /jobs/metrics: metrics aggregated over jobs."""
-    wanted = _listed(request, "jobs")
+    wanted = listed(request, "jobs")
     entries = [entry for entry in jobs_of(request).all() if wanted is None or entry.job_id in wanted]
-    return _aggregated(request, [of_job(entry, now_ms()) for entry in entries])
+    return aggregated(request, [of_job(entry, now_ms()) for entry in entries])
 
 
 def of_one_job(request: Request) -> list[Any]:
     """GET /jobs/:jobid/metrics: names, or with ?get= values."""
-    return _values(request, of_job(job_of(request), now_ms()))
+    return values(request, of_job(job_of(request), now_ms()))
 
 
 def of_vertex(request: Request) -> list[Any]:
     """GET /jobs/:jobid/vertices/:vertexid/metrics: of its tasks, each name behind the number of the subtask."""
     found = {f"{index}.{name}": v for index, own in _by_subtask(request).items() for name, v in own.items()}
-    return _values(request, found)
+    return values(request, found)
 
 
 def of_subtasks(request: Request) -> list[Any]:
     """GET /jobs/:jobid/vertices/:vertexid/subtasks/metrics: metrics aggregated over subtasks."""
-    wanted = _listed(request, "subtasks")
+    wanted = listed(request, "subtasks")
     by_subtask = _by_subtask(request)
-    return _aggregated(request, [own for index, own in by_subtask.items() if wanted is None or str(index) in wanted])
+    return aggregated(request, [own for index, own in by_subtask.items() if wanted is None or str(index) in wanted])
 
 
 def of_subtask(request: Request) -> list[Any]:
     """GET /jobs/:jobid/vertices/:vertexid/subtasks/:subtaskindex/metrics: of one task."""
     index = subtask_of(request, vertex_of(request, job_of(request)))
-    return _values(request, _by_subtask(request).get(index, {}))
+    return values(request, _by_subtask(request).get(index, {}))
 
 
 def watermarks(request: Request) -> list[Any]:
@@ -63,8 +64,13 @@ def watermarks(request: Request) -> list[Any]:
     ]
 
 
+def of_job_manager(request: Request) -> list[Any]:
+    """GET /jobmanager/metrics: slots and jobs of this process: names, or with ?get= values."""
+    return values(request, metrics_of_cluster(request))
+
+
 def none(request: Request) -> list[Any]:
-    """GET /jobmanager/metrics, /taskmanagers/:taskmanagerid/metrics: none, as processes are Spark's."""
+    """GET /taskmanagers/:taskmanagerid/metrics: none, as processes are Spark's."""
     return []
 
 
@@ -79,13 +85,15 @@ def _by_subtask(request: Request) -> dict[int, dict[str, Number]]:
     return {subtask: by_rest_name(growth) for subtask, growth in _growths(request).items()}
 
 
-def _listed(request: Request, name: str) -> frozenset[str] | None:
+def listed(request: Request, name: str) -> frozenset[str] | None:
+    """What a parameter lists; None: it is not given."""
     text = request.query_params.get(name)
     return frozenset(text.split(",")) if text else None
 
 
-def _values(request: Request, metrics: Mapping[str, Number]) -> list[Any]:
-    wanted = _listed(request, "get")
+def values(request: Request, metrics: Mapping[str, Number]) -> list[Any]:
+    """The names of metrics, or the values of those that are asked for."""
+    wanted = listed(request, "get")
     if wanted is None:
         return [{"id": name} for name in metrics]
     return [{"id": name, "value": _text(value)} for name, value in metrics.items() if name in wanted]
@@ -96,12 +104,13 @@ def _text(value: Number) -> str:
     return _NOT_FINITE.get(str(value), str(value))
 
 
-def _aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
-    wanted = _listed(request, "get")
+def aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
+    """The names of metrics of several things, or what is asked for over all of them. Raises HTTPException: 400."""
+    wanted = listed(request, "get")
     names = sorted({name for own in metrics for name in own})
     if wanted is None:
         return [{"id": name} for name in names]
-    kinds = _listed(request, "agg") or frozenset(_AGGREGATIONS)
+    kinds = listed(request, "agg") or frozenset(_AGGREGATIONS)
     if not kinds <= _AGGREGATIONS.keys():
         raise HTTPException(400, f"agg is of {', '.join(_AGGREGATIONS)}; got {request.query_params['agg']}")
     found = []
@@ -119,18 +128,19 @@ def _skew(values: list[Number]) -> float:
     return min(100.0, 100 * deviation / mean) if mean else 0.0
 
 
-_GET = Parameter("get", "Names of metrics, joined by commas. Without it only names are answered.")
-_AGG = Parameter("agg", f"Of {', '.join(_AGGREGATIONS)}, joined by commas; all if it is not given.")
+GET = Parameter("get", "Names of metrics, joined by commas. Without it only names are answered.")
+AGG = Parameter("agg", f"Of {', '.join(_AGGREGATIONS)}, joined by commas; all if it is not given.")
+AGGREGATED_OVER_JOBS = (GET, AGG, Parameter("jobs", "Ids, joined by commas; all if it is not given."))
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
-    get("/jobs/metrics", of_jobs, _GET, _AGG, Parameter("jobs", "Ids, joined by commas; all if it is not given.")),
-    get("/jobs/{jobid}/metrics", of_one_job, _GET),
-    get(f"{_VERTEX}/metrics", of_vertex, _GET),
+    get("/jobs/metrics", of_jobs, *AGGREGATED_OVER_JOBS),
+    get("/jobs/{jobid}/metrics", of_one_job, GET),
+    get(f"{_VERTEX}/metrics", of_vertex, GET),
     get(f"{_VERTEX}/watermarks", watermarks),
-    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, _GET, _AGG, Parameter("subtasks", "Numbers, joined by commas.")),
-    get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask, _GET),
-    get("/jobmanager/metrics", none),
+    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, GET, AGG, Parameter("subtasks", "Numbers, joined by commas.")),
+    get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask, GET),
+    get("/jobmanager/metrics", of_job_manager, GET),
     get("/taskmanagers/metrics", none),
     get("/taskmanagers/{taskmanagerid}/metrics", none),
 ]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 
+from penstock.common.secrets import has_password
+
 HIDDEN = "******"
 _NAMES = (
     r"password|secret|token|api-?key|auth-params|basic-auth|service-key|account\.key|jaas|http-headers|credential"
     r"|access[-.]?key"
 )
 _NAME = re.compile(_NAMES, re.IGNORECASE)
-_INSIDE = re.compile(rf"(?:{_NAMES})[\w.-]*['\"]?\s*[:=]|://[^/\s:@]*:[^/\s@]+@", re.IGNORECASE)
-"""A value that has such a name within, as maps of settings have, or a URL with a password."""
+_INSIDE = re.compile(rf"(?:{_NAMES})[\w.-]*['\"]?\s*[:=]", re.IGNORECASE)
+"""A value that has such a name within, as maps of settings have."""
 
 
 def shown(settings: dict[str, str]) -> dict[str, str]:
     """The settings, with stars in the place of secrets."""
-    return {key: HIDDEN if _NAME.search(key) or _INSIDE.search(value) else value for key, value in settings.items()}
+    return {key: HIDDEN if _is_secret(key, value) else value for key, value in settings.items()}
+
+
+def _is_secret(key: str, value: str) -> bool:
+    return _NAME.search(key) is not None or _INSIDE.search(value) is not None or has_password(value)

@@ -18,6 +18,7 @@ from penstock.datastream.stream_execution_environment import StreamExecutionEnvi
 from penstock.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.plan.job_graph import JobGraph
 from penstock.simulator import functions
+from penstock.simulator.changing import Held, HeldForLong, Settle
 from penstock.simulator.functions import key_of
 from penstock.simulator.loops import TURNS, build_loop
 from penstock.simulator.programs import Node, Program, SplitScript
@@ -182,6 +183,11 @@ def _ask(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any])
     return wait(inputs[0], function, settings["timeout_ms"], retries, settings["capacity"])
 
 
+def _held(_: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
+    form, copies = node.settings["form"], node.settings["copies"]
+    return inputs[0].map(HeldForLong(form)) if copies is None else inputs[0].flat_map(Held(form, copies))
+
+
 def _late(environment: StreamExecutionEnvironment, node: Node, inputs: list[Any]) -> Any:
     return inputs[0].get_side_output(functions.LATE)
 
@@ -216,6 +222,8 @@ _KINDS: dict[str, Callable[[StreamExecutionEnvironment, Node, list[Any]], Any]] 
     "key_by": lambda _, node, inputs: inputs[0].key_by(key_of),
     "reduce": _reduce,
     "ask": _ask,
+    "held": _held,
+    "settled": lambda _, node, inputs: inputs[0].map(Settle()),
     "echo": lambda _, node, inputs: inputs[0].process(functions.Echo(node.settings["copies"])),
     "gather": lambda _, node, inputs: inputs[0].process(functions.Gather()),
     "alarms": lambda _, node, inputs: inputs[0].process(

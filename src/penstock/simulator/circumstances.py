@@ -29,6 +29,8 @@ class Circumstances:
     channel_rows: int = 64
     exactly_once: bool = True
     latency_interval_ms: int = 0
+    reuses_objects: bool = False
+    """`pipeline.object-reuse`. Not drawn: programs of the simulator keep and change values."""
     checkpoint_at_steps: tuple[int, ...] = ()
     trigger_lost: float = 0.0
     """Probability that a checkpoint trigger to a source is lost."""
@@ -63,6 +65,8 @@ class Circumstances:
     stopped_rate: float = 0.0
     """Probability that the driver's process is stopped when it is about to change the storage. It is taken for dead,
     and goes on while another run has its job."""
+    effect_stopped_rate: float = 0.0
+    """Probability of the same before any other effect of it: a message to a slot, a commit, a query, a call."""
     late_rate: float = 0.0
     """Probability that a control message is duplicated, or arrives after its attempt."""
     checkpoint_interval_ms: int = NEVER_MS
@@ -209,6 +213,7 @@ class Circumstances:
             slots_change_at_steps=_savepoints(random) if fails else (),
             update_at_steps=_savepoints(random) if fails else (),
             state_reads_at_steps=_state_reads(random),
+            effect_stopped_rate=random.choice([0.0, 0.0, 0.001, 0.02]) if fails else 0.0,
         )
 
     def budget(self, clock: Clock) -> Budget:

@@ -20,6 +20,7 @@ from itertools import pairwise
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.simulator import functions
+from penstock.simulator.changing import held
 from penstock.simulator.loops import evaluate_loop
 from penstock.simulator.parts import SPLIT, SPLIT_AND_KEY, SPREAD, Again, Part
 from penstock.simulator.programs import Node, Program, Record, Timed
@@ -152,7 +153,7 @@ def _operator(program: Program, node: Node, input: Part) -> Part:
         order = None if node.kind == "plain" or (node.kind == "rekey" and input.order == SPLIT_AND_KEY) else input.order
         if node.kind == "ask":
             order = _order_after_calls(node, input, program.batched)
-        same_count = node.kind in ("map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write", "ask")
+        same_count = node.kind in _ONE_FOR_ONE
         part = _part(records, node.parallelism, input, order)
         finals = input.finals if node.kind in ("lambda", "collect", "write") else None
         count = input.count if same_count else part.count if input.exact else None
@@ -201,11 +202,14 @@ def _exploding_split(record: Record) -> list[Record]:
     return [(origin, (*path, copy), key, number) for copy in range(2 - number % 2)]
 
 
+_ONE_FOR_ONE = {"map", "lambda", "rekey", "plain", "raise", "assign", "collect", "write", "ask", "settled"}
 _EACH: dict[str, Callable[[Node, Record], Iterable[Record]]] = {
     "map": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
     "ask": lambda node, record: [(*record[:3], record[3] + node.settings["amount"])],
     "lambda": lambda node, record: [record],
     "assign": lambda node, record: [record],
+    "held": lambda node, record: held(record, node.settings["copies"]),
+    "settled": lambda node, record: [record],
     "collect": lambda node, record: [record],
     "write": lambda node, record: [record],
     "raise": lambda node, record: [record],

@@ -31,7 +31,7 @@ class FormerRuns:
 
         It eventually learns from its lease that it was taken over, unless it has found out before.
         """
-        driver.is_former = True
+        driver.becomes_former()
         for report in reports:
             message = decode_to_job_master(report)
             assert isinstance(message, FromSlot)

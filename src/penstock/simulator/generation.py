@@ -10,6 +10,7 @@ import dataclasses
 from random import Random
 from typing import Any
 
+from penstock.simulator.changing import FORMS
 from penstock.simulator.loops import SHAPES
 from penstock.simulator.programs import Node, Program, Record, SplitScript
 
@@ -102,7 +103,19 @@ class _Generator:
                 self._loop()
             # What was fed back may be late.
             program = dataclasses.replace(program, exact_time=False)
+        if self._all_kinds and random.random() < 0.2:
+            self._hold()
         return dataclasses.replace(program, nodes=tuple(self._nodes))
+
+    def _hold(self) -> None:
+        """Add a function that changes what it has emitted, readers that change what they are given, and sinks."""
+        random = self._random
+        stream = random.choice(self._streams)
+        form, copies = random.choice(list(FORMS)), random.choice([None, None, 1, 3])
+        held = self._add("held", stream, sane=stream.sane, form=form, copies=copies)
+        for _ in range(random.choice([1, 2, 2])):
+            read = self._key_by(held) if random.random() < 0.3 else held
+            self._add(random.choice(["collect", "write"]), self._add("settled", read, sane=read.sane))
 
     def _loop(self) -> None:
         """Add a loop, and sinks for what leaves it and for its turns."""

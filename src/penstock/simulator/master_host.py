@@ -73,6 +73,10 @@ class DriverLostError(Exception):
     """The driver's process is gone, in the middle of what it did."""
 
 
+class DriverStoppedError(DriverLostError):
+    """The driver's process is stopped before an effect, and taken for dead: it goes on with that later."""
+
+
 class Surroundings(NamedTuple):
     """What outlives a driver."""
 
@@ -84,11 +88,21 @@ class Surroundings(NamedTuple):
     outside: Outside
 
 
-class MasterHost:
-    """Of one job; `number` distinguishes it from those before.
+class Reach(NamedTuple):
+    """What a driver acts upon."""
 
-    `send` reaches a slot, `deploy` starts the slots of an attempt, `stop` kills those of a region.
-    """
+    send: Callable[[SlotId, ToTask], None]
+    """Reaches a slot."""
+    deploy: Callable[[Deploy], None]
+    """Starts the slots of an attempt."""
+    stop: Callable[[int], None]
+    """Kills those of a region."""
+    before_effect: Callable[[float], None]
+    """Is called with the probability that the process is stopped there, and may raise DriverStoppedError."""
+
+
+class MasterHost:
+    """Of one job; `number` distinguishes it from those before."""
 
     def __init__(
         self,
@@ -96,9 +110,7 @@ class MasterHost:
         graph: JobGraph,
         around: Surroundings,
         run: MemoryRun,
-        send: Callable[[SlotId, ToTask], None],
-        deploy: Callable[[Deploy], None],
-        stop: Callable[[int], None],
+        reach: Reach,
         origin: Manifest | None,
         healed: bool,
     ) -> None:
@@ -117,9 +129,10 @@ class MasterHost:
         self.drained = False
         """Whether the job has ended before the end of its input, as its user wanted."""
         self._around = around
-        self._send = send
-        self._deploy = deploy
-        self._stop = stop
+        self._reach = reach
+        self._started = False
+        self._effects: deque[JobEffect] = deque()
+        """What an event has led to and was not carried out yet."""
         self._requests: dict[int, SavepointRequested] = {}
         self._changes: dict[int, RescaleRequested | UpdateRequested] = {}
         self.rescaled = 0
@@ -154,6 +167,7 @@ class MasterHost:
     def start(self) -> None:
         """Begin the first attempts."""
         self._carry_out(self.master.start())
+        self._started = True
 
     def handle(self, event: JobEvent) -> None:
         """The job master handles an event; its effects are queued, or reach slots at once."""
@@ -201,15 +215,16 @@ class MasterHost:
 
     def spark_does_next(self) -> None:
         """Spark starts or stops queries."""
+        self._may_be_stopped()
         effect = self.spark.popleft()
         attempt = effect.attempt
         self._around.trace.add("spark", f"{type(effect).__name__}({attempt.region}, {attempt.number})")
         if isinstance(effect, StopAttempt):
             if not self.is_former:
-                self._stop(attempt.region)
+                self._reach.stop(attempt.region)
             self.events.append(AttemptStopped(attempt))
         elif not self.is_former:
-            self._deploy(effect)
+            self._reach.deploy(effect)
 
     def query_failed(self, region: int, error: BaseException) -> None:
         """Spark has ended the query of the present attempt of a region."""
@@ -217,6 +232,8 @@ class MasterHost:
 
     def storage_does_next(self) -> None:
         """The storage executes an operation."""
+        if not self.is_former:
+            self._reach.before_effect(self._around.circumstances.stopped_rate)
         if isinstance(self.storage[0], DeleteFiles) and not any(isinstance(e, DeleteJob) for e in self.storage):
             # Last, though it came first: the storage deletes many files little by little.
             self.storage.rotate(-1)
@@ -231,16 +248,26 @@ class MasterHost:
 
     def call_is_made(self) -> None:
         """The oldest call of a split enumerator is made; another thread may be slow, so it waits for its turn."""
+        self._may_be_stopped()
         effect = self.calls.popleft()
         self._around.trace.add("enumerator", f"call {effect.number} of attempt {effect.attempt.number}")
         self.events.append(make_call(effect))
 
     def results_do_next(self) -> None:
         """A lane makes its next call."""
+        self._may_be_stopped()
         self._around.trace.add("results", "a lane runs a call")
         self.pool.run_one()
 
     # A run that was taken for dead.
+
+    def becomes_former(self) -> None:
+        """Its process is stopped: another run takes its job over."""
+        # What is collected is the driver's own. Here an observer sees it as soon as it counts.
+        for effect in [effect for effect in self._effects if isinstance(effect, Deliver)]:
+            self._effects.remove(effect)
+            self._deliver(effect)
+        self.is_former = True
 
     def former_does_next(self) -> bool:
         """It goes on with what it was about to do. False: there is nothing left."""
@@ -250,7 +277,9 @@ class MasterHost:
                 (self.storage_does_next, self.storage),
                 (self.results_do_next, self.pool.waits),
                 (self.spark_does_next, self.spark),
-                (self.handle_next, self.events),
+                (self.call_is_made, self.calls),
+                (self._go_on, self._effects),
+                (self.handle_next, self.events and not self._effects),
             )
             if waits
         ]
@@ -272,33 +301,50 @@ class MasterHost:
 
     # Effects.
 
+    def _may_be_stopped(self) -> None:
+        if self._started and not self.is_former:
+            self._reach.before_effect(self._around.circumstances.effect_stopped_rate)
+
     def _carry_out(self, effects: list[JobEffect]) -> None:
-        for effect in effects:
-            if isinstance(effect, SendToSlot):
-                if not self.is_former:
-                    self._send(effect.slot, effect.message)
-            elif isinstance(effect, (Deploy, StopAttempt)):
-                self.spark.append(effect)
-            elif isinstance(effect, CallAsync):
-                self.calls.append(effect)
-            elif isinstance(effect, StorageEffect):
-                self.storage.append(effect)
-            elif isinstance(effect, Deliver):
-                self._deliver(effect)
-            elif isinstance(effect, Reply):
-                self._reply(effect)
-            elif isinstance(effect, StateReply):
-                self.queries.reply(effect)
-            elif isinstance(effect, Finish):
-                self.queries.job_ended()
-                self._around.trace.add("job master", f"the job is {effect.status.name}")
-                self.finish = effect
-            elif isinstance(effect, CountSlots):
-                self.events.append(self._slots_counted())
-            elif isinstance(effect, JobNotice):
-                self._around.trace.add("job master", type(effect).__name__)
-            else:
-                _ON_RESULTS[type(effect)](self._lanes, effect)
+        self._effects.extend(effects)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._effects:
+            self._may_be_stopped()
+            self._carry_out_one(self._effects.popleft())
+
+    @property
+    def reaches_slots(self) -> bool:
+        """Whether a slot gets what is sent: those of a former run are gone, and those of others have other ports."""
+        return not self.is_former
+
+    def _carry_out_one(self, effect: JobEffect) -> None:
+        if isinstance(effect, SendToSlot):
+            if self.reaches_slots:
+                self._reach.send(effect.slot, effect.message)
+        elif isinstance(effect, (Deploy, StopAttempt)):
+            self.spark.append(effect)
+        elif isinstance(effect, CallAsync):
+            self.calls.append(effect)
+        elif isinstance(effect, StorageEffect):
+            self.storage.append(effect)
+        elif isinstance(effect, Deliver):
+            self._deliver(effect)
+        elif isinstance(effect, Reply):
+            self._reply(effect)
+        elif isinstance(effect, StateReply):
+            self.queries.reply(effect)
+        elif isinstance(effect, Finish):
+            self.queries.job_ended()
+            self._around.trace.add("job master", f"the job is {effect.status.name}")
+            self.finish = effect
+        elif isinstance(effect, CountSlots):
+            self.events.append(self._slots_counted())
+        elif isinstance(effect, JobNotice):
+            self._around.trace.add("job master", type(effect).__name__)
+        else:
+            _ON_RESULTS[type(effect)](self._lanes, effect)
 
     def lacks_slots(self, graph: JobGraph) -> bool:
         """Whether Spark has too few for a plan."""

@@ -31,7 +31,7 @@ from penstock.simulator.clock import Clock
 from penstock.simulator.fate import Fate
 from penstock.simulator.former_runs import FormerRuns
 from penstock.simulator.host import SlotHost
-from penstock.simulator.master_host import DriverLostError, MasterHost, Surroundings
+from penstock.simulator.master_host import DriverLostError, DriverStoppedError, MasterHost, Reach, Surroundings
 from penstock.simulator.network import AGAIN, ControlMessages
 from penstock.simulator.outside import Outside, Results
 from penstock.simulator.patience import Patience
@@ -131,9 +131,8 @@ class Simulation:
         if run.epoch == 1:
             self._jobs += 1
             self._former.end()
-        self.driver = MasterHost(
-            self._jobs, graph, around, run, self._send, self._deploy, self._stop, origin, self._fate.healed
-        )
+        reach = Reach(self._send, self._deploy, self._stop, self._before_effect)
+        self.driver = MasterHost(self._jobs, graph, around, run, reach, origin, self._fate.healed)
         self.workers.new_job()
         self._workers_changed()
         self.driver.start()
@@ -302,8 +301,8 @@ class Simulation:
             self._fate.befall(self, self.faults, self.user, steps)
             if self.driver.finish is None:
                 self._next()
-        except DriverLostError:
-            self.crash_driver()
+        except DriverLostError as lost:
+            self.crash_driver(stopped=isinstance(lost, DriverStoppedError))
 
     def _next(self) -> None:
         self._possibilities.refresh()
@@ -327,7 +326,7 @@ class Simulation:
         return {
             "outcomes": (self._handle_next, lambda: driver.events, None),
             "spark": (driver.spark_does_next, lambda: driver.spark, None),
-            "storage": (self._storage_does_next, lambda: driver.storage, None),
+            "storage": (driver.storage_does_next, lambda: driver.storage, None),
             "enumerators": (driver.call_is_made, lambda: driver.calls, None),
             "results": (driver.results_do_next, lambda: driver.pool.waits, None),
             "advice": (lambda: workers.advised(self._possibilities.touch), lambda: workers.advice, _LATE_RATE),
@@ -403,13 +402,11 @@ class Simulation:
             ):
                 self.user.restart_by_hand()
 
-    def _storage_does_next(self) -> None:
+    def _before_effect(self, stopped_rate: float) -> None:
         # With nothing on record no other run can take the job over.
         known = self.circumstances.has_interval or (self.circumstances.has_directory and self.storage.numbers())
-        if known and self._fate.chance(self.circumstances.stopped_rate):
-            self.crash_driver(stopped=True)
-        else:
-            self.driver.storage_does_next()
+        if known and self._fate.chance(stopped_rate) and self._can_lose_its_driver:
+            raise DriverStoppedError
 
     def _late(self) -> None:
         slot, to_slot, data = self._control.next_late()

@@ -86,6 +86,7 @@ class Workers:
             unaligned_after_ms=circumstances.unaligned_after_ms,
             in_flight_ms=circumstances.in_flight_ms,
             latency_interval_ms=circumstances.latency_interval_ms,
+            reuses_objects=circumstances.reuses_objects,
             checkpointing=circumstances.has_interval,
             restore=effect.restored,
         )[effect.levels.start : effect.levels.stop]

@@ -59,6 +59,7 @@ class Identity:
 
 IMMUTABLE = [
     1, 1.5, True, None, "text", b"bytes", (1, "a"), (1, ("a", None)), frozenset({1}), Colour.RED, Point(1, "a"),
+    frozenset({(1, "a")}),
     datetime.datetime(2024, 1, 1), decimal.Decimal("1.5"), Frozen("a", (1, 2)), FrozenStruct("a", ("b", 1)),
     OutputTag("side"), len, int, (OutputTag("side"), 1), range(3),
 ]  # fmt: skip
@@ -110,6 +111,21 @@ def test_objects_with_an_identity_hash_are_copied() -> None:
     copied = own_copy((1, value))[1]
     value.items.append(1)
     assert copied.items == []
+
+
+@pytest.mark.parametrize(
+    "around",
+    [lambda each: {each}, lambda each: frozenset([each]), lambda each: {each: 1}, lambda each: {(1, each)}],
+    ids=["set", "frozenset", "key", "nested"],
+)
+def test_objects_that_are_hashable_by_identity_are_copied_wherever_they_are(around: Any) -> None:
+    """What is in a set, or is a key, would change after it was emitted."""
+    inner = Identity()
+    copied = own_copy(around(inner))
+    inner.items.append(1)
+    only = next(iter(copied))
+    assert (only[1] if isinstance(only, tuple) else only).items == []
+    assert type(copied) is type(around(inner))
 
 
 def test_an_attribute_of_a_subclass_of_a_frozen_class_is_copied() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.api.sink import SinkWriter
 from penstock.common.serialization import Encoder
+from penstock.connectors.files.formats.streams import reading
 from penstock.connectors.files.sink import BucketAssigner, FileSink
 from penstock.connectors.files.sink.sink import RowFormatBuilder
 from penstock.connectors.files.source.listing import list_files
@@ -38,7 +39,11 @@ def visible_files(path: Path) -> list[Path]:
 
 def visible_lines(path: Path) -> list[str]:
     """What a reader of the directory reads."""
-    return [line for file in visible_files(path) for line in file.read_text().splitlines()]
+    lines = []
+    for file in visible_files(path):
+        with reading(str(file)) as stream:
+            lines += b"".join(iter(lambda stream=stream: stream.read(1 << 16), b"")).decode().splitlines()
+    return lines
 
 
 def hidden_files(path: Path) -> list[Path]:

@@ -112,6 +112,15 @@ def test_records_become_those_of_the_given_schema(tmp_path) -> None:
     assert read_all(AvroInputFormat(tmp_path, schema), 1) == [{"delay": 0, "plane": "?"}, {"delay": 1, "plane": "?"}]
 
 
+@pytest.mark.parametrize("field", [{"name": "plane", "type": "string"}, {"name": "delay", "type": "string"}])
+def test_a_schema_that_records_can_not_become_is_said_before_the_job_starts(tmp_path, field) -> None:
+    """It would end a running job, by an error without the file's name."""
+    (tmp_path / "a").write_bytes(written(FLIGHTS[:2], AvroBulkWriters.for_generic_record(SCHEMA)))
+    newer = AvroSchema.parse_string(json.dumps({"type": "record", "name": "Flight", "fields": [field]}))
+    with pytest.raises(SourceError, match=r"/a: its records can't become those of .*(plane|string)"):
+        FileSource.for_bulk_file_format(BulkFormat.avro_format(newer), tmp_path).build().validate()
+
+
 def test_an_input_format_is_a_stream(tmp_path) -> None:
     """A program of PyFlink would end with an AttributeError."""
     (tmp_path / "a").write_bytes(written(FLIGHTS[:2], AvroBulkWriters.for_generic_record(SCHEMA)))

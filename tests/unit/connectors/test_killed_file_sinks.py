@@ -54,6 +54,10 @@ def compacts(path: Path) -> FileSink:
     return builder.enable_compact(strategy, FileCompactor.concat_file_compactor()).build()
 
 
+def compresses(path: Path) -> FileSink:
+    return lines_below(path).with_compression("zstd").build()
+
+
 class Job:
     """A job whose checkpoints are a file. `position` counts the records that are read."""
 
@@ -126,7 +130,7 @@ def killed_at(line: int, run: Callable[[], None]) -> bool:
 
 
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("make_sink", [goes_on, rolls, compacts])
+@pytest.mark.parametrize("make_sink", [goes_on, rolls, compacts, compresses])
 def test_each_record_is_there_once_wherever_it_was_killed(
     tmp_path: Path, make_sink: Callable[[Path], FileSink], every: int
 ) -> None:

@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-from tests.unit.rest.served import PlayedJob, Served
+from tests.unit.dispatcher.played_cluster import PlayedCluster
 
-from penstock.client.rest_client import RestClient
-from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError
-from penstock.dispatcher import worker_paths
-from penstock.dispatcher.dispatcher import DispatchedJob
-from penstock.rest.application import guarded
-from penstock.rest.token_server import TokenServer
-from penstock.rpc.messages import Register
 
-
-class Cluster:
-    """Two jobs that run, of which the second has two subtasks, one whose process is gone, and one that has ended."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.served = []
-        jobs = []
-        for id in ("aaaaaaaa1111", "bbbbbbbb2222"):
-            (directory / id).mkdir()
-            job = PlayedJob()
-            for level, index in job.played.attempt.slots:
-                job.played.report(level, Register(), index=index)
-            one = Served(directory / id, job)
-            (one.logs / "level-0-slot-0.log").write_text(f"a worker of {id}\n")
-            self.served.append(one)
-            jobs.append(DispatchedJob(id, "job", 3, 0, job_id=id, rest=one.endpoint.address))
-        gone = RestAddress("http://127.0.0.1:9", str(directory / "no token"))
-        jobs += [DispatchedJob("cccccccc", "gone", 1, 0, rest=gone), DispatchedJob("dddddddd", "ended", 1, 0)]
-        self.server = TokenServer("0", {"XDG_CACHE_HOME": str(directory)}, 10.0)
-        application = guarded(worker_paths.routes, self.server.token, self.server.cookie)
-        newest = {job.id: job for job in jobs}
-        application.state.dispatcher = SimpleNamespace(newest=lambda: newest, log_directory=directory)
-        application.state.spark = {"spark.master": "local[2]", "spark.some.password": "secret"}
-        self.server.start(lambda: application, lambda: None, 1.0)
-        self.client = RestClient(self.server.address.url, self.server.token)
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    one = Cluster(tmp_path_factory.mktemp("cluster"))
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedCluster]:
+    one = PlayedCluster(tmp_path_factory.mktemp("cluster"))
     yield one
-    one.server.close()
-    for served in one.served:
-        served.endpoint.close()
+    one.close()
 
 
-def test_slots_of_all_jobs_are_told_apart(cluster: Cluster) -> None:
+def test_slots_of_all_jobs_are_told_apart(cluster: PlayedCluster) -> None:
     """A page would show one job's worker in the place of another's, or fail because one process is gone."""
     ids = [one["id"] for one in cluster.client.get("/taskmanagers")["taskmanagers"]]
     assert len(ids) == len(set(ids)) == 6 and {id[:9] for id in ids} == {"aaaaaaaa-", "bbbbbbbb-"}
@@ -67,7 +30,7 @@ def test_slots_of_all_jobs_are_told_apart(cluster: Cluster) -> None:
     assert cluster.client.get("/taskmanagers/aaaaaaaa-level-0-slot-0/thread-dump") == {"threadInfos": []}
 
 
-def test_a_slot_without_its_job_is_the_one_that_has_the_name(cluster: Cluster) -> None:
+def test_a_slot_without_its_job_is_the_one_that_has_the_name(cluster: PlayedCluster) -> None:
     """Pages of a job know its slots by their own names."""
     with pytest.raises(JobError, match="TaskExecutor -level-0-slot-0 not found"):
         cluster.client.get("/taskmanagers/-level-0-slot-0")
@@ -79,14 +42,14 @@ def test_a_slot_without_its_job_is_the_one_that_has_the_name(cluster: Cluster) -
         cluster.client.get("/taskmanagers/aaaaaaaa-level-7-slot-0")
 
 
-def test_what_is_no_name_of_a_file_is_not_found(cluster: Cluster) -> None:
+def test_what_is_no_name_of_a_file_is_not_found(cluster: PlayedCluster) -> None:
     """The user would read of a fault of the cluster."""
     for name in ("a%20b", "a%3Fb", "..%2F..%2Fa%25"):
         with pytest.raises(JobError, match="This file does not exist"):
             cluster.client.get(f"/taskmanagers/aaaaaaaa-level-0-slot-0/logs/{name}")
 
 
-def test_the_process_of_the_cluster_is_shown(cluster: Cluster) -> None:
+def test_the_process_of_the_cluster_is_shown(cluster: PlayedCluster) -> None:
     """Flink's pages of the job manager would show errors."""
     assert {one["key"]: one["value"] for one in cluster.client.get("/jobmanager/config")} == {
         "spark.master": "local[2]",
@@ -99,6 +62,5 @@ def test_the_process_of_the_cluster_is_shown(cluster: Cluster) -> None:
         assert cluster.client.send("GET", f"/jobmanager/{path}") == b"it serves\n"
     with pytest.raises(JobError, match="This file does not exist: jobs"):
         cluster.client.send("GET", "/jobmanager/logs/jobs")
-    assert cluster.client.get("/jobmanager/metrics") == []
     assert cluster.client.get("/jobmanager/thread-dump")["threadInfos"]
     assert "Python" in cluster.client.get("/jobmanager/environment")["jvm"]["version"]

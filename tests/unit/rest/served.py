@@ -79,6 +79,7 @@ class Served:
         job: Any = None,
         settings: dict[str, str] | None = None,
         checkpoints: str = "/checkpoints",
+        id: str = "id",
         **more: Any,
     ) -> None:
         # It takes no samples of its own: the test does.
@@ -89,7 +90,7 @@ class Served:
             configuration.set_string(key, value)
         self.logs = directory / "logs"
         self.logs.mkdir()
-        self.entry = JobEntry("id", self.job, configuration, checkpoints, self.logs, Meter(self.job.metrics))
+        self.entry = JobEntry(id, self.job, configuration, checkpoints, self.logs, Meter(self.job.metrics))
         self.endpoint.jobs.add(self.entry)
         self.host = self.endpoint.address.url.removeprefix("http://")
 

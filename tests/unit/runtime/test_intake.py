@@ -105,3 +105,18 @@ def test_a_clock_that_is_set_back() -> None:
     after(intake, 1_000_010, {0: 500})
     assert after(intake, 10, {0: 500}) == {}
     assert after(intake, 10 + INTERVAL_MS, {0: 500})[0].taken_bytes == 1_500
+
+
+@pytest.mark.parametrize(
+    ("target_ms", "senders", "interval_ms"),
+    [(800, 1, 100), (800, 2, 100), (800, 4, 200), (800, 50, 400), (9_000, 2, 500)],
+)
+def test_the_more_senders_there_are_the_more_rarely_it_speaks(target_ms: int, senders: int, interval_ms: int) -> None:
+    """Eight slots that each speak to eight, eight times a second, would spend a fifth of two cores on it.
+
+    And who is silent for longer than half a second would be taken for one whose limit has lapsed.
+    """
+    intake = Intake(target_ms, 0)
+    for sender in range(senders):
+        intake.took(sender, 100)
+    assert intake.interval_ms == interval_ms

@@ -21,7 +21,14 @@ from penstock.runtime.network.buffer import (
 )
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element, LatencyMarker, Watermark
-from penstock.runtime.network.output import BUFFER_RECORDS_MAX, USUAL_BUFFERS, BufferSize, Outbox, OutputEdge
+from penstock.runtime.network.output import (
+    BUFFER_RECORDS_MAX,
+    USUAL_BUFFERS,
+    BufferSize,
+    Outbox,
+    OutputEdge,
+    full_records,
+)
 from penstock.runtime.network.partitioners import (
     BroadcastPartitioner,
     ForwardPartitioner,
@@ -190,6 +197,15 @@ def test_how_many_records_fit_is_learnt_from_their_size() -> None:
     small.edge.emit([1] * 512, None)
     small.edge.emit([1] * 10_000, None)
     assert max(len(segments[0][0]) for _, _, segments in small.rows()) == BUFFER_RECORDS_MAX
+
+
+def test_what_all_channels_gather_is_bounded() -> None:
+    """With 8 channels 32,768 records would wait, more than caches hold, and cost twice as much to pickle."""
+    assert [full_records(channels) for channels in (1, 2, 4, 8, 1_000)] == [4096, 4096, 2048, 1024, 512]
+    many = Sent(RebalancePartitioner(), receivers=8)
+    for _ in range(4):
+        many.edge.emit([1] * 20_000, None)
+    assert max(len(segments[0][0]) for _, _, segments in many.rows()) == full_records(8)
 
 
 @pytest.mark.parametrize("between", ["watermark", "marker", "other kind"])

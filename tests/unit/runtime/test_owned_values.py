@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from penstock.datastream.functions import (
     FlatMapFunction,
     KeyedProcessFunction,
     MapFunction,
+    ProcessAllWindowFunction,
     ProcessFunction,
     ProcessWindowFunction,
     ReduceFunction,
@@ -184,6 +186,39 @@ def test_a_reader_that_changes_its_values_does_not_change_state() -> None:
     counted = env.from_collection(["a", "b", "c"]).key_by(lambda v: 0).process(GrowingState())
     counted.map(lambda v: (len(v), v.clear())[0]).print()
     assert results(env) == [1, 2, 3]
+
+
+REUSING = dataclasses.replace(CALM, reuses_objects=True)
+
+
+@pytest.mark.parametrize(("circumstances", "sizes"), [(CALM, [1, 2, 3]), (REUSING, [3, 3, 3])])
+def test_object_reuse_hands_values_on_within_a_chain(circumstances: Circumstances, sizes: list[int]) -> None:
+    """Who asks for no copies would pay for them all the same."""
+    env = environment(1)
+    env.from_collection(["a", "b", "c"]).map(Growing()).map(lambda items: len(items)).print()
+    assert results(env, circumstances) == sizes
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_object_reuse_copies_what_leaves_the_chain_or_is_kept(exchange: bool) -> None:
+    """It would change what is sent, and what sinks and windows hold: Flink serialises there in any case."""
+    env = environment(1)
+    stream = env.from_collection(["a", "b", "c"]).map(Growing())
+    (stream.rebalance() if exchange else stream).print()
+    assert results(env, REUSING) == THREE
+    env = environment(1)
+    stamped = env.from_collection(["a", "b", "c"]).assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, timestamp: ord(value))
+    )
+    grown = stamped.map(Growing())
+    everything = (grown.rebalance() if exchange else grown).window_all(TumblingEventTimeWindows.of(Time.seconds(1)))
+    everything.process(AllOfAll()).print()
+    assert results(env, REUSING) == [THREE]
+
+
+class AllOfAll(ProcessAllWindowFunction):
+    def process(self, context, elements):
+        yield list(elements)
 
 
 class All(ProcessWindowFunction):

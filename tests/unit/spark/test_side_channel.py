@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
+
+import pytest
 
 from penstock.rpc.keys import ControlAddress, make_keys
 from penstock.runtime.ids import SlotId
@@ -32,12 +35,21 @@ def fails(error: BaseException) -> None:
     raise error
 
 
-def test_advice_arrives_and_wakes_the_slot() -> None:
-    """A slot that holds would wait until its limit lapses, for a second each time."""
+def held() -> Slot:
+    """A slot that sends, and has as much in flight as it may."""
+    one = slot(0)
+    one.outbox.put(0, b"0" * 10_000)
+    assert one.debloating is not None and one.debloating.look()
+    return one
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
+    """A slot that holds would wait until its limit lapses, for a second; others would be woken for nothing."""
     made = make_keys()
     keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
     rung = threading.Event()
-    sender = SideChannel(slot(0), keys, rung.set, fails)
+    sender = SideChannel(held() if holds else slot(0), keys, rung.set, fails)
     receiver = SideChannel(slot(1), keys, lambda: None, fails)
     try:
         assert sender.address and not receiver.address
@@ -46,8 +58,12 @@ def test_advice_arrives_and_wakes_the_slot() -> None:
         receiver.advise([(SlotId(0, 0), advice)])
         receiver.introduced([(0, 0, sender.address)])
         receiver.advise([(SlotId(0, 0), advice)])
-        assert rung.wait(20)
+        until = time.monotonic() + 20
+        while not sender.has_advice and time.monotonic() < until:
+            time.sleep(0.001)
+        assert rung.wait(20 if holds else 0.05) is holds
         assert list(sender.take_advice()) == [advice]
+        assert not sender.has_advice
         assert sender.take() == [], "it is not fed back"
     finally:
         sender.close()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from penstock.common.stored import stored_as
+from penstock.connectors.files.located import Located
 
 DEFAULT_SPLIT_BYTES = 64 * 1024 * 1024
 
 
-class FoundFile(msgspec.Struct, frozen=True, gc=False):
+class FoundFile(Located, frozen=True, gc=False):
     """An input file: its path as in the program (a URL keeps its scheme), its size in bytes."""
 
     path: str
@@ -17,7 +16,7 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
 
 
 @stored_as("file-split")
-class FileSplit(msgspec.Struct, frozen=True, gc=False):
+class FileSplit(Located, frozen=True, gc=False):
     """Bytes `start` … `end - 1` of a file (to its end if `end` is None), and the read position.
 
     `offset`: byte at which reading continues, initially `start`; counted after decompression in compressed files.

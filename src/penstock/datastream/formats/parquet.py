@@ -25,7 +25,10 @@ __all__ = [
 
 
 class ParquetColumnarRowInputFormat(ParquetFormat):
-    """Reads the columns named by `row_type` as Rows. Types are those of the file; Hadoop's configuration is ignored."""
+    """Reads the columns of `row_type` as Rows of it, as `ParquetFormat(row_type, as_row=True)` does.
+
+    A column that a file lacks is None, and narrower types are widened. Hadoop's configuration is ignored.
+    """
 
     def __init__(
         self,
@@ -39,12 +42,7 @@ class ParquetColumnarRowInputFormat(ParquetFormat):
 
         The last two arguments are accepted for compatibility: names are case-sensitive, timestamps as stored.
         """
-        super().__init__(row_type.get_field_names(), as_row=True, batch_records=batch_size)
-        self._row_type = row_type
-
-    def get_produced_type(self) -> RowTypeInfo:
-        """The row type."""
-        return self._row_type
+        super().__init__(row_type, as_row=True, batch_records=batch_size)
 
 
 class AvroParquetReaders:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 FIRST_MS = 10
+INTERVAL_MS_MAX = 500
+"""Half of the time after which a sender takes silence for a limit that has lapsed."""
 PARTS = 8
 """A budget is so many buffers, and what is said changes so many times in the time that it is for."""
 AIM = 0.75
@@ -48,7 +50,7 @@ class Intake:
 
     def __init__(self, target_ms: int, now_ms: int) -> None:
         self._target_ms = target_ms * AIM
-        self.interval_ms = max(FIRST_MS, target_ms // PARTS)
+        self._whole_ms = target_ms
         self.budget_bytes_min = BUDGET_BYTES_MIN
         self._taken: dict[int, int] = {}
         """Bytes in all, by index of the sender."""
@@ -64,6 +66,12 @@ class Intake:
         self._has_spoken = False
         self.limits = True
         """Whether senders keep to the limit that was advised, or to their first one."""
+
+    @property
+    def interval_ms(self) -> int:
+        """Between two advices: a part of the target, and a larger one the more senders there are."""
+        part = self._whole_ms * max(2, len(self._taken)) // (2 * PARTS)
+        return max(FIRST_MS, min(part, self._whole_ms // 2, INTERVAL_MS_MAX))
 
     def took(self, sender: int, size: int) -> None:
         """A buffer of a slot was taken, whether it is processed now, set aside, or passed on."""

@@ -21,12 +21,13 @@ class Environment:
     `open_spill`, all that alignment sets aside is kept in memory; without `open_event_loop`, asynchronous functions
     can't be called. `buffers`: how large what leaves becomes. `notify`, which any thread may call, gives the task of a
     vertex the event DataAvailable. `first_records`: how many records the first call with a function may take.
+    `core_wait_ns`: how long the slot's thread has waited for a core so far, though it had work.
     """
 
     # fmt: off
     __slots__ = (
-        "budget", "buffers", "clock", "feedback", "first_records", "notify", "now_ms", "open_event_loop", "open_spill",
-        "outbox", "run", "stores",
+        "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "notify", "now_ms",
+        "open_event_loop", "open_spill", "outbox", "run", "stores",
     )
     # fmt: on
 
@@ -43,6 +44,7 @@ class Environment:
         notify: Callable[[int], None] = lambda vertex: None,
         buffers: BufferSize = USUAL_BUFFERS,
         first_records: int = FIRST_RECORDS,
+        core_wait_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self.now_ms = now_ms
         self.clock = clock
@@ -57,3 +59,4 @@ class Environment:
         self.notify = notify
         self.buffers = buffers
         self.first_records = first_records
+        self.core_wait_ns = core_wait_ns

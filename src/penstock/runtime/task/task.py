@@ -139,7 +139,8 @@ class Task:
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
         """Whether it must not begin: it does not know yet where what it feeds back goes to."""
-        self._flush_timer = FlushTimer(self.edges, -1 if level.batched else vertex.buffer_timeout_ms, self._now_ms)
+        timeout_ms = -1 if level.batched else vertex.buffer_timeout_ms
+        self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
         self._handlers = self._handled_events()
 
     def _with_feedback(self, parts: TaskParts) -> Feedback | None:

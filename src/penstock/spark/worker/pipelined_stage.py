@@ -52,6 +52,7 @@ from penstock.spark.internals.worker_streams import WorkerStreams
 from penstock.spark.payload import Payload, unpack
 from penstock.spark.rows import buffers_of
 from penstock.spark.worker.children import end_children
+from penstock.spark.worker.core_wait import core_wait
 from penstock.spark.worker.crash_reports import end_of_former, remove_note, write_note
 from penstock.spark.worker.event_loop import EventLoops
 from penstock.spark.worker.garbage import GarbageCollection
@@ -180,6 +181,7 @@ class SlotHost:
             open_spill=TemporarySpill,
             open_event_loop=self._event_loops.open,
             notify=self._notices.notify,
+            core_wait_ns=core_wait(),
         )
         return Slot(self._level, self._index, environment)
 
@@ -298,7 +300,8 @@ class SlotHost:
         self._waiting = ("back_pressured_ns" if holds else "idle_ns", before)
         if slot is not None and not self._life.discarding and slot.waiting:
             # As little as while it is busy.
-            self._transport.wait(timeout_ns)
+            advised = self._side_channel is not None and self._side_channel.has_advice
+            self._transport.wait(0 if advised else timeout_ns)
         else:
             batch = self._transport.read(timeout_ns)
         self._account()

@@ -23,6 +23,7 @@ class SideChannel:
     def __init__(
         self, slot: Slot, keys: ControlAddress, ring: Callable[[], None], fail: Callable[[BaseException], None]
     ) -> None:
+        self._slot = slot
         self._own = SlotId(slot.level.level, slot.index)
         self._ring = ring
         self._fed_back = FedBack(slot.level.alignment_limits.memory_bytes, ring)
@@ -44,6 +45,11 @@ class SideChannel:
     def take(self) -> list[bytes]:
         """What was fed back to this slot, as much as a turn takes."""
         return self._fed_back.take()
+
+    @property
+    def has_advice(self) -> bool:
+        """Whether advice has arrived that was not taken yet."""
+        return bool(self._advice)
 
     def take_advice(self) -> Iterator[bytes]:
         """Advice that has arrived."""
@@ -83,6 +89,8 @@ class SideChannel:
     def _arrived(self, message: bytes) -> None:
         if decode_header(message).edge == ADVICE_EDGE:
             self._advice.append(message)
-            self._ring()
+            # Only who may not send waits for it. Who comes to wait in this moment looks at `has_advice` once more.
+            if self._slot.holds:
+                self._ring()
         else:
             self._fed_back.put(message)

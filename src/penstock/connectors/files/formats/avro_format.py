@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
 from penstock.common.errors import SourceError
@@ -34,9 +35,11 @@ class AvroFormat(BatchFormat):
         return False
 
     def check(self, file: FoundFile) -> None:
-        """Read the header."""
-        with reading_raw(file.path) as stream:
-            self._blocks(file.path, stream)
+        """Read the header and the first record, which tells whether all can become those of the schema."""
+        with reading_raw(file.path) as stream, self._told(file.path, 0):
+            for block in self._blocks(file.path, stream):
+                next(iter(block), None)
+                break
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`. A position is a number of records to skip; blocks before it are not decoded."""
@@ -44,8 +47,11 @@ class AvroFormat(BatchFormat):
         with reading_raw(split.path) as stream:
             blocks = self._blocks(split.path, stream)
             to_row = row_reader((self._schema and self._schema.parsed()) or blocks.writer_schema)
-            try:
-                for block in blocks:
+            while True:
+                with self._told(split.path, done):
+                    block = next(blocks, None)
+                    if block is None:
+                        return
                     first = max(0, split.skip - done)
                     done += block.num_records
                     if first >= block.num_records:
@@ -53,9 +59,17 @@ class AvroFormat(BatchFormat):
                     values = list(block)[first:]
                     if self._as_row and to_row is not None:
                         values = list(map(to_row, values))
-                    yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
-            except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
-                raise SourceError(f"{split.path}: damaged after {done} records: {error!r}") from error
+                yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+
+    @contextmanager
+    def _told(self, path: str, done: int) -> Iterator[None]:
+        """Errors of a file in which so many records have been read."""
+        try:
+            yield
+        except fastavro().read.SchemaResolutionError as error:
+            raise SourceError(f"{path}: its records can't become those of {self._schema}: {error}") from error
+        except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+            raise SourceError(f"{path}: damaged after {done} records: {error!r}") from error
 
     def get_produced_type(self) -> Any:
         """The type of the given schema's records, if they are dicts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.avro_format import AvroFormat
 from penstock.connectors.files.formats.csv_format import CsvFormat
 from penstock.connectors.files.formats.format import BatchFormat, OnError, RecordFormat
@@ -20,13 +21,13 @@ class BulkFormat(BatchFormat):
 
     @staticmethod
     def parquet_format(
-        columns: Sequence[str] | None = None, *, as_row: bool = False, batch_records: int | None = None
+        columns: Sequence[str] | RowTypeInfo | None = None, *, as_row: bool = False, batch_records: int | None = None
     ) -> BatchFormat:
         """Return the Parquet format; see `ParquetFormat`."""
         return ParquetFormat(columns, as_row=as_row, batch_records=batch_records)
 
     @staticmethod
-    def orc_format(columns: Sequence[str] | None = None, *, as_row: bool = False) -> BatchFormat:
+    def orc_format(columns: Sequence[str] | RowTypeInfo | None = None, *, as_row: bool = False) -> BatchFormat:
         """Return the ORC format; see `OrcFormat`."""
         return OrcFormat(columns, as_row=as_row)
 

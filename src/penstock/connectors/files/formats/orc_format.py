@@ -14,7 +14,7 @@ from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.selected_columns import records_of, selected, wanted
+from penstock.connectors.files.formats.selected_columns import SelectedColumns
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.columns import ColumnBuffer, Columns
@@ -29,11 +29,12 @@ _CODECS = ("uncompressed", "snappy", "zlib", "lz4", "zstd")
 class OrcFormat(BatchFormat):
     """Reads each row as a dict from column name to value, or as a Row with field names.
 
-    `columns`: only these are read from disk, in this order. A file is one split. Values are those of `ParquetFormat`.
+    `columns`: as of `ParquetFormat`, names or a `Types.ROW_NAMED`. A file is one split. Values are those of
+    `ParquetFormat`.
     """
 
-    def __init__(self, columns: Sequence[str] | None = None, *, as_row: bool = False) -> None:
-        self._columns = selected(columns)
+    def __init__(self, columns: Sequence[str] | RowTypeInfo | None = None, *, as_row: bool = False) -> None:
+        self._columns = SelectedColumns(columns, as_row)
         self._as_row = as_row
 
     def is_splittable(self, path: str) -> bool:
@@ -43,18 +44,22 @@ class OrcFormat(BatchFormat):
     def check(self, file: FoundFile) -> None:
         """Read the footer and check that it has the selected columns."""
         with reading_raw(file.path) as stream:
-            wanted(file.path, self._columns, _opened(file.path, stream).schema.names)
+            self._columns.of_file(file.path, _opened(file.path, stream).schema)
+
+    def get_produced_type(self) -> RowTypeInfo | None:
+        """The row type, of Rows of one."""
+        return self._columns.row_type if self._as_row else None
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`. A position is a number of records to skip."""
         done = 0
         with reading_raw(split.path) as stream:
             file = _opened(split.path, stream)
-            columns = wanted(split.path, self._columns, file.schema.names)
-            make = row_maker(columns, self._as_row)
+            columns = self._columns.of_file(split.path, file.schema)
+            make = row_maker(columns.names, self._as_row)
             for stripe in range(file.nstripes):
                 try:
-                    batch = file.read_stripe(stripe, columns)
+                    batch = file.read_stripe(stripe, columns.stored)
                 except (pyarrow.ArrowException, OSError) as error:
                     raise SourceError(f"{split.path}: stripe {stripe} can't be read: {error}") from error
                 for start in range(0, batch.num_rows, _BATCH_RECORDS):
@@ -63,7 +68,7 @@ class OrcFormat(BatchFormat):
                     done += piece.num_rows
                     if first >= piece.num_rows:
                         continue
-                    values = records_of(piece.slice(first), columns, make)
+                    values = columns.records(piece.slice(first), make)
                     yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
 
 

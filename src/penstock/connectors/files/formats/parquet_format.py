@@ -10,9 +10,10 @@ import pyarrow
 from pyarrow import parquet
 
 from penstock.common.errors import SourceError
+from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.selected_columns import records_of, selected, wanted
+from penstock.connectors.files.formats.selected_columns import SelectedColumns
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.row_values import row_maker
@@ -24,15 +25,21 @@ _BATCH_BYTES = 1024 * 1024
 class ParquetFormat(BatchFormat):
     """Reads each row as a dict from column name to value, or as a Row with field names.
 
-    `columns`: only these are read from disk, in this order. `batch_records`: rows decoded at once (default: about 1 MiB
-    of rows). A split is a byte range and owns the row groups that begin in it, so footers are read by tasks, not during
-    listing. Values are Python's: int, float, str, bytes, bool, Decimal, date, datetime, list, dict, and None for null.
+    `columns`: only these are read from disk, in this order. Of a `Types.ROW_NAMED` values have the declared types, a
+    column that a file lacks is None, and one with a narrower type is widened; SourceError if a file has another type.
+    `batch_records`: rows decoded at once (default: about 1 MiB of rows). A split is a byte range and owns the row
+    groups that begin in it, so footers are read by tasks, not during listing. Values are Python's: int, float, str,
+    bytes, bool, Decimal, date, datetime, list, dict, and None for null.
     """
 
     def __init__(
-        self, columns: Sequence[str] | None = None, *, as_row: bool = False, batch_records: int | None = None
+        self,
+        columns: Sequence[str] | RowTypeInfo | None = None,
+        *,
+        as_row: bool = False,
+        batch_records: int | None = None,
     ) -> None:
-        self._columns = selected(columns)
+        self._columns = SelectedColumns(columns, as_row)
         if batch_records is not None and batch_records < 1:
             raise ValueError(f"batch_records must be 1 or more, got {batch_records}")
         self._as_row = as_row
@@ -45,13 +52,17 @@ class ParquetFormat(BatchFormat):
     def check(self, file: FoundFile) -> None:
         """Read the footer and check that it has the selected columns."""
         with _opened(file.path) as parquet_file:
-            wanted(file.path, self._columns, parquet_file.schema_arrow.names)
+            self._columns.of_file(file.path, parquet_file.schema_arrow)
+
+    def get_produced_type(self) -> RowTypeInfo | None:
+        """The row type, of Rows of one."""
+        return self._columns.row_type if self._as_row else None
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`. A position is a number of records to skip; row groups before it are not read."""
         with _opened(split.path) as file:
-            columns = wanted(split.path, self._columns, file.schema_arrow.names)
-            make = self.maker(columns)
+            columns = self._columns.of_file(split.path, file.schema_arrow)
+            make = self.maker(columns.names)
             to_skip = split.skip
             done = 0
             for group in _owned_groups(file.metadata, split):
@@ -60,12 +71,12 @@ class ParquetFormat(BatchFormat):
                     done += rows
                     continue
                 batch_records = self._batch_records or _batch_records(file.metadata.row_group(group))
-                for batch in file.iter_batches(batch_records, [group], self._columns, use_threads=False):
+                for batch in file.iter_batches(batch_records, [group], columns.stored, use_threads=False):
                     first = max(0, to_skip - done)
                     done += batch.num_rows
                     if first < batch.num_rows:
                         position = FileSplit(split.path, split.start, split.end, split.offset, done)
-                        yield Chunk(records_of(batch.slice(first), columns, make), position)
+                        yield Chunk(columns.records(batch.slice(first), make), position)
 
     def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
         """What makes a record of the values of a row, in the order of these columns."""

@@ -9,36 +9,85 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.common.errors import SourceError
+from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.user_calls import results_of
+from penstock.connectors.files.formats.declared_columns import Convert, conversion_of
 
 _FIRST_DAY, _DAY_BEYOND = -719_162, 2_932_897
 """From 1970-01-01 to those between which Python has dates: year 1, and year 10,000."""
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000}
 
 
-def selected(columns: Sequence[str] | None) -> list[str] | None:
-    """The names that a user has selected; None: all. Raises TypeError or ValueError."""
-    if isinstance(columns, str):
-        raise TypeError(f"columns must be a list of names, got the text {columns!r}")
-    if columns is not None and not columns:
-        raise ValueError("columns is empty; None means all columns")
-    return None if columns is None else list(columns)
+class SelectedColumns:
+    """All columns of each file (None), those of some names, or those of a row type, with its types.
+
+    Raises TypeError or ValueError for anything else.
+    """
+
+    def __init__(self, columns: Sequence[str] | RowTypeInfo | None, as_row: bool) -> None:
+        if isinstance(columns, str):
+            raise TypeError(f"columns must be a list of names, got the text {columns!r}")
+        self.row_type = columns if isinstance(columns, RowTypeInfo) else None
+        names = columns.get_field_names() if isinstance(columns, RowTypeInfo) else columns
+        if names is not None and not names:
+            raise ValueError("columns is empty; None means all columns")
+        self._names = None if names is None else list(names)
+        self._as_row = as_row
+
+    def of_file(self, path: str, schema: pyarrow.Schema) -> FileColumns:
+        """Those of a file. Raises SourceError for a name that it lacks, and for a type that a declared one can't be.
+
+        Of a row type, a column that the file lacks is null. Source: Flink, `ParquetVectorizedInputFormat`.
+        """
+        there = schema.names
+        names = there if self._names is None else self._names
+        if self.row_type is None:
+            missing = [name for name in names if name not in there]
+            if missing:
+                raise SourceError(
+                    f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}. Of a "
+                    "Types.ROW_NAMED(...) in the place of the names, what a file lacks is None"
+                )
+            return FileColumns(names, names, {})
+        stored = [name for name in names if name in there]
+        conversions = {}
+        for name, kind in zip(names, self.row_type.get_field_types(), strict=True):
+            if name not in there:
+                continue
+            try:
+                convert = conversion_of(schema.field(name).type, kind, name, self._as_row)
+            except ValueError as error:
+                raise SourceError(f"{path}: {error}") from None
+            if convert is not None:
+                conversions[name] = convert
+        # The number of rows is that of any column.
+        return FileColumns(names, stored or there[:1], conversions)
 
 
-def wanted(path: str, names: list[str] | None, there: list[str]) -> list[str]:
-    """Those of `names` (None: all) in a file that has the columns `there`. Raises SourceError for one it has not."""
-    if names is None:
-        return there
-    missing = [name for name in names if name not in there]
-    if missing:
-        raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}")
-    return names
+class FileColumns:
+    """The columns of a record, by `names`, and those that are `stored` in a file."""
 
+    def __init__(self, names: list[str], stored: list[str], conversions: dict[str, Convert]) -> None:
+        self.names = names
+        self.stored = stored
+        self._lacks = set(names).difference(stored)
+        self._conversions = conversions
 
-def records_of(batch: pyarrow.RecordBatch, columns: list[str], make: Callable[..., Any]) -> list[Any]:
-    """Call `make` with each row's values."""
-    rows = zip(*(_named(batch, name) for name in columns), strict=True)
-    return results_of(make, batch.num_rows, rows)
+    def records(self, batch: pyarrow.RecordBatch, make: Callable[..., Any]) -> list[Any]:
+        """Call `make` with each row's values."""
+        rows = zip(*(self._values(batch, name) for name in self.names), strict=True)
+        return results_of(make, batch.num_rows, rows)
+
+    def _values(self, batch: pyarrow.RecordBatch, name: str) -> list[Any]:
+        if name in self._lacks:
+            return [None] * batch.num_rows
+        values, convert = _named(batch, name), self._conversions.get(name)
+        if convert is None:
+            return values
+        try:
+            return [None if value is None else convert(value) for value in values]
+        except (ValueError, ArithmeticError) as error:
+            raise SourceError(f"the column {name!r} has a value that its declared type has not: {error!r}") from error
 
 
 def _named(batch: pyarrow.RecordBatch, name: str) -> list[Any]:

@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 import pyarrow
 
 from penstock.common.errors import SourceError
+from penstock.connectors.files.formats.compression import codec_of
 from penstock.connectors.files.storage import resolve
 
-_ARROW_CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 _DISCARD_BYTES = 1024 * 1024
 
 
@@ -26,7 +26,7 @@ class ByteStream(Protocol):
 
 def is_compressed(path: str) -> bool:
     """True if the name has the suffix of a compressed file, which can only be read from its beginning."""
-    return path.endswith((*_ARROW_CODECS, ".xz"))
+    return codec_of(path) is not None
 
 
 def has_plain_line_ends(charset: str) -> bool:
@@ -38,9 +38,10 @@ def has_plain_line_ends(charset: str) -> bool:
 def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[ByteStream]:
     """Open a file for reading from `offset` on.
 
-    A compressed file (.gz, .bz2, .zst, .lz4, .xz) is decompressed; a charset without plain line ends is transcoded to
-    UTF-8. Offsets count the resulting bytes; in these two cases an offset is reached by reading up to it. Any failure
-    while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the file's name.
+    A compressed file (.gz, .bz2, .zst, .lz4, .xz, .snappy) is decompressed; a charset without plain line ends is
+    transcoded to UTF-8. Offsets count the resulting bytes; in these two cases an offset is reached by reading up to it.
+    Any failure while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the
+    file's name.
     """
     plain = has_plain_line_ends(charset)
     with reading_raw(path) as file:
@@ -48,7 +49,8 @@ def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[Byte
             file.seek(offset)
             yield file
         else:
-            stream = _decompressed(path, file)
+            codec = codec_of(path)
+            stream = cast(ByteStream, file if codec is None else codec.opened(file))
             if not plain:
                 stream = _Transcoded(stream, charset)
             _discard(stream, offset)
@@ -79,13 +81,6 @@ def line_number(path: str, offset: int, charset: str = "utf-8") -> int:
             newlines += data.count(b"\n")
             offset -= len(data)
     return newlines + 1
-
-
-def _decompressed(path: str, file: Any) -> ByteStream:
-    for suffix, codec in _ARROW_CODECS.items():
-        if path.endswith(suffix):
-            return cast(ByteStream, pyarrow.CompressedInputStream(file, codec))
-    return lzma.LZMAFile(file) if path.endswith(".xz") else cast(ByteStream, file)
 
 
 def _discard(stream: ByteStream, count: int) -> None:

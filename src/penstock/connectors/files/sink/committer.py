@@ -15,6 +15,7 @@ from penstock.common.durable import sync_parent
 from penstock.common.errors import JobError
 from penstock.common.extras import S3
 from penstock.common.s3 import error_code
+from penstock.common.secrets import without_passwords
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.sink.uploads import PendingUpload, client_of, location_of
 from penstock.connectors.files.storage import resolve_below
@@ -47,7 +48,7 @@ class FileCommitter(Committer):
         """Publish files not yet published. Raises JobError if the size of a file has changed."""
         for file in committables:
             if not self._publish(file):
-                _log.warning("%s was committed before and has been removed since", file.final_path)
+                _log.warning("%s was committed before and has been removed since", without_passwords(file.final_path))
         self._end(committables)
 
     def abort(self, committables: Sequence[Completed]) -> None:

@@ -36,12 +36,12 @@ class ConcatFileCompactor(FileCompactor):
     def __init__(self, file_delimiter: bytes | None) -> None:
         if file_delimiter is not None and not isinstance(file_delimiter, bytes):
             raise TypeError(f"the delimiter of files must be bytes, got {file_delimiter!r}")
-        self._delimiter = file_delimiter
+        self.delimiter = file_delimiter
 
     def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
         for position, file in enumerate(inputs):
-            if position and self._delimiter:
-                output.write(self._delimiter)
+            if position and self.delimiter:
+                output.write(self.delimiter)
             while data := file.read(_COPIED_AT_ONCE):
                 output.write(data)
 

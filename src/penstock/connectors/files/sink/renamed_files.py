@@ -13,6 +13,7 @@ from penstock.api.sink import SinkContext
 from penstock.common.durable import make_directory, sync, sync_parent
 from penstock.common.errors import JobError
 from penstock.common.stored import stored_as
+from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered
 from penstock.connectors.files.storage import resolve, resolve_below
 
@@ -20,7 +21,7 @@ _COPIED_AT_ONCE = 1 << 20
 
 
 @stored_as("pending-file")
-class PendingFile(msgspec.Struct, frozen=True, gc=False):
+class PendingFile(Located, frozen=True, gc=False):
     """A committable: a complete file under its hidden name, and its final name (full paths or URLs)."""
 
     pending_path: str
@@ -33,7 +34,7 @@ class PendingFile(msgspec.Struct, frozen=True, gc=False):
 
 
 @stored_as("file-in-progress")
-class FileInProgress(msgspec.Struct, frozen=True, gc=False):
+class FileInProgress(Located, frozen=True, gc=False):
     """A hidden file of which a checkpoint holds the first `size` bytes (full paths or URLs)."""
 
     hidden_path: str

@@ -7,19 +7,53 @@ from typing import Any
 
 from penstock.api.sink import SinkContext
 from penstock.common.user_calls import results_of
+from penstock.connectors.files.formats.compression import Codec
 from penstock.connectors.files.sink.part import PartFile
 from penstock.connectors.files.sink.recoverable import RecoverableFile
 from penstock.connectors.files.sink.writer import FileSinkSettings, FileWriter
 
+_COMPRESSED_AT_ONCE = 1 << 20
+
 
 class RowPart(PartFile):
-    """A file of encoded records."""
+    """A file of encoded records.
+
+    With a codec it is whole members (of gzip; frames of others) behind each other, each of a mebibyte of records and
+    ended early by a checkpoint. So a file that is gone on with, or cut, where a `write` ended is a whole one, too.
+    """
+
+    def __init__(self, file: RecoverableFile, created_ms: int, now_ms: int, codec: Codec | None = None) -> None:
+        super().__init__(file, created_ms, now_ms)
+        self._codec = codec
+        self._raw: list[bytes] = []
+        self._raw_bytes = 0
 
     def write(self, data: bytes, now_ms: int) -> None:
-        """Append encoded records."""
-        self._out.write(data)
+        """Append encoded records. What is not compressed yet counts as it is."""
         self.size += len(data)
         self.written_ms = now_ms
+        if self._codec is None:
+            self._out.write(data)
+            return
+        self._raw.append(data)
+        self._raw_bytes += len(data)
+        if self._raw_bytes >= _COMPRESSED_AT_ONCE:
+            self._end_member()
+
+    def flush(self) -> None:
+        self._end_member()
+        super().flush()
+
+    def finish(self) -> Any:
+        self._end_member()
+        return super().finish()
+
+    def _end_member(self) -> None:
+        if self._codec is not None and self._raw:
+            data = self._codec.compress(b"".join(self._raw))
+            self._out.write(data)
+            self.size += len(data) - self._raw_bytes
+            self._raw, self._raw_bytes = [], 0
 
 
 class RowFileWriter(FileWriter[RowPart]):
@@ -37,7 +71,7 @@ class RowFileWriter(FileWriter[RowPart]):
         self._encode = encode
 
     def _new_part(self, file: RecoverableFile, created_ms: int) -> RowPart:
-        return RowPart(file, created_ms, self._context.now_ms())
+        return RowPart(file, created_ms, self._context.now_ms(), self._codec)
 
     def _append(self, bucket: str, records: list[Any], now_ms: int) -> None:
         encoded = results_of(self._encode, len(records), records)

@@ -19,13 +19,15 @@ from penstock.common.errors import ProgramError
 from penstock.common.extras import S3
 from penstock.common.file_systems import absolute
 from penstock.common.s3 import bucket_and_key, check_answers
+from penstock.common.secrets import without_passwords
 from penstock.common.serialization import BulkWriterFactory, Encoder
 from penstock.common.typeinfo import TypeInformation
+from penstock.connectors.files.formats.compression import codec_named
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
-from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.compactor import ConcatFileCompactor, FileCompactor
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter
@@ -130,7 +132,7 @@ def _check_bucket(file_system: fs.FileSystem, base_path: str, inner: str) -> Non
         _log.warning(
             "FileSink: without boto3 files in %s are closed with each checkpoint, and what a job with boto3 has begun "
             "there can't be gone on with: pip install '%s'",
-            base_path,
+            without_passwords(base_path),
             S3,
         )
 
@@ -197,8 +199,26 @@ class RowFormatBuilder(_Builder):
         super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
         self._encoder = encoder if isinstance(encoder, Encoder) else None
 
+    def with_compression(self, compression: str) -> RowFormatBuilder:
+        """Compress the files: by `gzip`, `zstd`, `snappy` (Hadoop's blocks), `lz4`, `bzip2` or `xz`. Not in PyFlink.
+
+        Names end with the codec's suffix, by which `FileSource` and others know it. A file goes on over checkpoints as
+        others do: a checkpoint ends a member (of gzip; a frame of others), and members behind each other are one file.
+        Raises ValueError for another name. Source: Flink's `CompressWriterFactory`, whose files roll at checkpoints.
+        """
+        codec_named(compression)
+        return self._with(compression=compression)
+
     def build(self) -> FileSink:
-        """Create the sink."""
+        """Create the sink. Raises ValueError if compressed files are to be compacted with bytes between them."""
+        settings = self._settings
+        if settings.compression is not None:
+            compactor = settings.compaction[1] if settings.compaction is not None else None
+            if isinstance(compactor, ConcatFileCompactor) and compactor.delimiter:
+                raise ValueError("compressed files are compacted without a delimiter: it would not be compressed")
+            prefix, suffix = settings.names.get_part_prefix(), settings.names.get_part_suffix()
+            own = codec_named(settings.compression).suffix
+            self._with(names=OutputFileConfig(prefix, suffix if suffix.endswith(own) else suffix + own))
         sink = super().build()
         sink._encoder = self._encoder
         return sink

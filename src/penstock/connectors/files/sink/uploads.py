@@ -11,10 +11,9 @@ from __future__ import annotations
 import io
 from typing import Any, cast
 
-import msgspec
-
 from penstock.common.s3 import bucket_and_key, s3_client
 from penstock.common.stored import stored_as
+from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered
 from penstock.connectors.files.sink.renamed_files import below
 from penstock.connectors.files.storage import resolve, resolve_below
@@ -28,7 +27,7 @@ Part = tuple[int, str]
 
 
 @stored_as("pending-upload")
-class PendingUpload(msgspec.Struct, frozen=True):
+class PendingUpload(Located, frozen=True):
     """A committable: an upload of which these parts are to become an object (path or URL)."""
 
     final_path: str
@@ -41,7 +40,7 @@ class PendingUpload(msgspec.Struct, frozen=True):
 
 
 @stored_as("upload-in-progress")
-class UploadInProgress(msgspec.Struct, frozen=True):
+class UploadInProgress(Located, frozen=True):
     """An upload of which a checkpoint holds these parts, and what was still to be uploaded. It may have no part yet."""
 
     final_path: str

@@ -17,6 +17,8 @@ from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.earliest import earliest
 from penstock.common.errors import JobError
 from penstock.common.extras import S3
+from penstock.connectors.files.formats.compression import codec_named, codec_of
+from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
@@ -31,7 +33,7 @@ from penstock.connectors.files.sink.uploads import Uploads, client_of
 Part = TypeVar("Part", bound=PartFile)
 
 
-class FileSinkSettings(msgspec.Struct, frozen=True):
+class FileSinkSettings(Located, frozen=True):
     """What a builder has been told. Each change of it is a new one."""
 
     base_path: str
@@ -39,6 +41,8 @@ class FileSinkSettings(msgspec.Struct, frozen=True):
     policy: RollingPolicy
     names: OutputFileConfig
     compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
+    compression: str | None = None
+    """The codec of row formats: then names end with its suffix."""
 
 
 class FileWriter(SinkWriter[Any], Generic[Part]):
@@ -58,6 +62,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         self._one_bucket = isinstance(settings.assigner, BasePathBucketAssigner)
         self._policy = settings.policy
         self._names = settings.names
+        self._codec_of_names = codec_of(settings.names.get_part_suffix())
+        self._codec = None if settings.compression is None else codec_named(settings.compression)
         self._writer_name = f"{context.subtask}-{uuid.uuid4().hex[:12]}"
         self._file_count = 0
         self._open: dict[str, Part] = {}
@@ -176,12 +182,13 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             if client is None:
                 raise JobError(f"going on with files in {self._base_path} needs boto3: pip install '{S3}'")
             files = Uploads(self._base_path, client)
-        complete, file = files.recover(item.file, self._new_path(item.bucket))
+        is_same = codec_of(item.file.final_path) is self._codec_of_names
+        complete, file = files.recover(item.file, self._new_path(item.bucket, like=item.file.final_path))
         self._pending += complete
         if file is None:
             return
         # Another subtask may have written to the bucket, too, before the parallelism changed.
-        if self._can_go_on and item.bucket not in self._open and self._files.resumes:
+        if self._can_go_on and is_same and item.bucket not in self._open and self._files.resumes:
             self._open[item.bucket] = self._new_part(file, item.created_ms)
         else:
             self._completed(item.bucket, file.finish(), self._context.job_id)
@@ -197,10 +204,14 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 raise
         return part
 
-    def _new_path(self, bucket: str, kind: str = "") -> str:
+    def _new_path(self, bucket: str, kind: str = "", like: str | None = None) -> str:
+        """`like`: of a file that is compressed, or is not, as the one of this name is."""
         number, self._file_count = self._file_count, self._file_count + 1
-        names = self._names
-        name = f"{kind}{names.get_part_prefix()}-{self._writer_name}-{number}{names.get_part_suffix()}"
+        suffix = self._names.get_part_suffix()
+        former = self._codec_of_names if like is None else codec_of(like)
+        if former is not self._codec_of_names:
+            suffix = former.suffix if former is not None else ""
+        name = f"{kind}{self._names.get_part_prefix()}-{self._writer_name}-{number}{suffix}"
         return posixpath.join(bucket_path(bucket), name)
 
     def _roll(self, bucket: str) -> None:
@@ -210,7 +221,9 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         self._completed(bucket, file, self._context.job_id)
 
     def _completed(self, bucket: str, file: Any, job_id: str) -> None:
-        if self._compaction is not None and isinstance(file, PendingFile):
+        # One that was begun with another codec is a file of its own.
+        fits = isinstance(file, PendingFile) and codec_of(file.final_path) is self._codec_of_names
+        if self._compaction is not None and fits:
             self._compaction.add(FileToCompact(bucket, file, job_id))
         else:
             self._pending.append(file)

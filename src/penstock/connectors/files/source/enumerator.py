@@ -9,6 +9,7 @@ import msgspec
 
 from penstock.api.source import EnumeratorContext
 from penstock.common.errors import SourceError
+from penstock.common.secrets import without_passwords
 from penstock.common.stored import stored_as
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
@@ -85,13 +86,15 @@ class FileEnumerator(SharedSplitEnumerator):
             if not self._has_listed or not isinstance(error, SourceError | OSError):
                 raise error
             # Where files are watched for, a store or a directory may be away for a moment.
-            _log.warning("files are looked for again in %d ms: %s", self._discovery_interval_ms, error)
+            _log.warning(
+                "files are looked for again in %d ms: %s", self._discovery_interval_ms, without_passwords(str(error))
+            )
             return
         if not files and not self._has_listed:
             _log.warning(
                 "no file matches yet, and is looked for every %s ms: %s",
                 self._discovery_interval_ms,
-                ", ".join(self._paths),
+                without_passwords(", ".join(self._paths)),
             )
         self._has_listed = True
         splits: list[FileSplit] = []

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.errors import JobError
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
+from penstock.connectors.kafka.sink.long_wait import LONG_WAIT_S, LongWait
 from penstock.connectors.kafka.sink.serialization import KafkaProducerRecord
 
 _WAIT_S = 0.1
@@ -30,8 +31,11 @@ class ProducerError(JobError):
 class KafkaProducer:
     """Raises ProducerError where a message was refused, at the latest from `flush`."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], long_wait_s: float = LONG_WAIT_S) -> None:
+        """`long_wait_s`: after how many seconds in which brokers take nothing the log says so."""
         self._kafka = confluent_kafka()
+        self._brokers = settings.get("bootstrap.servers")
+        self._long_wait_s = long_wait_s
         self._error: str | None = None
         self._last_told: str | None = None
         try:
@@ -62,6 +66,7 @@ class KafkaProducer:
             options["partition"] = record.partition
         if record.headers:
             options["headers"] = record.headers
+        wait: LongWait | None = None
         at_ms = timestamp if record.timestamp is None else record.timestamp
         if at_ms is not None and at_ms >= 0:
             options["timestamp"] = at_ms
@@ -70,8 +75,10 @@ class KafkaProducer:
                 self._producer.produce(record.topic, record.value, record.key, **options)
                 return
             except BufferError:
+                wait = wait or LongWait(self._brokers, self._long_wait_s)
                 self._call(self._producer.poll, _WAIT_S)
                 self.check()
+                wait.goes_on(len(self._producer), self._last_told)
             except (self._kafka.KafkaException, TypeError, ValueError) as error:
                 raise ProducerError(
                     f"a message for topic '{record.topic}' can't be written: {describe_error(error)}{_advice(error)}"
@@ -84,8 +91,10 @@ class KafkaProducer:
 
     def flush(self) -> None:
         """Wait until all messages are with the brokers, or refused."""
-        while self._call(self._producer.flush, 1.0):
+        wait = LongWait(self._brokers, self._long_wait_s)
+        while left := self._call(self._producer.flush, 1.0):
             self.check()
+            wait.goes_on(left, self._last_told)
         self.check()
 
     def check(self) -> None:

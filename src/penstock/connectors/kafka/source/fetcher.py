@@ -11,13 +11,16 @@ from typing import Any
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.kafka.client import confluent_kafka, describe_error
+from penstock.connectors.kafka.client_log import Seldom
 from penstock.connectors.kafka.source.fetched import Fetched
 from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
 
 _log = logging.getLogger(__name__)
+_log.addFilter(Seldom())
 
 _POLL_S = 0.1
-"""How long the thread waits for a message before it looks whether there is an order: the client can't be woken."""
+"""How long the thread waits for a message before it looks whether there is an order: the client can't be woken
+(decision 0020). A message ends the wait at once."""
 _BATCH = 1000
 _ENDS_S = 0.5
 """How old the ends of partitions may be by which the lag is told."""
@@ -37,7 +40,8 @@ class Fetcher(SplitFetcher[Fetched]):
         self._assigned: set[KafkaTopicPartition] = set()
         self._ends: dict[KafkaTopicPartition, int] = {}
         self._ends_known_until_s = 0.0
-        self._consumer = _consumer(settings)
+        self._brokers = settings.get("bootstrap.servers")
+        self._consumer = _consumer(settings | {"error_cb": self._told})
         self.start()
 
     def assign(self, splits: Iterable[KafkaPartitionSplit]) -> None:
@@ -123,6 +127,19 @@ class Fetcher(SplitFetcher[Fetched]):
             append(message)
         for fetched in batches.values():
             self.handover.put(fetched, len(fetched.messages))
+
+    def _told(self, error: Any) -> None:
+        """What the client says of brokers, and goes on after: called by `poll`."""
+        topics = ", ".join(sorted({f"'{one.topic}'" for one in self._assigned}))
+        if error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
+            _log.warning(
+                "none of the Kafka brokers %s can be reached: the source of %s waits for them, and reads on when they "
+                "answer. Whether they run, and whether a disk of theirs is full, is in the log of the brokers",
+                self._brokers,
+                topics or "no topic yet",
+            )
+        else:
+            _log.warning("the Kafka consumer of %s goes on after: %s", topics or "no topic yet", describe_error(error))
 
     def _ended(self, message: Any, error: Any, batches: dict[KafkaTopicPartition, Fetched]) -> None:
         code = self._kafka.KafkaError

@@ -1,0 +1,48 @@
+"""A driver that is stopped before any of its effects, taken for dead, and goes on beside the run that has its job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
+
+from penstock.simulator import SimulationError, run_program
+from penstock.simulator.former_runs import FormerRuns
+from penstock.simulator.master_host import MasterHost
+
+pytestmark = pytest.mark.simulation
+
+PROGRAMS_IN_CI = 16
+PROGRAMS_IN_SOAK = 2_000
+
+
+def run(count: int, first: int = 0) -> None:
+    """Run so many programs. Drivers are stopped before messages, commits, queries and calls, not before storage."""
+    for seed, program in programs_that(lambda program: not program.batched, count, first):
+        circumstances = circumstances_with(
+            seed, effect_stopped_rate=Random(seed).choice([0.003, 0.02]), stopped_rate=0.0, driver_crash_rate=0.0
+        )
+        run_program(program, circumstances, seed)
+
+
+@pytest.mark.parametrize("count", [PROGRAMS_IN_CI, pytest.param(PROGRAMS_IN_SOAK, marks=pytest.mark.soak)])
+def test_a_driver_that_is_stopped_before_any_effect(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last message, or its last commit, would do harm to the run that has taken its job over."""
+    stops = CallsOf(monkeypatch, FormerRuns.add)
+    run(count)
+    assert stops.count >= count
+
+
+def one_port_for_all_runs(patch: pytest.MonkeyPatch) -> None:
+    """What a former run sends reaches the slots of its successor: messages carry the attempt, and not the epoch."""
+    patch.setattr(MasterHost, "reaches_slots", property(lambda self: True))
+
+
+@pytest.mark.parametrize("fault", [one_port_for_all_runs])
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass a runtime in which a former run still has its hands on the job."""
+    fault(monkeypatch)
+    with pytest.raises(SimulationError):
+        run(200)

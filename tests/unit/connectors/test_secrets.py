@@ -1,0 +1,126 @@
+"""Secrets of connectors: passwords and tokens are in no plan, log, text, answer or error."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.common import Encoder, WatermarkStrategy
+from penstock.common.errors import JobError, PenstockError, ProgramError, SourceError
+from penstock.common.secrets import has_password, without_passwords
+from penstock.connectors.files.storage import resolve
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from penstock.datastream.connectors.http import HttpSink, ServerSentEventSource
+from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresSink, PostgresSource
+from penstock.datastream.connectors.redis import RedisSink, RedisStreamSource
+from penstock.rest.answers import error_answer, json_answer
+from penstock.rest.secrets import shown
+
+SECRET = "pa55-w0rd"
+_NOBODY = "127.0.0.1:1"
+_POSTGRES, _REDIS = f"postgresql://ada:{SECRET}@{_NOBODY}/db?connect_timeout=1", f"redis://ada:{SECRET}@{_NOBODY}/0"
+_DSN = f"host=127.0.0.1 port=1 user=ada password={SECRET} connect_timeout=1"
+_S3 = f"s3://ada:{SECRET}@bucket/path?endpoint_override={_NOBODY}&scheme=http&region=us-east-1"
+_HTTP = f"http://ada:{SECRET}@{_NOBODY}/in?token={SECRET}"
+
+
+def _jdbc() -> Any:
+    options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(f"jdbc:postgresql://{_NOBODY}/db")
+    with_password = options.with_user_name("ada").with_password(SECRET).build()
+    return JdbcSink.sink("INSERT INTO t VALUES (?)", None, with_password)
+
+
+def _change_source() -> Any:
+    return PostgresChangeSource.builder().set_url(_POSTGRES).set_tables("t").set_slot_name("s").build()
+
+
+SOURCES: dict[str, Callable[[], Any]] = {
+    "postgres": lambda: PostgresSource.builder().set_url(_DSN).set_table("t").set_partition_column("a").build(),
+    "changes": _change_source,
+    "redis": lambda: RedisStreamSource.builder().set_url(_REDIS).set_streams("s").build(),
+    "events": lambda: (
+        ServerSentEventSource.builder().set_url(_HTTP).set_header("Authorization", f"Bearer {SECRET}").build()
+    ),
+    "s3": lambda: FileSource.for_record_stream_format(StreamFormat.text_line_format(), _S3).build(),
+}
+SINKS: dict[str, Callable[[], Any]] = {
+    "postgres": lambda: PostgresSink.builder().set_url(_POSTGRES).set_table("t").set_columns("a").build(),
+    "jdbc": _jdbc,
+    "redis": lambda: RedisSink.builder().set_url(_REDIS).set_stream("s", "a").build(),
+    "http": lambda: HttpSink.builder().set_url(_HTTP).set_header("Authorization", f"Bearer {SECRET}").build(),
+    "s3": lambda: FileSink.for_row_format(_S3, Encoder.simple_string_encoder()).build(),
+}
+EACH = [(kind, name) for kind, makers in (("source", SOURCES), ("sink", SINKS)) for name in makers]
+
+
+def texts_of(value: Any, seen: set[int]) -> list[str]:
+    """What a value and all it holds call themselves, as a debugger and an error with `!r` show it."""
+    if id(value) in seen or isinstance(value, (str, bytes, type)) or callable(value):
+        return []
+    seen.add(id(value))
+    held = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [
+        "" if isinstance(value, (dict, list, tuple)) else f"{value!r} {value}",
+        *(text for part in [*held, *getattr(value, "__dict__", {}).values()] for text in texts_of(part, seen)),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "name"), EACH)
+def test_nobody_is_told(
+    kind: str, name: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A password would be in the plan on a dashboard, in a collected log, or in an error that goes into a ticket."""
+    caplog.set_level(logging.DEBUG)
+    made = (SOURCES if kind == "source" else SINKS)[name]()
+    errors: list[BaseException] = []
+    try:
+        # Nobody listens there; the HTTP server is not asked, since each request may have an effect.
+        made.validate()
+    except (PenstockError, OSError) as error:
+        errors.append(error)
+    assert errors or name in ("http", "events")
+    # The plan of a program whose servers are there.
+    made.validate = lambda: None
+    env = StreamExecutionEnvironment.get_execution_environment()
+    if kind == "source":
+        env.from_source(made, WatermarkStrategy.no_watermarks(), name).print()
+    else:
+        env.from_collection([("a",)]).sink_to(made).name(name)
+    shown_texts = [env.get_execution_plan(), *texts_of(made, set())]
+    for error in errors:
+        lines = traceback.format_exception(error)
+        shown_texts += [line for line in lines if __file__ not in line]
+
+    told = "".join([*shown_texts, caplog.text, *capfd.readouterr()])
+    assert len(told) > 100 and SECRET not in told
+
+
+def test_urls_of_files_are_shown_without_passwords() -> None:
+    """One path in any error, answer or log would tell the key of the whole store."""
+    text = f"s3://key:{SECRET}@bucket/a and http://ada:{SECRET}@host:80/b@c, not http://host:80/a@b or a:b@c"
+    expected = "s3://***@bucket/a and http://***@host:80/b@c, not http://host:80/a@b or a:b@c"
+    assert without_passwords(text) == expected and has_password(text) and not has_password(expected)
+    assert without_passwords(f"s3://key:pa/55/{SECRET}@bucket/a") == "s3://***@bucket/a"
+    assert without_passwords("s3://bucket/12:00@noon") == "s3://bucket/12:00@noon"
+    for kind in (PenstockError, ProgramError, SourceError, JobError):
+        error = kind(text)
+        assert str(error) == expected and str(pickle.loads(pickle.dumps(error))) == expected
+    assert SECRET not in f"{shown({'path': f's3://key:{SECRET}@bucket/a'})}"
+    for answer in (json_answer({"external_path": text}), error_answer(404, text)):
+        assert expected in bytes(answer.body).decode()
+
+
+def test_a_url_that_can_not_be_read_is_not_repeated() -> None:
+    """The commonest mistake, a key with a slash in it, would print the key."""
+    for url in (f"s3://key:pa/{SECRET}@bucket/a", f"nobody://key:{SECRET}@bucket/a"):
+        with pytest.raises(ProgramError) as raised:
+            resolve(url)
+        lines = traceback.format_exception(raised.value)
+        assert SECRET not in "".join(line for line in lines if __file__ not in line)
