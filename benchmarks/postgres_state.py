@@ -1,4 +1,4 @@
-"""What an access to keyed state costs in PostgreSQL and in RocksDB: updates, checkpoints, and reads of what is not cached.
+"""What an access to keyed state costs in PostgreSQL and in RocksDB: updates, checkpoints, uncached reads.
 
 One subtask's backend without a job, with a server on this machine. `python -m benchmarks.postgres_state`.
 """
