@@ -7,28 +7,24 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.connectors.postgres_state import GROUPS, Job, Subtask
+from tests.connectors.external_state import GROUPS, KEYS, Job, change, content, spread, states
 from tests.connectors.postgres_tables import Tables
 
 from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
-    ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.connectors.postgres.connection import PostgresError
 from penstock.datastream.functions import AggregateFunction
 from penstock.spark.worker.postgres import forget_job
-from penstock.state.backends.backend import KeyedStateBackend
-from penstock.state.key_groups import key_group_range, subtask_of
+from penstock.state.key_groups import subtask_of
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors
-KEYS = range(20)
 
 
 @pytest.fixture
@@ -41,56 +37,6 @@ def tables(postgres: PostgresServer) -> Iterator[Tables]:
 @pytest.fixture
 def job(postgres: PostgresServer) -> Job:
     return Job(postgres.url)
-
-
-def states(backend: KeyedStateBackend) -> tuple[Any, ...]:
-    return (
-        backend.state(ValueStateDescriptor("value", Types.LONG())),
-        backend.state(MapStateDescriptor("map", Types.LONG(), Types.LONG())),
-        backend.state(ListStateDescriptor("list", Types.LONG())),
-        backend.state(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG())),
-        backend.state(ValueStateDescriptor("of window", Types.LONG()), True),
-    )
-
-
-def change(backend: KeyedStateBackend, random: Random, numbers: int) -> None:
-    """Some accesses; the same in each backend for one seed."""
-    value, entries, elements, total, windowed = states(backend)
-    for _ in range(numbers):
-        backend.key = random.choice(KEYS)
-        start = random.randrange(3) * 10
-        backend.namespace = TimeWindow(start, start + 10)
-        number, kind = random.randrange(1_000), random.randrange(12)
-        if kind < 2:
-            value.update((value.value() or 0) + number)
-        elif kind < 4:
-            entries.put(number % 7, number)
-        elif kind == 4:
-            entries.remove(number % 7)
-        elif kind < 7:
-            elements.add(number)
-        elif kind == 7:
-            elements.update([number, number + 1])
-        elif kind == 8:
-            total.add(number)
-        elif kind == 9:
-            windowed.update(number)
-        else:
-            random.choice((value, entries, elements, windowed)).clear()
-
-
-def content(backend: KeyedStateBackend) -> dict[Any, Any]:
-    value, entries, elements, total, windowed = states(backend)
-    found = {}
-    for backend.key in KEYS:
-        of_windows = []
-        for start in (0, 10, 20):
-            backend.namespace = TimeWindow(start, start + 10)
-            of_windows.append(windowed.value())
-        known = value.value(), dict(entries.items()), list(elements.get()), total.get(), of_windows
-        if known != (None, {}, [], None, [None, None, None]):
-            found[backend.key] = known
-    return found
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -142,20 +88,6 @@ def test_a_checkpoint_has_what_was_there_when_it_was_frozen(job: Job) -> None:
     restored = job.subtask().restored(files)
     assert content(restored.backend) == before
     restored.backend.close()
-
-
-def spread(job: Job, olds: list[list[Any]], before: int, after: int) -> list[Subtask]:
-    """The subtasks of the next run, restored from the checkpoint of this one."""
-    job.runs += 1
-    found = []
-    for number in range(after):
-        mine = [
-            old
-            for old, files in enumerate(olds)
-            if {*key_group_range(old, 8, before)} & {*key_group_range(number, 8, after)}
-        ]
-        found.append(job.subtask(number, after).restored(*(olds[old] for old in mine)))
-    return found
 
 
 def test_rescaling_moves_nothing(job: Job, tables: Tables) -> None:

@@ -33,7 +33,7 @@ from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.settings import allows_duplicates
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.operators.sink import SinkOperator
-from penstock.runtime.task.vertex import PostgresSettings, RocksDBSettings
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings
 
 LATEST = "latest"
 _TRIES = 100
@@ -97,10 +97,10 @@ def _start_point(graph: JobGraph, configuration: Configuration, path: str | None
     else:
         return StartPoint()
     settings = store_settings(configuration)
-    if manifest.has_external_state() and not isinstance(settings, PostgresSettings):
+    if manifest.has_external_state() and not isinstance(settings, PostgresSettings | RedisSettings):
         raise CheckpointError(
-            f"the state in {path} is in PostgreSQL: set {options.STATE_BACKEND.key}: postgres, with the database that "
-            "it is in. To change the backend, take a savepoint: penstock savepoint"
+            f"the state in {path} is in an external store: set {options.STATE_BACKEND.key} to postgres or redis, as "
+            "it was, and the server that it is in. To change the backend, take a savepoint: penstock savepoint"
         )
     if manifest.has_store_files() and not manifest.has_external_state() and not isinstance(settings, RocksDBSettings):
         raise CheckpointError(

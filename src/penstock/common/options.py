@@ -333,7 +333,7 @@ STATE_BACKEND = (
     .with_fallback_keys("state.backend")
     .with_description(
         "hashmap: Python objects in memory. rocksdb: on local disk, for state larger than memory. postgres: in a "
-        "PostgreSQL database, where each checkpoint is a version of it."
+        "PostgreSQL database, where each checkpoint is a version of it. redis: in a Redis server, behind a log."
     )
 )
 ROCKSDB_DIRECTORY = (

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from penstock.common import options, postgres_options
+from penstock.common import options, postgres_options, redis_options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
-from penstock.common.extras import POSTGRES, ROCKSDB
+from penstock.common.extras import POSTGRES, REDIS, ROCKSDB
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
+from penstock.common.secrets import has_password
 from penstock.connectors.postgres.connection import Database, checked_url
-from penstock.runtime.task.vertex import PostgresSettings, RocksDBSettings
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings, StoreSettings
 
 
-def store_settings(configuration: Configuration) -> RocksDBSettings | PostgresSettings | None:
+def store_settings(configuration: Configuration) -> StoreSettings | None:
     """Settings of the store that keyed state is in; None: it is on the heap.
 
     Raises ConfigurationError for an unknown backend, or one that is not installed.
@@ -25,7 +26,9 @@ def store_settings(configuration: Configuration) -> RocksDBSettings | PostgresSe
         return _rocksdb(configuration)
     if name == "postgres":
         return _postgres(configuration)
-    raise ConfigurationError(f"{options.STATE_BACKEND.key} must be hashmap, rocksdb or postgres, got {name!r}")
+    if name == "redis":
+        return _redis(configuration)
+    raise ConfigurationError(f"{options.STATE_BACKEND.key} must be hashmap, rocksdb, postgres or redis, got {name!r}")
 
 
 def _rocksdb(configuration: Configuration) -> RocksDBSettings:
@@ -62,6 +65,25 @@ def _postgres(configuration: Configuration) -> PostgresSettings:
         database.password,
         configuration.get(postgres_options.CACHED_ENTRIES),
         configuration.get(options.RETAINED_CHECKPOINTS),
+    )
+
+
+def _redis(configuration: Configuration) -> RedisSettings:
+    _check_installed("redis", "redis", REDIS)
+    url = configuration.get(redis_options.URL)
+    if url is None:
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is redis: set {redis_options.URL.key}, like redis://host:6379/0"
+        )
+    if has_password(url):
+        raise ConfigurationError(
+            f"{redis_options.URL.key} is shown where settings are: give the password as {redis_options.PASSWORD.key}"
+        )
+    return RedisSettings(
+        url,
+        configuration.get(redis_options.USER),
+        configuration.get(redis_options.PASSWORD),
+        configuration.get(redis_options.CACHED_ENTRIES),
     )
 
 

@@ -97,7 +97,7 @@ def test_a_backend_that_is_not_there() -> None:
     configuration.set_string("state.backend.type", "rocksdb")
     assert store_settings(configuration) == RocksDBSettings(None, 64 << 20, 50_000)
     configuration.set_string("state.backend.type", "rockdb")
-    with pytest.raises(ConfigurationError, match="must be hashmap, rocksdb or postgres"):
+    with pytest.raises(ConfigurationError, match="must be hashmap, rocksdb, postgres or redis"):
         store_settings(configuration)
 
 

@@ -87,6 +87,24 @@ class PostgresSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return "PostgresSettings(…)"
 
 
+class RedisSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """Keyed state is in a Redis server as of the last complete checkpoint, and in a log what has changed since.
+
+    Up to `cached_entries` of a state that have changed are kept as Python objects.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    cached_entries: int = 50_000
+
+    def __repr__(self) -> str:
+        return "RedisSettings(…)"
+
+
+StoreSettings = RocksDBSettings | PostgresSettings | RedisSettings
+
+
 @dataclasses.dataclass
 class LevelSpec:
     """All that one Spark stage hosts: the vertices of a level, and the edges that only pass through it."""
@@ -109,7 +127,7 @@ class LevelSpec:
     """For how long what is in flight to a slot should last: network/debloating.py. 0: as much as fits is in flight."""
     reuses_objects: bool = False
     """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
-    store_settings: RocksDBSettings | PostgresSettings | None = None
+    store_settings: StoreSettings | None = None
     """None: keyed state is on the heap."""
     sorted_inputs_bytes: int = 128 << 20
     """Batched mode: memory in which the keyed inputs of a task are sorted."""

@@ -20,7 +20,7 @@ from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.logs.job_log import JobLog
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.runtime.task.vertex import PostgresSettings
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
@@ -72,7 +72,7 @@ class PipelinedRun:
             trace_reporter(configuration),
         )
         settings = self._level_settings["store_settings"]
-        if isinstance(settings, PostgresSettings):
+        if isinstance(settings, PostgresSettings | RedisSettings):
             self.host.on_deleted = partial(_forget, settings, self._job_id)
         self.metrics = self.host.metrics
 
@@ -134,11 +134,16 @@ class PipelinedRun:
         return self._log.with_log_location(self.host.error)
 
 
-def _forget(settings: PostgresSettings, job_id: str) -> None:
-    # Imported where it is needed: the package need not be installed.
-    from penstock.spark.worker.postgres import forget_job
+def _forget(settings: PostgresSettings | RedisSettings, job_id: str) -> None:
+    # Imported where they are needed: neither package need be installed.
+    if isinstance(settings, RedisSettings):
+        from penstock.spark.worker import redis_state
 
-    forget_job(settings, job_id)
+        redis_state.forget_job(settings, job_id)
+    else:
+        from penstock.spark.worker import postgres
+
+        postgres.forget_job(settings, job_id)
 
 
 def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:

@@ -164,6 +164,9 @@ class PostgresStore:
             connection.rows(sql.LOCK)
             for statement in sql.TABLES:
                 connection.count(statement)
+        is_known = connection.rows(sql.OPERATOR, owner.job, owner.operator)
+        if not is_known and any((version.job, version.operator) == (owner.job, owner.operator) for version in versions):
+            raise self._is_gone(owner.job, owner.operator)
         fenced = connection.rows(sql.FENCE, owner.job, owner.operator, owner.run)
         if not fenced:
             raise self._is_fenced()
@@ -186,13 +189,16 @@ class PostgresStore:
         """Another job's: it goes on with its own, and may end."""
         others = self._connection.rows(sql.OPERATOR, version.job, version.operator)
         if not others:
-            raise CheckpointError(
-                f"the state of the operator '{version.operator}' of job {version.job} is not in PostgreSQL any more: "
-                "start from a savepoint, or from a checkpoint that is retained"
-            )
+            raise self._is_gone(version.job, version.operator)
         self._connection.count(sql.REMOVE_ALL, operator, first, after)
         self._connection.count(sql.COPY_STATES, operator, others[0][0])
         self._connection.count(sql.COPY, operator, others[0][0], first, after, version.version)
+
+    def _is_gone(self, job: str, operator: str) -> CheckpointError:
+        return CheckpointError(
+            f"the state of the operator '{operator}' of job {job} is not in PostgreSQL any more: start from a "
+            "savepoint, or from a checkpoint that is retained"
+        )
 
     def _is_fenced(self) -> CheckpointError:
         return CheckpointError(
@@ -345,9 +351,9 @@ class PostgresStore:
             self._state(prefix)
         return StoreVersion(owner.job, owner.operator, owner.first, owner.after, self._sealed())
 
-    def completed(self, version: StoreVersion) -> None:
+    def completed(self, version: int) -> None:
         """A checkpoint with this version is complete."""
-        self._completed = [*self._completed, version.version][-self._retained_max :]
+        self._completed = [*self._completed, version][-self._retained_max :]
 
     def _oldest_retained(self) -> int | None:
         """The version of the oldest checkpoint that is retained; None: it is not known, there were others before."""

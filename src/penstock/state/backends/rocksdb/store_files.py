@@ -195,8 +195,8 @@ def check_own_files(names: Container[str], path: str) -> None:
     """Raises CheckpointError if the files of these names, one of which is at `path`, are not those of an own store."""
     if EXTERNAL in names:
         raise CheckpointError(
-            f"the state in {path} is in an external store, and only jobs with state.backend.type: postgres and the "
-            "same database read it there. Take a savepoint for all others"
+            f"the state in {path} is in an external store, and only jobs with its state.backend.type and the same "
+            "server read it there. Take a savepoint for all others"
         )
 
 

@@ -1,9 +1,10 @@
-"""Keyed state in an external store that knows its older versions: `state.backend.type: postgres`.
+"""Keyed state in an external store: `state.backend.type: postgres`, which knows its older versions, or `redis`.
 
 Tables, their layers and the bytes of their entries are those of the RocksDB backend: recent changes are in memory, and
 larger numbers of them are written to the store in batches. Only a snapshot is another thing. It seals the version of
 the store, and what is in memory at that moment is written with that version by the snapshot's thread. The checkpoint
-itself holds the number of the version, so every checkpoint is complete and none grows with the state.
+itself holds the number of the version, so every checkpoint is complete and none grows with the state. A store that has
+no versions is behind a log, which is in the checkpoint too: logged.py.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class FrozenVersion(FrozenStore):
 class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
     """Each operator's subtask has a store of its own, opened by its host for `owner`."""
 
-    __slots__ = ("_sealed",)
+    __slots__ = ("_sealed", "kind")
     embedded: VersionedTableStore
 
     def __init__(
@@ -96,7 +97,8 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
     ) -> None:
         opened = Stores(lambda files: stores.open(owner), stores.cached_entries, stores.holds_timers)
         super().__init__(now_ms, opened, key_groups, range(owner.first, owner.after))
-        self._sealed: dict[int, StoreVersion] = {}
+        self.kind = stores.kind
+        self._sealed: dict[int, int] = {}
         """By number, the versions of checkpoints that are not complete yet."""
 
     def _table_store(self, stores: Stores) -> TableStore:
@@ -117,7 +119,7 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
         above = {name: table for name, (table, _) in frozen.items()}
         layers = [(self._tables_of_store[name], of_table) for name, (_, of_table) in frozen.items()]
         version = self.embedded.hold(FrozenVersion(self.embedded, above, layers))
-        self._sealed[checkpoint_id] = version.version
+        self._sealed[checkpoint_id] = version.version.version
         return version
 
     def checkpoint_complete(self, checkpoint_id: int) -> None:

@@ -36,7 +36,13 @@ def restore_versions(
                 "now. Change the kind of a state between a savepoint and the start from it"
             )
         (data,) = (b"".join(parts) for parts in contents_of(storage, files).values())
-        versions.append(msgspec.json.decode(data, type=StoreVersion))
+        version = msgspec.json.decode(data, type=StoreVersion)
+        if version.kind != backend.kind:
+            raise CheckpointError(
+                f"the state in {files[0].path} is in an external store: set state.backend.type to {version.kind}, with "
+                "the server that it is in. To change the backend, take a savepoint"
+            )
+        versions.append(version)
     if versions:
         backend.begin_with_versions(versions)
     return []

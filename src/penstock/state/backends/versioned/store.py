@@ -28,6 +28,15 @@ class StoreOwner(msgspec.Struct, frozen=True):
     run: int = 0
 
 
+class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
+    """A change in a write-ahead log: the value of a key, None if it was removed."""
+
+    table: str
+    group: int
+    key: bytes
+    value: bytes | None
+
+
 class StoreVersion(msgspec.Struct, frozen=True):
     """What a snapshot holds of a store: whose it was, and up to which version it is valid. It is stored as JSON."""
 
@@ -38,6 +47,12 @@ class StoreVersion(msgspec.Struct, frozen=True):
     version: int
     numbers: dict[str, int] = {}
     """By the table of a list state, the number of its next segment."""
+    kind: str = "postgres"
+    """Of the store: the value of `state.backend.type`."""
+    applied: int = 0
+    """Such a store has all up to this version, and nothing above `version`."""
+    log: list[LoggedEntry] = []
+    """What the store may not have yet: of one without versions of its own (logged.py)."""
 
 
 def run_number(epoch: int, attempt: int) -> int:
@@ -69,7 +84,7 @@ class VersionedStore(EmbeddedStore, Protocol):
     def all_written(self, version: StoreVersion) -> StoreVersion:
         """All that belongs to a version is written: what the snapshot holds of it. In the thread of `write_at`."""
 
-    def completed(self, version: StoreVersion) -> None:
+    def completed(self, version: int) -> None:
         """A checkpoint with this version is complete: what no retained checkpoint needs any more may be removed."""
 
 
@@ -78,6 +93,8 @@ class VersionedStores(msgspec.Struct, frozen=True):
 
     open: Callable[[StoreOwner], VersionedStore]
     cached_entries: int
+    kind: str = "postgres"
+    """The value of `state.backend.type`."""
 
     @property
     def holds_timers(self) -> bool:
