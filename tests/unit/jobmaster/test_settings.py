@@ -82,5 +82,7 @@ def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypat
         ConfigurationError, match=r"pip install 'penstock-streams\[rocksdb\]', here and on the executors"
     ):
         store_settings(Configuration.from_dict({"state.backend.type": "rocksdb"}))
-    with pytest.raises(ConfigurationError, match=r"state\.backend\.type must be hashmap or rocksdb, got 'forst'"):
+    with pytest.raises(
+        ConfigurationError, match=r"state\.backend\.type must be hashmap, rocksdb, postgres or redis, got 'forst'"
+    ):
         store_settings(Configuration.from_dict({"state.backend.type": "forst"}))

@@ -81,7 +81,7 @@ def test_what_a_connector_of_ours_refuses_is_told_in_its_words(rig) -> None:
     """Kafka's "create the topic, or check its name" would be the last line below four frames of penstock."""
     operator = MapOperator("m", UserFunction(store_settings, "map"))
     text = failure(rig, operator, Configuration.from_dict({"state.backend.type": "rocks"}))
-    assert "must be hashmap or rocksdb" in text.splitlines()[-1] and "Traceback" not in text
+    assert "must be hashmap, rocksdb, postgres or redis" in text.splitlines()[-1] and "Traceback" not in text
 
 
 def test_an_error_of_ours_alone_keeps_its_traceback() -> None:
