@@ -7,6 +7,7 @@ configured.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def prepare(peers: Sequence[str]) -> Environments:
     if "pyflink" in python:
         lib = _flink_lib(python["pyflink"])
         try:
-            jar = _compiled(lib)
+            jar = compiled("FlinkJobs", f"{lib}/*", PLACE)
         except NotThereError as error:
             missing["flink-java"] = str(error)
     return Environments(python, jar, lib, missing, variables)
@@ -118,19 +119,23 @@ def _flink_lib(python: Path) -> Path:
     return Path(_run([str(python), "-c", code]).strip(), "lib")
 
 
-def _compiled(lib: Path) -> Path:
-    """Compile FlinkJobs.java against the jars of the wheel."""
-    source, jar = HERE / "FlinkJobs.java", PLACE / "flink-jobs.jar"
+def compiled(name: str, classpath: str, place: Path) -> Path:
+    """Compile a program of this directory, in Java, into a jar at `place`. Raises NotThereError."""
+    source, jar = HERE / f"{name}.java", place / f"{_dashed(name)}.jar"
     if jar.exists() and jar.stat().st_mtime > source.stat().st_mtime:
         return jar
     compiler, archiver = _tool("javac"), _tool("jar")
     if compiler is None or archiver is None:
         raise NotThereError("no JDK: javac is neither in JAVA_HOME nor on the PATH")
-    classes = PLACE / "classes"
+    classes = place / f"classes-{_dashed(name)}"
     shutil.rmtree(classes, ignore_errors=True)
-    _run([compiler, "-nowarn", "--release", "17", "-d", str(classes), "-cp", f"{lib}/*", str(source)])
+    _run([compiler, "-nowarn", "--release", "17", "-d", str(classes), "-cp", classpath, str(source)])
     _run([archiver, "cf", str(jar), "-C", str(classes), "."])
     return jar
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def _tool(name: str) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 _ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>a fault of the test</Message></Error>"
+_ANSWERS = {"error": (500, "InternalError"), "busy": (503, "SlowDown"), "refused": (403, "AccessDenied")}
 _SLOW_S = 0.3
 _NOT_PASSED_ON = {"connection", "transfer-encoding", "keep-alive", "expect"}
 
@@ -21,7 +22,8 @@ _NOT_PASSED_ON = {"connection", "transfer-encoding", "keep-alive", "expect"}
 class FaultyStore:
     """What befalls requests: one of `faults`, by `random`, with the given probability.
 
-    error, busy: answered with 500 and with 503 SlowDown, and not passed on. lost: done, and the connection is closed
+    error, busy: answered with 500 and with 503 SlowDown, and not passed on. refused: answered with 403, as where keys
+    have expired, which clients do not try again. lost: done, and the connection is closed
     without an answer. cut: done, and the answer ends in its midst. late: done after a while. silent: not answered for
     `silence_s` seconds, then closed.
     """
@@ -79,10 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         body = self._body()
         fault = self.store.draw(self.command)
-        if fault in ("error", "busy"):
-            code = "InternalError" if fault == "error" else "SlowDown"
+        if fault in _ANSWERS:
+            status, code = _ANSWERS[fault]
             data = b"" if self.command == "HEAD" else _ERROR.format(code=code).encode()
-            self._send(500 if fault == "error" else 503, {"Content-Type": "application/xml"}, len(data), data)
+            self._send(status, {"Content-Type": "application/xml"}, len(data), data)
             return
         if fault == "silent":
             time.sleep(self.store.silence_s)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.connectors.driven import SourceInTest
 from tests.unit.connectors.file_sinks import all_prepared, checkpointed, lines_below
 
-from penstock.common.errors import ProgramError
+from penstock.common.errors import ProgramError, SourceError
+from penstock.common.time import Duration
 from penstock.connectors.files.sink import BucketAssigner, FileCompactor, FileCompactStrategy, FileSink, RollingPolicy
 from penstock.connectors.files.sink.uploads import PART_BYTES_MIN
+from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
+from penstock.testing.conformance.source import read_all
 
 pytestmark = pytest.mark.connectors
 _LINE = "x" * 99_999
@@ -90,6 +96,24 @@ def test_an_object_goes_on_over_checkpoints_and_a_restart(bucket: str, store: St
     assert sorted(lines) == ["after", "checkpoint 0", "checkpoint 1", "checkpoint 2"]
     assert len(store.lines()) == 3 * (_LINES_OF_A_PART // 2 + 1) + 4
     assert len(store.written()) == 2 and store.uploads() == []
+
+
+def test_a_compressed_object_goes_on_over_a_restart(bucket: str, store: Store) -> None:
+    """Where a part ends a member does: what was uploaded before a failure is an object that nobody could read else."""
+    sink = lines_below(f"{bucket}/out").with_compression("zstd").build()
+    writer, random = sink.create_writer(SimpleSinkContext()), Random(1)
+    lines = [random.randbytes(50_000).hex() for _ in range(2 * _LINES_OF_A_PART)]
+    writer.write_chunk(lines, None)
+    committables, items = checkpointed(writer)
+    assert committables == [] and items[0].file.parts, "nothing was uploaded yet"
+    writer.write("lost", None)
+    writer.close()
+    successor = sink.restore_writer(SimpleSinkContext(attempt="attempt-2"), items)
+    successor.write("after", None)
+    sink.create_committer().commit(all_prepared(successor))
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"{bucket}/out").build()
+    assert sorted(read_all(source, 1)) == sorted([*lines, "after"])
+    assert len(store.objects()) == 2 and store.uploads() == []
 
 
 def test_a_small_object_goes_on_within_the_checkpoint(bucket: str, store: Store) -> None:
@@ -189,3 +213,31 @@ def test_without_boto3_each_checkpoint_makes_an_object(
         sink.create_committer().commit(committables)
         assert items == []
     assert sorted(store.lines()) == ["0", "1"]
+
+
+def test_a_bucket_is_watched(bucket: str, store: Store) -> None:
+    """Objects that come later would be read twice, or only after a restart."""
+    client = boto3.client("s3")
+    name = bucket.removeprefix("s3://")
+    builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"{bucket}/in")
+    source = builder.monitor_continuously(Duration.of_seconds(1)).build()
+    source.validate()
+    run = SourceInTest(source, 2)
+    # There is no such directory before its first object.
+    run.enumerator.discover()
+    with pytest.raises(SourceError, match="no such file or directory"):
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"{bucket}-other/in").monitor_continuously(
+            Duration.of_seconds(1)
+        ).build().validate()
+    for number in range(3):
+        client.put_object(
+            Bucket=name, Key=f"in/{number}/lines.gz", Body=gzip.compress(b"%d a\n%d b\n" % (number, number))
+        )
+        run.enumerator.discover()
+        assert run.values(2) == [f"{number} a", f"{number} b"]
+        run.enumerator.discover()
+        # As after a failure: what was discovered is not read again.
+        state = run.snapshot()
+        run.close()
+        run = SourceInTest(source, 2, state)
+    run.close()

@@ -100,6 +100,7 @@ class JobMasterHost:
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
         traces: TraceReporter | None = None,
+        worker_logged: Callable[[int, int, str], None] = lambda level, index, lines: None,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
@@ -127,6 +128,7 @@ class JobMasterHost:
         self._samplings = OpenSamplings(self.post)
         self._fault: BaseException | None = None
         self._traces = traces
+        self._worker_logged = worker_logged
         self._spans: JobSpans | None = None
         if traces is not None:
             self._spans = JobSpans(master.job_id, master.graph.name, traces.report, _now_ms())
@@ -228,6 +230,10 @@ class JobMasterHost:
         """Ask the slots where the threads of a vertex's tasks are."""
         return self._samplings.ask(vertex, samples, delay_ms, depth)
 
+    def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
+        """Ask the slot of a task where all threads of its process are."""
+        return self._samplings.ask(vertex, 1, 0, depth, subtask)
+
     def update(self, program: bytes, allow_non_restored: bool = False) -> Future[str]:
         """Go on with the functions of a packed program, even of one that leaves state over if that is allowed."""
         script = vars(sys.modules["__main__"])
@@ -276,6 +282,9 @@ class JobMasterHost:
             self._on_report(identity, message)
 
     def _on_report(self, identity: bytes, message: FromSlot) -> None:
+        # Also that of an attempt that is over: why it is, may be there.
+        if isinstance(message.report, Heartbeat) and message.report.log:
+            self._worker_logged(message.level, message.index, message.report.log)
         key = (message.attempt, SlotId(message.level, message.index))
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):

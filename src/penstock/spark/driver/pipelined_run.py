@@ -68,6 +68,7 @@ class PipelinedRun:
             show_stack,
             log.events,
             trace_reporter(configuration),
+            log.of_worker,
         )
         self.metrics = self.host.metrics
 

@@ -264,6 +264,9 @@ class SlotHost:
         self._report(Register(self._side_channel.address if self._side_channel is not None else ""))
 
     def failed(self, error: BaseException) -> None:
+        # What it logged before is what explains it, and Spark may end this process at once.
+        if lines := self._log.take_far():
+            self._report(Heartbeat([], log=lines))
         self._report(SlotFailed(*describe(error)))
 
     def not_cancelled(self, error: BaseException) -> None:
@@ -344,7 +347,7 @@ class SlotHost:
             what, since_ns = waiting
             ns = time.monotonic_ns() - since_ns
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(reports, sent)
+        return Heartbeat(reports, sent, self._log.take_far())
 
     def _account(self) -> None:
         """A wait is over: count it as idle or back-pressured time of each task of the slot."""

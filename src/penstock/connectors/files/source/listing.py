@@ -15,6 +15,7 @@ from penstock.connectors.files.storage import rejoin, resolve
 
 HIDDEN_PREFIXES = (".", "_")
 IN_PROGRESS_SUFFIXES = (".inprogress", ".tmp", ".filepart", "._COPYING_")
+_WITHOUT_DIRECTORIES = ("s3", "gcs", "abfs")
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -24,7 +25,7 @@ def list_files(paths: Sequence[str], *, must_exist: bool = True) -> list[FoundFi
     A path is a file (always accepted, whatever its name), a directory (searched recursively) or a pattern with `*`,
     `?`, `[…]` and `**`. Directory searches and patterns skip files and directories whose names start with `.` or `_`
     or have the suffix of an unfinished file. Raises SourceError for a missing path and names what exists there;
-    `must_exist` False allows a pattern without matches.
+    `must_exist` False allows a pattern without matches, and a directory of an object store without an object yet.
     """
     found: dict[str, FoundFile] = {}
     for path in paths:
@@ -49,10 +50,18 @@ def _expand(path: str, must_exist: bool) -> Iterator[FoundFile]:
                 yield FoundFile(rejoin(path, info.path, each.path), each.size)
         elif _MAGIC.search(inner):
             yield from _matching(file_system, path, inner, must_exist)
-        else:
+        elif must_exist or not _may_come(file_system, inner):
             raise SourceError(_not_found(file_system, path, inner))
     except OSError as error:
         raise SourceError(f"{path}: can't be listed: {error}") from error
+
+
+def _may_come(file_system: fs.FileSystem, inner: str) -> bool:
+    """Whether a directory that is not there is one of a store that has none: it begins with its first object."""
+    if file_system.type_name not in _WITHOUT_DIRECTORIES:
+        return False
+    bucket = inner.strip("/").partition("/")[0]
+    return bool(file_system.get_file_info(bucket).type is fs.FileType.Directory)
 
 
 def _walk(file_system: fs.FileSystem, directory: str) -> Iterator[fs.FileInfo]:
