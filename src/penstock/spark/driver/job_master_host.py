@@ -110,13 +110,15 @@ class JobMasterHost:
         """Called by the storage's thread when the job has other functions: they are to be kept for the next run."""
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
+        self.on_deleted: Callable[[], None] = lambda: None
+        """Called by the storage's thread when no checkpoint of the job is left. It may raise."""
         self._master = master
         self._recorder: ExecutionRecorder | None = None
         self._server = server
         self._new_savepoint = new_savepoint
         self._slots = slots
         """How many there are for the job, those that it holds included."""
-        self._storage = StorageThread(storage, self.post, self._thread_failed)
+        self._storage = StorageThread(storage, self.post, self._thread_failed, lambda: self.on_deleted())
         self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
         self._lanes = ResultLanes(sinks, self.post, pool)

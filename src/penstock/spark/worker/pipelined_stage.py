@@ -67,6 +67,7 @@ from penstock.spark.worker.side_channel import SideChannel
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.stack_sampler import StackSampler
+from penstock.spark.worker.stores import stores_of
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
 
@@ -171,11 +172,7 @@ class SlotHost:
         if former := end_of_former(self._level, self._index):
             # What that one had sent and received may be lost: the attempt fails. This is why.
             raise TaskLostError(former)
-        stores = None
-        if self._level.rocksdb_settings is not None:
-            from penstock.spark.worker.rocksdb import rocksdb_stores
-
-            stores = rocksdb_stores(self._level.rocksdb_settings)
+        stores = stores_of(self._level.store_settings)
         environment = Environment(
             _now_ms,
             time.monotonic_ns,
