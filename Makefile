@@ -17,7 +17,7 @@ WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
+.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
 	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
+
+test-flink: $(READY) ## Flink's own command, classes and web pages against our REST, from the wheel apache-flink (fetched once)
+	@home=$$($(BIN)/python -m benchmarks.peers.environments) && FLINK_HOME=$$home $(PYTEST) tests/e2e/test_flinks_clients.py $(ARGS)
 
 coverage: $(READY) ## branches that unit tests and simulation reach: per package here, per line in coverage/html
 	@rm -rf coverage

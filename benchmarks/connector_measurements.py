@@ -17,7 +17,7 @@ CONNECTORS = [
     ),
     *(
         Measurement(32, how, "tables", ("--how", how), (rate_goal(goal),))
-        for how, goal in (("upsert", 60_000), ("exactly-once", 40_000))
+        for how, goal in (("upsert", 60_000), ("exactly-once", 40_000), ("write-ahead-log", None), ("sqlalchemy", None))
     ),
     Measurement(33, "20,000/s, at least once", "kafka_latency", (), latency_goals(30)),
     *(

@@ -7,6 +7,7 @@ configured.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,8 +56,6 @@ class Environments:
 
 def prepare(peers: Sequence[str]) -> Environments:
     """Prepare the environments of these peers (`penstock`, `pyflink`, `flink-java`, `spark`)."""
-    PLACE.mkdir(exist_ok=True)
-    (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
     python: dict[str, Path] = {"penstock": Path(sys.executable)}
     missing: dict[str, str] = {}
     variables = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)])}
@@ -76,10 +75,15 @@ def prepare(peers: Sequence[str]) -> Environments:
     if "pyflink" in python:
         lib = _flink_lib(python["pyflink"])
         try:
-            jar = _compiled(lib)
+            jar = compiled("FlinkJobs", f"{lib}/*", PLACE)
         except NotThereError as error:
             missing["flink-java"] = str(error)
     return Environments(python, jar, lib, missing, variables)
+
+
+def flink_home() -> Path:
+    """The distribution of Flink within PyFlink's wheel: bin/flink, and lib/ with its jars. Raises NotThereError."""
+    return _flink_lib(_venv("pyflink", PYFLINK)).parent
 
 
 def _venv(name: str, requirements: Sequence[str]) -> Path:
@@ -89,7 +93,10 @@ def _venv(name: str, requirements: Sequence[str]) -> Path:
     if done.exists() and done.read_text(encoding="utf-8") == "\n".join(requirements):
         return python
     base = _base_python()
-    print(f"Installing {', '.join(requirements)} into {place.relative_to(ROOT)} (a minute or two) ...", flush=True)
+    PLACE.mkdir(exist_ok=True)
+    (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
+    where = place.relative_to(ROOT)
+    print(f"Installing {', '.join(requirements)} into {where} (a minute or two) ...", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
     _run([base, "-m", "venv", str(place)])
     _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements])
@@ -112,19 +119,23 @@ def _flink_lib(python: Path) -> Path:
     return Path(_run([str(python), "-c", code]).strip(), "lib")
 
 
-def _compiled(lib: Path) -> Path:
-    """Compile FlinkJobs.java against the jars of the wheel."""
-    source, jar = HERE / "FlinkJobs.java", PLACE / "flink-jobs.jar"
+def compiled(name: str, classpath: str, place: Path) -> Path:
+    """Compile a program of this directory, in Java, into a jar at `place`. Raises NotThereError."""
+    source, jar = HERE / f"{name}.java", place / f"{_dashed(name)}.jar"
     if jar.exists() and jar.stat().st_mtime > source.stat().st_mtime:
         return jar
     compiler, archiver = _tool("javac"), _tool("jar")
     if compiler is None or archiver is None:
         raise NotThereError("no JDK: javac is neither in JAVA_HOME nor on the PATH")
-    classes = PLACE / "classes"
+    classes = place / f"classes-{_dashed(name)}"
     shutil.rmtree(classes, ignore_errors=True)
-    _run([compiler, "-nowarn", "--release", "17", "-d", str(classes), "-cp", f"{lib}/*", str(source)])
+    _run([compiler, "-nowarn", "--release", "17", "-d", str(classes), "-cp", classpath, str(source)])
     _run([archiver, "cf", str(jar), "-C", str(classes), "."])
     return jar
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
 
 
 def _tool(name: str) -> str | None:
@@ -137,3 +148,7 @@ def _run(command: list[str]) -> str:
     if done.returncode:
         raise NotThereError(f"{' '.join(command[:4])} … failed:\n{done.stderr.strip()[-2000:]}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    print(flink_home())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from pathlib import Path
 
 MARK = "PENSTOCK_CHAOS"
+_DAEMON = re.compile(r"\S*python\S* -m \S*daemon\b")
 
 
 def marked(mark: str) -> dict[int, str]:
@@ -73,8 +75,8 @@ class Processes:
         return sorted(pid for pid in python if parent_of(pid) in python)
 
     def _pythons(self) -> set[int]:
-        # A JVM names the daemon among its settings.
-        return {pid for pid, command in self._below().items() if "daemon" in command and "java" not in command}
+        # A JVM names the daemon among its settings, and so does the script that starts one.
+        return {pid for pid, command in self._below().items() if _DAEMON.match(command)}
 
 
 def send(pid: int, number: signal.Signals) -> bool:

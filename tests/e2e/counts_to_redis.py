@@ -1,23 +1,29 @@
-"""Counts by key from streams of Redis into a list, exactly once: what test_redis_kills.py starts, kills and reads."""
+"""Counts by key from streams of Redis into a list, each with a name that is looked up: for test_redis_kills.py."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from penstock.common import WatermarkStrategy
-from penstock.datastream import StreamExecutionEnvironment
+from penstock.common import Time, WatermarkStrategy
+from penstock.datastream import AsyncDataStream, StreamExecutionEnvironment
 from penstock.datastream.connectors.base import DeliveryGuarantee
-from penstock.datastream.connectors.redis import RedisSink, RedisStreamSource
+from penstock.datastream.connectors.redis import RedisLookup, RedisSink, RedisStreamSource
 
 KEYS = 100
 COUNTS = "counts"
 NUMBERS = "numbers"
 
 
-def append(pair: tuple[int, int]) -> tuple[Any, ...]:
+def name_of(key: int) -> str:
+    """The hash of a key's name."""
+    return f"name:{key}"
+
+
+def append(found: tuple[tuple[int, int], dict[str, str] | None]) -> tuple[Any, ...]:
     """A count that is written twice is there twice."""
-    return ("RPUSH", COUNTS, f"{pair[0]} {pair[1]}")
+    (key, count), name = found
+    return ("RPUSH", COUNTS, f"{key} {count} {name['number'] if name else -1}")
 
 
 def main() -> None:
@@ -29,16 +35,17 @@ def main() -> None:
     env.set_parallelism(2)
     numbers = RedisStreamSource.builder().set_url(arguments.url).set_stream_pattern(f"{NUMBERS}:*").set_max_retries(20)
     sink = RedisSink.builder().set_url(arguments.url).set_command(append).set_max_retries(20).set_batch_size(100)
-    (
+    lookup = RedisLookup.builder().set_url(arguments.url).set_key_selector(lambda pair: name_of(pair[0]))
+    counted = (
         env.from_source(numbers.build(), WatermarkStrategy.no_watermarks(), "numbers")
         .uid("numbers")
         .map(lambda entry: (int(entry["number"]) % KEYS, 1))
         .key_by(lambda pair: pair[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .uid("counts")
-        .sink_to(sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build())
-        .uid("list")
     )
+    named = AsyncDataStream.ordered_wait(counted, lookup.set_fields("number").build(), Time.seconds(60), 200)
+    named.uid("names").sink_to(sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()).uid("list")
     env.execute("counts to Redis")
 
 

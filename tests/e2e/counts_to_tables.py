@@ -73,11 +73,12 @@ class Death:
 
 
 class FatalSink(Sink[Any]):
-    """Another sink, with a death at a commit: the driver's if it has a committer, else that of a writer."""
+    """Another sink, with a death at a commit, which the driver makes or the writers make."""
 
-    def __init__(self, sink: Sink[Any], death: Death) -> None:
+    def __init__(self, sink: Sink[Any], death: Death, *, by_writers: bool) -> None:
         self._sink = sink
         self._death = death
+        self._by_writers = by_writers
 
     def validate(self) -> None:
         self._sink.validate()
@@ -93,7 +94,7 @@ class FatalSink(Sink[Any]):
         return None if committer is None else _FatalCommitter(committer, self._death)
 
     def _fatal(self, writer: SinkWriter[Any]) -> SinkWriter[Any]:
-        return _FatalWriter(writer, self._death, commits=self._sink.create_committer() is None)
+        return _FatalWriter(writer, self._death, commits=self._by_writers)
 
 
 class _FatalWriter(SinkWriter[Any]):
@@ -167,7 +168,8 @@ def main() -> None:
     env.set_parallelism(2)
     rate = RateLimiterStrategy.per_second(arguments.records_per_s)
     numbers = DataGeneratorSource(lambda number: (number % KEYS, 1), arguments.records, rate)
-    sink = FatalSink(sink_of(arguments.target, arguments.place), Death(arguments.fatal, arguments.mark))
+    death = Death(arguments.fatal, arguments.mark)
+    sink = FatalSink(sink_of(arguments.target, arguments.place), death, by_writers=arguments.target in ("sql", "log"))
     (
         env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers")
         .uid("numbers")

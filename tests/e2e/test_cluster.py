@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import re
@@ -12,11 +13,14 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from tests.e2e.wheels import pack_wheel
+from tests.spark.test_lost_workers import visible
 
 from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
@@ -25,6 +29,8 @@ from penstock.cluster.running_cluster import RunningCluster, running_clusters
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
 SLOTS = 6
+WORKER_ENDS = {"leave": "TaskLostError", "die": "TaskLostError", "eat": "UserFunctionError"}
+"""How a worker ends, and the failure that its job reports."""
 COUNTS = """
 import beside
 from penstock.datastream import StreamExecutionEnvironment
@@ -54,17 +60,88 @@ numbers.map(slowly).sink_to(FileSink.for_row_format(sys.argv[1], Encoder.simple_
 env.execute("numbers")
 """
 
+FALLS_BEHIND = """
+import sys, time
+from penstock.common import Encoder, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from penstock.datastream.connectors.file_system import FileSink
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.enable_checkpointing(300)
+source = DataGeneratorSource(lambda index: index + 1, 1_000_000, RateLimiterStrategy.per_second(400))
+numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+
+def slowly(number):
+    time.sleep(0.005)
+    return str(number)
+
+sink = FileSink.for_row_format(sys.argv[1], Encoder.simple_string_encoder()).build()
+numbers.rebalance().map(slowly).name("works").sink_to(sink)
+env.execute("falls behind")
+"""
+ENDS = """
+import os, resource, signal, sys, time
+from penstock.common import WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors.number_seq import NumberSequenceSource
+
+def leave():
+    os._exit(3)
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def eat():
+    pages = int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (256 << 20),) * 2)
+    eaten = []
+    while True:
+        eaten.append(bytearray(16 << 20))
+
+def ends(number, how={"leave": leave, "die": die, "eat": eat}[sys.argv[1]]):
+    time.sleep(0.001)
+    return how() if number == 300 else number
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_source(NumberSequenceSource(1, 1_000_000), WatermarkStrategy.no_watermarks(), "numbers").map(ends).print()
+env.execute(sys.argv[1])
+"""
+VERSIONS = """
+import os, sys, time
+from pathlib import Path
+from penstock.datastream import StreamExecutionEnvironment
+
+mine, other, met = *sys.argv[1:3], Path(sys.argv[3])
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_python_requirements(f"{mine}.txt", "wheels")
+
+def seen(number):
+    import tiny
+    (met / mine).touch()
+    end_s = time.monotonic() + 60
+    while not (met / other).exists():
+        assert time.monotonic() < end_s, "the other job does not run beside this one"
+        time.sleep(0.05)
+    import tiny.late
+    return f"{tiny.VERSION} {tiny.late.VERSION} {os.getppid()}"
+
+env.from_collection([1]).map(seen).print()
+env.execute(mine)
+"""
+
 
 class Cluster:
     """One that a test has started, by the commands that a user has."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *options: object) -> None:
         self.directory = directory
+        self._options = options or ("--slots", SLOTS)
         self.start()
 
     def start(self) -> None:
         """Start it, and wait until it takes jobs."""
-        self.command("cluster", "start", "--dir", self.directory, "--slots", SLOTS, "--rest-port", "0")
+        self.command("cluster", "start", "--dir", self.directory, *self._options, "--rest-port", "0")
 
     @property
     def running(self) -> RunningCluster:
@@ -250,6 +327,104 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
     old = ways.index("anew")
     assert int(checkpoint) > 0 and not any(ways[:old]), "those of before the update"
     assert set(ways[old:]) == {"anew"}, "the one that took its place began with the functions before the update"
+
+
+def test_what_ends_a_worker_ends_its_own_job_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """A worker that leaves, is killed, or has no memory left would take other jobs along, or make them restart."""
+    (cluster.directory / "ends.py").write_text(ENDS)
+    neighbour = cluster.submit("count_up.py", tmp_path / "out", 1_000_000)
+    until(lambda: cluster.client.get(f"/jobs/{neighbour}")["state"] == "RUNNING")
+    with ThreadPoolExecutor() as pool:
+        jobs = dict(zip(WORKER_ENDS, pool.map(lambda how: cluster.submit("ends.py", how), WORKER_ENDS), strict=True))
+    for how, job in jobs.items():
+        until(lambda job=job: cluster.job(job)["phase"] == "ENDED")
+        assert (cluster.job(job)["status"], cluster.job(job)["kind"]) == ("FAILED", WORKER_ENDS[how]), cluster.job(job)
+    (restarts,) = cluster.client.get(f"/jobs/{neighbour}/metrics?get=numRestarts")
+    assert float(restarts["value"]) == 0
+    cluster.command("stop", neighbour, tmp_path / "saved")
+    until(lambda: cluster.client.get("/overview")["slots-available"] == SLOTS)
+    assert ranges_in(tmp_path / "out") == 1
+
+
+def test_versions_of_one_package_beside_each_other(cluster: Cluster, tmp_path: Path) -> None:
+    """Two teams' jobs could not share a cluster, or one would compute with the other one's package."""
+    run_versions_beside_each_other(cluster, tmp_path)
+
+
+@pytest.mark.soak
+def test_a_reactive_job_takes_what_its_neighbours_leave(cluster: Cluster, tmp_path: Path) -> None:
+    """It would stay as it has begun, take slots that are others' or lose records as it grows."""
+    neighbour = cluster.submit("-p", 2, "count_up.py", tmp_path / "neighbour", 1_000_000)
+    scheduler = "jobmanager.adaptive-scheduler"
+    settings = {
+        "scheduler-mode": "reactive",
+        f"{scheduler}.resource-stabilization-timeout": "0 s",
+        f"{scheduler}.executing.cooldown-after-rescaling": "0 s",
+        f"{scheduler}.executing.resource-stabilization-timeout": "0 s",
+    }
+    words = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
+    job = cluster.submit(*words, "count_up.py", tmp_path / "out", 1_000_000)
+
+    def runs_with(subtasks: int) -> bool:
+        known = cluster.client.get(f"/jobs/{job}")
+        return known["state"] == "RUNNING" and [vertex["parallelism"] for vertex in known["vertices"]] == [subtasks]
+
+    until(lambda: runs_with(SLOTS - 2))
+    assert cluster.client.get("/overview")["slots-available"] == 0
+    cluster.client.ask("PATCH", f"/jobs/{neighbour}?mode=cancel")
+    until(lambda: runs_with(SLOTS))
+    cluster.command("stop", job, tmp_path / "saved")
+    assert ranges_in(tmp_path / "out") <= SLOTS - 2, "what a subtask reads, from its beginning on"
+
+
+@pytest.mark.soak
+def test_the_autoscaler_asks_the_cluster_for_slots(cluster: Cluster, tmp_path: Path) -> None:
+    """A job that has fallen behind would stay so beside free slots, or take some that its cluster gives to others."""
+    (cluster.directory / "falls_behind.py").write_text(FALLS_BEHIND)
+    settings = {
+        "job.autoscaler.enabled": "true",
+        "job.autoscaler.stabilization.interval": "500 ms",
+        "job.autoscaler.metrics.window": "3 s",
+    }
+    words = [word for key, value in settings.items() for word in ("-D", f"{key}={value}")]
+    job = cluster.submit(*words, "falls_behind.py", tmp_path / "out")
+
+    def widths() -> list[int]:
+        known = cluster.client.get(f"/jobs/{job}")
+        return [vertex["parallelism"] for vertex in known["vertices"]] if known["state"] == "RUNNING" else []
+
+    def has_grown() -> bool:
+        found = widths()
+        free = cluster.client.get("/overview")["slots-available"]
+        return sum(found) > 3 and found[0] == 1 and free == SLOTS - sum(found)
+
+    until(has_grown, 120)
+    cluster.command("stop", job, tmp_path / "saved")
+    assert ranges_in(tmp_path / "out") == 1
+
+
+def run_versions_beside_each_other(cluster: Cluster, met: Path) -> None:
+    """Each job must see its own version, in workers of its own."""
+    (cluster.directory / "versions.py").write_text(VERSIONS)
+    (cluster.directory / "wheels").mkdir()
+    for version in ("1.0", "2.0"):
+        modules = dict.fromkeys(("tiny/__init__.py", "tiny/late.py"), f"VERSION = '{version}'\n")
+        pack_wheel(cluster.directory / "wheels", "tiny", version, modules)
+        (cluster.directory / f"v{version}.txt").write_text(f"tiny=={version}\n")
+    with ThreadPoolExecutor() as pool:
+        beside = list(
+            pool.map(lambda names: cluster.run("versions.py", *names, met), [("v1.0", "v2.0"), ("v2.0", "v1.0")])
+        )
+    (*one, its_daemon), (*other, others_daemon) = (done.stdout.split() for done in beside)
+    assert (one, other) == (["1.0", "1.0"], ["2.0", "2.0"])
+    assert its_daemon != others_daemon, "what forks the workers of one forks those of the other"
+
+
+def ranges_in(out: Path) -> int:
+    """In how many ranges without a gap the numbers are that a job has written. Each must be there once."""
+    numbers = sorted(int(line) for path in visible(out) for line in path.read_text().splitlines())
+    assert numbers[0] == 1 and len(numbers) == len(set(numbers)), "some came twice"
+    return 1 + sum(after != number + 1 for number, after in itertools.pairwise(numbers))
 
 
 def _number(line: tuple[str, str, str]) -> int:

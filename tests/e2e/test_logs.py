@@ -74,12 +74,18 @@ def test_a_job_that_fails_says_where_its_logs_are(tmp_path: Path) -> None:
     assert logs.stderr == f"logs in {place}\n"
     lines = without_times(logs.stdout)
     assert [
-        line for line in lines if re.fullmatch(r"level-\d-slot-\d: INFO +\[words \([12]/2\)\] stdout - saw to", line)
+        line
+        for line in lines
+        if re.fullmatch(r"level-\d-slot-\d: INFO +\[[0-9a-f]{8} words \([12]/2\)\] stdout - saw to", line)
     ]
-    assert [line for line in lines if re.search(r"INFO +\[words \([12]/2\)\] words - length 2", line)]
+    assert [line for line in lines if re.search(r"INFO +\[[0-9a-f]{8} words \([12]/2\)\] words - length 2", line)]
     assert "ValueError: can't count" in logs.stdout
     assert "unimportant" not in logs.stdout
-    assert [line for line in lines if line.startswith("driver: ERROR   penstock.job - the job has ended: FAILED")]
+    assert [
+        line
+        for line in lines
+        if line.startswith("driver: ERROR   [") and "penstock.job - the job has ended: FAILED" in line
+    ]
 
 
 @pytest.mark.soak

@@ -1,4 +1,7 @@
-"""Random kills of workers, the driver and the Redis server: each entry is counted, and each count is there, once."""
+"""Random kills of workers, the driver and the Redis server: each entry is counted, and each count is there, once.
+
+Each count has a name, which was looked up.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 from tests.e2e import counts_to_redis
-from tests.e2e.counts_to_redis import COUNTS, KEYS, NUMBERS
+from tests.e2e.counts_to_redis import COUNTS, KEYS, NUMBERS, name_of
 from tests.e2e.test_postgres_kills import DRIVER, SERVER, WORKER, Counts
 
 from penstock.testing.redis_server import RedisServer
@@ -28,7 +31,10 @@ class CountsInRedis(Counts):
     added = 0
 
     def prepare(self) -> None:
-        """Streams, which are found when the job starts."""
+        """Streams, which are found when the job starts, and the names of keys."""
+        with self.client() as client:
+            for key in range(KEYS):
+                client.hset(name_of(key), "number", key * 7)
         self.add(STREAMS)
 
     def add(self, number: int) -> None:
@@ -72,9 +78,10 @@ def test_each_count_is_there_once(tmp_path: Path, seed: int) -> None:
                 left = [key for key in client.scan_iter("penstock/*") if not key.endswith("/applied")]
         finally:
             counts.end()
-        seen = Counter(rows)
+        seen = Counter((key, count) for key, count, _ in rows)
+        unnamed = [row for row in rows if row[2] != row[0] * 7]
         lost = sum((key, count) not in seen for key in range(KEYS) for count in range(1, records // KEYS + 1))
         doubled = sum(number - 1 for number in seen.values())
         print(f"seed {seed}: killed {dict(killed)}, {len(rows)} rows, lost {lost}, doubled {doubled}, left {len(left)}")
-        assert (lost, doubled) == (0, 0), counts.story()
+        assert (lost, doubled, unnamed) == (0, 0, []), counts.story()
         assert sum(killed.values()) > 6

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import textwrap
 import time
-import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.e2e.wheels import pack, pack_wheel
 from tests.spark.jobs import processes, wait_until
 
 import penstock
@@ -244,10 +244,11 @@ def test_code_wheels_and_data_travel(cluster: StandaloneCluster, tmp_path: Path)
         (client / name).parent.mkdir(parents=True, exist_ok=True)
         (client / name).write_text(text)
     (client / "wheels").mkdir()
-    packed(client / "libs" / "of_zip.zip", {"of_zip.py": "VERSION = 'zip'\n"})
-    packed(client / "libs" / "data.zip", {"rules.txt": "data"})
-    wheel(client / "libs", "of_wheel", "wheel")
-    wheel(client / "wheels", "of_requirements", "requirements")
+    pack(client / "libs" / "of_zip.zip", {"of_zip.py": "VERSION = 'zip'\n"})
+    pack(client / "libs" / "data.zip", {"rules.txt": "data"})
+    pack_wheel(client / "libs", "of_wheel", "1.0", {"of_wheel.py": "VERSION = 'wheel'\n"})
+    of_requirements = {"of_requirements.py": "VERSION = 'requirements'\n"}
+    pack_wheel(client / "wheels", "of_requirements", "1.0", of_requirements)
     program = textwrap.dedent(PROGRAM).replace("SETTINGS", repr(settings_of(cluster)))
     (client / "job.py").write_text(program)
 
@@ -283,26 +284,6 @@ def test_the_command_starts_a_cluster_and_leaves_nothing() -> None:
     assert len(below) >= 2
     # Its parent has ended, so it is up to the system when a process that was killed disappears.
     wait_until(lambda: not [pid for pid in below if Path(f"/proc/{pid}").exists()], "processes are left")
-
-
-def packed(path: Path, files: dict[str, str]) -> None:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-
-
-def wheel(folder: Path, module: str, version: str) -> None:
-    """A wheel as pip takes it, of one module."""
-    info = f"{module}-1.0.dist-info"
-    packed(
-        folder / f"{module}-1.0-py3-none-any.whl",
-        {
-            f"{module}.py": f"VERSION = '{version}'\n",
-            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {module.replace('_', '-')}\nVersion: 1.0\n",
-            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-            f"{info}/RECORD": "",
-        },
-    )
 
 
 @pytest.mark.soak

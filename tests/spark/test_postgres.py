@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.connectors.postgres_tables import Tables
 from tests.snippets import PROGRAMS
+from tests.spark.jobs import STREAMING, collect, environment, lines_to, no_worker_left, wait_until_running
+from tests.spark.test_lost_workers import CountsAndDies, killed, visible
+from tests.spark.test_recovery import NONE, Slowly, settings
+from tests.spark.test_rescaling import KEYS, RECORDS, Counts
 
 from penstock.cli.options import program_context
 from penstock.cli.script import run_script
+from penstock.common import WatermarkStrategy
 from penstock.common.errors import ConfigurationError
+from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.testing.postgres_server import PostgresServer, server_programs
 
 pytestmark = [pytest.mark.spark, pytest.mark.connectors]
@@ -67,3 +75,52 @@ def test_exactly_once_without_prepared_transactions(tmp_path: Path, monkeypatch:
         assert tables.rows("delays") == [("EWR", 12)]
         assert tables.execute("SELECT count(*) FROM penstock_batches") == [(1,)]
         tables.connection.close()
+
+
+def in_postgres(tables: Tables) -> dict[str, str]:
+    place = tables.url.partition("@")[2]
+    return {
+        "state.backend.type": "postgres",
+        "state.backend.postgres.url": f"postgresql://{place}",
+        "state.backend.postgres.user": "penstock",
+        "state.backend.postgres.password": "penstock",
+        "state.backend.postgres.cached-entries": "10",
+    }
+
+
+def entries_left(tables: Tables) -> int:
+    return int(tables.execute("SELECT count(*) FROM penstock_entries")[0][0])
+
+
+def test_workers_killed_while_their_state_is_in_it(tables: Tables, tmp_path: Path) -> None:
+    """What a worker wrote behind the last checkpoint would count, or what it had in memory would be lost."""
+    deaths = tmp_path / "deaths"
+    deaths.mkdir()
+    env = environment(STREAMING, 2, settings(tmp_path, **in_postgres(tables)))
+    numbers = env.from_source(NumberSequenceSource(0, 9_999), NONE, "numbers").map(Slowly())
+    collected = collect(numbers.key_by(lambda v: v % 50).process(CountsAndDies(deaths)))
+
+    assert killed(deaths) == ["CountsAndDies-0", "CountsAndDies-1"]
+    assert sorted(value for _, _, value in collected) == [*range(10_000)]
+    for key in range(50):
+        assert sorted(count for k, count, _ in collected if k == key) == [*range(1, 201)]
+    assert entries_left(tables) == 0, "a job that has ended well leaves no state"
+    no_worker_left()
+
+
+def test_more_subtasks_share_what_is_in_it(tables: Tables, tmp_path: Path) -> None:
+    """A job could not be rescaled, or would count some records twice."""
+    env = environment(STREAMING, 2, settings(tmp_path, **in_postgres(tables)))
+    source = DataGeneratorSource(lambda n: n, RECORDS, RateLimiterStrategy.per_second(6_000))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    numbers.key_by(lambda n: n % KEYS).process(Counts()).name("counts").sink_to(lines_to(tmp_path / "out"))
+    client = env.execute_async("scaled")
+    wait_until_running(client)
+    client.rescale(3).result()
+    client.get_job_execution_result().result()
+
+    lines = [line for path in visible(tmp_path / "out") for line in path.read_text().splitlines()]
+    counts = Counter(line.partition(",")[0] for line in lines)
+    assert len(lines) == len(set(lines)) == RECORDS and set(counts.values()) == {RECORDS // KEYS}
+    assert client.get_num_restarts() == 0
+    no_worker_left()

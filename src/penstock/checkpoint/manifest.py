@@ -20,6 +20,7 @@ import msgspec
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
+from penstock.state.backends.rocksdb.store_files import EXTERNAL
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
     KeyedFile,
@@ -101,7 +102,14 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def has_store_files(self) -> bool:
         """Whether state is in the own files of key-value stores."""
-        return any(store_files_of(state.keyed) for state in self._states())
+        return bool(self._store_files())
+
+    def has_external_state(self) -> bool:
+        """Whether state is in a store outside of the checkpoint, which names a version of it."""
+        return EXTERNAL in self._store_files()
+
+    def _store_files(self) -> set[str]:
+        return {file.store_file for state in self._states() for file in store_files_of(state.keyed)}
 
     def refused_by_earlier(self) -> Manifest:
         """As it is to be stored: a penstock that does not know of records in flight would leave them out."""

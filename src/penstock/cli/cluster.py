@@ -43,21 +43,33 @@ Directory = Annotated[
     ),
 ]
 
+MostSlots = Annotated[
+    int | None,
+    typer.Option(
+        "--max-slots",
+        min=1,
+        show_default=False,
+        help="More, up to so many, are asked of a Spark cluster when jobs wait, and given back when they are idle.",
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        show_default=False,
+        help="spark://HOST:PORT, yarn, k8s://...; not set: this machine.",
+    ),
+]
+
 
 @cluster.command()
 def start(
     slots: Annotated[
         int, typer.Option("--slots", min=1, help="Of Spark on this machine, or that a Spark cluster is asked for.")
     ] = 64,
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            show_default=False,
-            help="spark://HOST:PORT, yarn, k8s://...; not set: this machine.",
-        ),
-    ] = None,
+    most_slots: MostSlots = None,
+    master: Master = None,
     directory: Directory = None,
     rest_port: Annotated[
         str, typer.Option("--rest-port", metavar="PORT", help="Of REST and of the page, on this machine only.")
@@ -87,12 +99,14 @@ def start(
     both = settings_in(conf_file) | settings_of(None, settings, master=master)
     elected, ssl = high_availability_in(both), ssl_in(both)
     given = _settings_of_spark({key: value for key, value in both.items() if key not in elected | ssl}, slots)
+    if most_slots is not None:
+        given = _growing(given, slots, most_slots)
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
     log = path / LOG
     output = _log_at(log)
     warm_up = str(_warm_up_in(path)) if elected else ""
     text = msgspec.json.encode(
-        ClusterSettings(slots, str(path), rest_port, given, standby, elected, ssl, warm_up)
+        ClusterSettings(slots, str(path), rest_port, given, standby, elected, ssl, most_slots or 0, warm_up)
     ).decode()
     command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
     if foreground:
@@ -117,6 +131,24 @@ def _settings_of_spark(given: dict[str, str], slots: int) -> dict[str, str]:
             )
     # On this machine as many as are asked for, and no more: that is what jobs are told of.
     return {"spark.master": f"local[{slots}]", **given}
+
+
+def _growing(given: dict[str, str], slots: int, most: int) -> dict[str, str]:
+    """Settings of a session whose executors come and go. Raises typer.BadParameter where they can't."""
+
+    def refuse(why: str) -> NoReturn:
+        raise typer.BadParameter(why, param_hint="--max-slots")
+
+    if given["spark.master"].startswith("local"):
+        refuse("on this machine all slots are there from the start: give their number to --slots")
+    if "spark.executor.cores" not in given:
+        refuse("Spark gives slots by executors: say how many cores one has, with -D spark.executor.cores=4")
+    cpus = int(given.get("spark.task.cpus", "1"))
+    each = int(given["spark.executor.cores"]) // cpus
+    if each < 1 or most % each or most < slots:
+        refuse(f"{most} is not a multiple of {each}, the slots of an executor, and at least --slots, {slots}")
+    # Of a standalone master an application can have no more later than it has said at its start.
+    return {"spark.cores.max": str(most * cpus), **given}
 
 
 def _warm_up_in(directory: Path) -> Path:

@@ -12,7 +12,7 @@ from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
-from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.backends import store_settings
 from penstock.jobmaster.restarts import restart_strategy
 from penstock.jobmaster.settings import JobSettings
 from penstock.traces.reporter import check_traces
@@ -64,7 +64,7 @@ def check_streaming_settings(configuration: Configuration) -> None:
 
     It would be found as well when the job master is made, which is after Spark's start.
     """
-    rocksdb_settings(configuration)
+    store_settings(configuration)
     restart_strategy(configuration, random.random)
     JobSettings.of(configuration)
     check_traces(configuration)

@@ -28,11 +28,12 @@ from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.common.exclusive_creation import exclusive_creation
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.s3 import check_answers
-from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.backends import store_settings
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.settings import allows_duplicates
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.operators.sink import SinkOperator
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings
 
 LATEST = "latest"
 _TRIES = 100
@@ -95,7 +96,13 @@ def _start_point(graph: JobGraph, configuration: Configuration, path: str | None
         manifest = read_manifest(path)
     else:
         return StartPoint()
-    if rocksdb_settings(configuration) is None and manifest.has_store_files():
+    settings = store_settings(configuration)
+    if manifest.has_external_state() and not isinstance(settings, PostgresSettings | RedisSettings):
+        raise CheckpointError(
+            f"the state in {path} is in an external store: set {options.STATE_BACKEND.key} to postgres or redis, as "
+            "it was, and the server that it is in. To change the backend, take a savepoint: penstock savepoint"
+        )
+    if manifest.has_store_files() and not manifest.has_external_state() and not isinstance(settings, RocksDBSettings):
         raise CheckpointError(
             f"the state in {path} is in RocksDB's own files: set {options.STATE_BACKEND.key}: rocksdb, as it was. "
             "To change the backend, migrate with a savepoint: penstock savepoint, or penstock.state_processor"

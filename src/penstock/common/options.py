@@ -331,7 +331,10 @@ STATE_BACKEND = (
     .string_type()
     .default_value("hashmap")
     .with_fallback_keys("state.backend")
-    .with_description("hashmap: Python objects in memory. rocksdb: on local disk, for state larger than memory.")
+    .with_description(
+        "hashmap: Python objects in memory. rocksdb: on local disk, for state larger than memory. postgres: in a "
+        "PostgreSQL database, where each checkpoint is a version of it. redis: in a Redis server, behind a log."
+    )
 )
 ROCKSDB_DIRECTORY = (
     _key("state.backend.rocksdb.localdir")

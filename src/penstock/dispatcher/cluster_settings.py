@@ -20,5 +20,7 @@ class ClusterSettings(msgspec.Struct, frozen=True):
     """Settings of how leaders are elected; none: by a lock on the directory."""
     ssl: dict[str, str] = {}
     """Settings of TLS."""
+    most_slots: int = 0
+    """How many Spark is asked for when jobs wait; 0: no more than `slots`."""
     warm_up: str = ""
     """The folder of a job that it runs while it stands by; empty: none."""

@@ -18,6 +18,9 @@
     ending     its process is gone              ended      (*)
     ending     nothing is left of it in Spark   ended      (*)
 
+    any        slots are spare, and as many free    same       give them back
+               while nobody waits
+
     (*) its slots are free: who has waited longest is looked at again.
 
 The queue is strict: a job that needs many slots is not overtaken by small ones for ever. Each job has a process of its
@@ -45,8 +48,10 @@ from penstock.dispatcher.events import (
     Listens,
     ProcessEnded,
     Record,
+    ReturnSlots,
     SlotsAnswer,
     SlotsCounted,
+    SlotsSpare,
     SlotsWanted,
     StartProcess,
     StopLeftovers,
@@ -116,6 +121,11 @@ class Dispatcher:
         return self.slots - sum(job.holds for job in self.jobs.values())
 
     @property
+    def wanted(self) -> int:
+        """How many there would have to be for all jobs to run."""
+        return sum(job.slots for job in self.jobs.values() if job.phase is not Phase.ENDED)
+
+    @property
     def queue(self) -> list[DispatchedJob]:
         """Who waits for slots, in the order in which they will have them."""
         return [job for job in self.jobs.values() if job.phase is Phase.QUEUED]
@@ -132,6 +142,8 @@ class Dispatcher:
         if isinstance(event, SlotsCounted):
             self.slots = event.slots
             return self._grant(event.at_ms)
+        if isinstance(event, SlotsSpare):
+            return self._returned(event.slots)
         job = self.jobs.get(event.id)  # type: ignore[attr-defined]
         return [] if job is None else self._of_job(job, event)
 
@@ -156,6 +168,13 @@ class Dispatcher:
         if isinstance(event, LeftoversGone) and job.phase is Phase.ENDING:
             return self._freed(job, event.at_ms)
         return []
+
+    def _returned(self, slots: int) -> list[Effect]:
+        # None that a job was just given, and has no task on yet.
+        if not 0 < slots <= self.free or self.queue:
+            return []
+        self.slots -= slots
+        return [ReturnSlots("", slots)]
 
     def _wanted(self, job: DispatchedJob, event: SlotsWanted) -> list[Effect]:
         granted = event.slots <= job.slots + max(0, self.free)

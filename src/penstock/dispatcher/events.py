@@ -79,6 +79,12 @@ class SlotsCounted(Event, frozen=True):
     slots: int
 
 
+class SlotsSpare(Event, frozen=True):
+    """So many slots have been used by no task for long: they can be given back to Spark."""
+
+    slots: int
+
+
 class Effect(msgspec.Struct, frozen=True, tag=True):
     """Something that is to be done for a submission."""
 
@@ -125,3 +131,9 @@ class Record(Effect, frozen=True):
 
 class Drop(Effect, frozen=True):
     """Forget a job that ended long ago."""
+
+
+class ReturnSlots(Effect, frozen=True):
+    """Give so many slots back to Spark. It is of no submission: its id is empty."""
+
+    slots: int

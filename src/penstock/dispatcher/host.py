@@ -27,8 +27,10 @@ from penstock.dispatcher.events import (
     LeftoversGone,
     ProcessEnded,
     Record,
+    ReturnSlots,
     SlotsAnswer,
     SlotsCounted,
+    SlotsSpare,
     StartProcess,
     StopLeftovers,
     Submitted,
@@ -36,6 +38,7 @@ from penstock.dispatcher.events import (
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.lead import Lead
 from penstock.dispatcher.process import SupervisedProcess
+from penstock.spark.driver.executors import Executors
 from penstock.spark.driver.slots import slots_at_most
 from penstock.spark.internals.jvm import concurrent_tasks
 from penstock.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
@@ -53,7 +56,7 @@ class DispatcherHost:
     """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher.
 
     `lead`: until when this process leads; None: nobody else can. `deposed` is called with the reason when it turns out
-    that another one does.
+    that another one does. `executors`: those that come and go with what jobs want; None: they stay as they are.
     """
 
     def __init__(
@@ -62,7 +65,9 @@ class DispatcherHost:
         store: JobStore,
         lead: Lead | None = None,
         deposed: Callable[[str], object] = lambda why: None,
+        executors: Executors | None = None,
     ) -> None:
+        self._executors = executors
         self._lead = lead or Lead()
         self._deposed = deposed
         self._submitting = threading.Lock()
@@ -80,6 +85,7 @@ class DispatcherHost:
         """How many there are in all."""
         self.free = 0
         """How many nobody holds."""
+        self._wanted = 0
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
@@ -126,7 +132,7 @@ class DispatcherHost:
     def submit(self, id: str, packed: bytes) -> None:
         """Take a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
         description = msgspec.msgpack.decode(packed, type=PackedJob).description
-        most = slots_at_most(self._session)
+        most = slots_at_most(self._session) if self._executors is None else self._executors.most
         if most is not None and description.slots > most:
             raise JobError(
                 f"the job '{description.name}' needs {description.slots} slots at once, and this cluster has {most}. "
@@ -175,6 +181,7 @@ class DispatcherHost:
         with self._changed:
             self._published = {id: copy.copy(job) for id, job in self._dispatcher.jobs.items()}
             self.slots, self.free = self._dispatcher.slots, max(0, self._dispatcher.free)
+            self._wanted = self._dispatcher.wanted
             self._changed.notify_all()
 
     def _carry_out(self, effects: list[Effect]) -> None:
@@ -190,6 +197,9 @@ class DispatcherHost:
                     process.tell(effect)
             elif isinstance(effect, StopLeftovers):
                 threading.Thread(target=self._stop_leftovers, args=(effect,), daemon=True).start()
+            elif isinstance(effect, ReturnSlots) and self._executors is not None:
+                # In this thread, which gives slots to nobody meanwhile.
+                self._executors.give_back()
             elif isinstance(effect, Drop):
                 self.store.drop(effect.id)
 
@@ -247,11 +257,13 @@ class DispatcherHost:
 
     def _keep_counting(self) -> None:
         """On a cluster executors come and go."""
-        before = self.slots
         while not self._ended.wait(_COUNT_S):
-            if (count := self._count()) != before:
-                before = count
+            if (count := self._count()) != self.slots:
                 self.post(SlotsCounted(_now_ms(), count))
+            if self._executors is not None:
+                self._executors.ask(self._wanted)
+                if spare := self._executors.spare():
+                    self.post(SlotsSpare(_now_ms(), spare))
 
     def _count(self) -> int:
         return concurrent_tasks(self._session)

@@ -50,11 +50,14 @@ from penstock.plan.job_graph import JobGraph
 from penstock.rpc.failures import describe
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.kept_jvm import JvmProcess, environment_of_workers
+from penstock.spark.driver.session import session_is_local
 from penstock.spark.internals.jvm import adopt
 from penstock.spark.internals.shared_context import attach
 
 _LOOK_S = 1.0
 _RECORDED_S = 30.0
+_WORKERS_OF = "PENSTOCK_WORKERS_OF"
+"""Environment variable of workers, which nothing reads."""
 _log = logging.getLogger(__name__)
 
 
@@ -120,7 +123,13 @@ class JobProcess:
             """Whoever starts this job again does so with its new functions."""
             write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
 
-        session = attach(environment_of_workers(os.environ))
+        session = attach()
+        # Workers are forked by a daemon for each environment: no job's come from where another one's do.
+        environment = {_WORKERS_OF: self._id}
+        if session_is_local(session):
+            # Elsewhere they have the environment and the directory of their executor, to which Spark sends files.
+            environment |= environment_of_workers(os.environ)
+        session.sparkContext.environment.update(environment)
         adopt(JvmProcess(self._java))
         HELD.others = self
         client = submit(

@@ -22,6 +22,8 @@ from penstock.dispatcher.program_runs import end_awaited
 from penstock.rest.ports import preferring
 from penstock.rest.server_certificate import ServerCertificate
 from penstock.rest.token_server import TokenServer
+from penstock.spark.driver.executors import Executors
+from penstock.spark.internals.executor_pool import ExecutorPool
 from penstock.spark.internals.jvm import jvm_has_ended
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def lead(
     """
     try:
         store.keep_port(server.port)
-        host = DispatcherHost(session, store, held, deposed)
+        host = DispatcherHost(session, store, held, deposed, _executors(session, settings))
         host.log_directory = Path(settings.directory)
         host.start()
         server.start(lambda: application(host, server, settings.spark), lambda: None, _LOOK_S)
@@ -75,3 +77,7 @@ def lead(
     finally:
         server.close()
         end_awaited()
+
+
+def _executors(session: SparkSession, settings: ClusterSettings) -> Executors | None:
+    return Executors(ExecutorPool(session), settings.slots, settings.most_slots) if settings.most_slots else None

@@ -4,30 +4,93 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from penstock.common import options
+from penstock.common import options, postgres_options, redis_options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
-from penstock.common.extras import ROCKSDB
+from penstock.common.extras import POSTGRES, REDIS, ROCKSDB
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
-from penstock.runtime.task.vertex import RocksDBSettings
+from penstock.common.secrets import has_password
+from penstock.connectors.postgres.connection import Database, checked_url
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings, StoreSettings
 
 
-def rocksdb_settings(configuration: Configuration) -> RocksDBSettings | None:
-    """Settings of RocksDB; None: state is on the heap. Raises ConfigurationError for an unknown or absent backend."""
+def store_settings(configuration: Configuration) -> StoreSettings | None:
+    """Settings of the store that keyed state is in; None: it is on the heap.
+
+    Raises ConfigurationError for an unknown backend, or one that is not installed.
+    """
     name = configuration.get(options.STATE_BACKEND).strip().lower()
     if name == "hashmap":
         return None
-    if name != "rocksdb":
-        raise ConfigurationError(f"{options.STATE_BACKEND.key} must be hashmap or rocksdb, got {name!r}")
-    # Reported here, before anything runs: a task could only fail with an ImportError.
-    if find_spec("rocksdict") is None:
-        raise ConfigurationError(
-            f"{options.STATE_BACKEND.key} is rocksdb, and rocksdict is not installed: pip install '{ROCKSDB}', here "
-            "and on the executors"
-        )
+    if name == "rocksdb":
+        return _rocksdb(configuration)
+    if name == "postgres":
+        return _postgres(configuration)
+    if name == "redis":
+        return _redis(configuration)
+    raise ConfigurationError(f"{options.STATE_BACKEND.key} must be hashmap, rocksdb, postgres or redis, got {name!r}")
+
+
+def _rocksdb(configuration: Configuration) -> RocksDBSettings:
+    _check_installed("rocksdb", "rocksdict", ROCKSDB)
     return RocksDBSettings(
         configuration.get(options.ROCKSDB_DIRECTORY),
         configuration.get(options.ROCKSDB_MEMORY),
         configuration.get(options.ROCKSDB_CACHED_ENTRIES),
         configuration.get(options.ROCKSDB_TIMERS) is PriorityQueueStateType.ROCKSDB,
     )
+
+
+def _postgres(configuration: Configuration) -> PostgresSettings:
+    _check_installed("postgres", "psycopg", POSTGRES)
+    url = configuration.get(postgres_options.URL)
+    if url is None:
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is postgres: set {postgres_options.URL.key}, like "
+            "postgresql://host:5432/database"
+        )
+    try:
+        url = checked_url(url)
+    except ValueError as error:
+        raise ConfigurationError(f"{postgres_options.URL.key}: {error}") from None
+    database = Database(url, configuration.get(postgres_options.USER), configuration.get(postgres_options.PASSWORD))
+    if database.url_has_password:
+        raise ConfigurationError(
+            f"{postgres_options.URL.key} is shown where settings are: give the password as "
+            f"{postgres_options.PASSWORD.key}"
+        )
+    return PostgresSettings(
+        url,
+        database.user_name,
+        database.password,
+        configuration.get(postgres_options.CACHED_ENTRIES),
+        configuration.get(options.RETAINED_CHECKPOINTS),
+    )
+
+
+def _redis(configuration: Configuration) -> RedisSettings:
+    _check_installed("redis", "redis", REDIS)
+    url = configuration.get(redis_options.URL)
+    if url is None:
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is redis: set {redis_options.URL.key}, like redis://host:6379/0"
+        )
+    if has_password(url):
+        raise ConfigurationError(
+            f"{redis_options.URL.key} is shown where settings are: give the password as {redis_options.PASSWORD.key}"
+        )
+    return RedisSettings(
+        url,
+        configuration.get(redis_options.USER),
+        configuration.get(redis_options.PASSWORD),
+        configuration.get(redis_options.CACHED_ENTRIES),
+    )
+
+
+def _check_installed(backend: str, package: str, extra: str) -> None:
+    # Reported here, before anything runs: a task could only fail with an ImportError.
+    if find_spec(package) is None:
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is {backend}, and {package} is not installed: pip install '{extra}', here "
+            "and on the executors"
+        )

@@ -10,7 +10,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import JobCancelledError
 from penstock.logs.file import LogFile
 from penstock.logs.folders import HeldFolder
-from penstock.logs.settings import JVM_LOG, LogSettings, log_settings
+from penstock.logs.settings import JVM_LOG, PLACE, LogSettings, log_settings, worker_log
 
 _DRIVER = "driver"
 _penstock = logging.getLogger("penstock")
@@ -32,6 +32,7 @@ class JobLog:
         settings = log_settings(configuration, job_id, name, default_directory)
         try:
             self._folder = HeldFolder(settings, begins=True)
+            (Path(settings.folder) / PLACE).write_text(settings.place)
             self._file = _DriverFile(settings, _DRIVER)
             _link(default_directory / job_id, Path(settings.folder))
         except OSError as error:
@@ -48,6 +49,16 @@ class JobLog:
         """The log of the JVM that runs the job; None: it is a session of the user's, with a log of its own."""
         if self.settings is not None and jvm_log is not None:
             _link(Path(self.settings.folder) / JVM_LOG, Path(jvm_log))
+
+    def of_worker(self, level: int, index: int, lines: str) -> None:
+        """Keep what a slot on another machine has written. Raises nothing: what can't be written is lost."""
+        if self.settings is None:
+            return
+        with contextlib.suppress(OSError):
+            # Not kept open: the next attempt's slot may be on this machine, and write to the file itself.
+            file = LogFile(self.settings, worker_log(level, index))
+            file.append(lines)
+            file.close()
 
     def with_log_location(self, error: BaseException | None) -> BaseException | None:
         """The error, with a note of where the logs are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 
@@ -15,6 +16,9 @@ DIRECTORY = "logs"
 """Name of the default directory, below the user's cache directory."""
 JVM_LOG = "jvm.log"
 """Name of the file to which Spark's JVM writes."""
+PLACE = "place"
+"""Name of the file by which a worker knows that its folder is that of the driver, too: it has `LogSettings.place`."""
+_MARK = 8
 
 
 class LoggedJob(msgspec.Struct, frozen=True):
@@ -23,6 +27,11 @@ class LoggedJob(msgspec.Struct, frozen=True):
     job_id: str
     name: str
     started_ms: int
+
+    @property
+    def mark(self) -> str:
+        """The beginning of its id, which is in each line."""
+        return self.job_id[:_MARK]
 
 
 class LogSettings(msgspec.Struct, frozen=True):
@@ -34,6 +43,13 @@ class LogSettings(msgspec.Struct, frozen=True):
     max_bytes: int
     backups: int
     retained_jobs: int
+    place: str = ""
+    """Random, for each run. Empty: the folder is the driver's."""
+
+
+def worker_log(level: int, index: int) -> str:
+    """Name of a slot's log, without its ending."""
+    return f"level-{level}-slot-{index}"
 
 
 def log_settings(configuration: Configuration, job_id: str, name: str, default_directory: Path) -> LogSettings:
@@ -49,4 +65,5 @@ def log_settings(configuration: Configuration, job_id: str, name: str, default_d
         max(1, configuration.get(options.LOG_MAX_SIZE)),
         max(1, configuration.get(options.LOG_MAX)),
         max(0, configuration.get(options.LOG_RETAINED_JOBS)),
+        secrets.token_hex(),
     )

@@ -8,7 +8,7 @@ each operator, not for each metric.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -24,6 +24,7 @@ from penstock.rest.described_route import TEXT, DescribedRoute
 from penstock.rest.served_jobs import JobEntry
 from penstock.rest.task_metrics import Number, of_job, of_operators, of_task
 
+_number: Callable[[float], str] = floatToGoString
 Families = dict[str, dict[str, Number]]
 """Values by the name of the metric and by labels, as they are written."""
 OF_CLUSTER = "flink_jobmanager_"
@@ -39,7 +40,7 @@ def exposition(families: Mapping[str, Mapping[str, Number]]) -> str:
     lines = []
     for name, samples in families.items():
         lines.append(f"# HELP {name} {name}\n# TYPE {name} gauge")
-        lines += [f"{name}{labels} {floatToGoString(value)}" for labels, value in samples.items()]
+        lines += [f"{name}{labels} {_number(value)}" for labels, value in samples.items()]
     lines.append("")
     return "\n".join(lines)
 

@@ -16,6 +16,16 @@ from penstock.rpc.messages import TaskReport
 
 Number = int | float
 
+_BACK_PRESSURED_MS = 100
+"""Of each second: Flink's pages call a task back-pressured from a tenth of its time on."""
+_STATES = {
+    JobStatus.CREATED: "created",
+    JobStatus.RUNNING: "running",
+    JobStatus.RESTARTING: "restarting",
+    JobStatus.CANCELLING: "cancelling",
+    JobStatus.FAILING: "failing",
+}
+"""Those that Flink has metrics of (StatusMetrics)."""
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 
 
@@ -37,7 +47,9 @@ def of_task(growth: Growth) -> dict[str, Number]:
     for name, read in _TIMES_NS.items():
         metrics[f"{name}TimeMsPerSecond"] = growth.per_second(read(before), read(after)) / 1_000_000
         metrics[f"accumulate{name[0].upper()}{name[1:]}TimeMs"] = read(now) // 1_000_000
+    metrics["isBackPressured"] = int(metrics["backPressuredTimeMsPerSecond"] > _BACK_PRESSURED_MS)
     if now.operators:
+        metrics["numLateRecordsDropped"] = sum(operator.late_records_dropped for operator in now.operators)
         metrics["currentInputWatermark"] = now.operators[0].watermark
     if now.latency_count:
         metrics["latency_mean"] = now.latency_sum_ms / now.latency_count
@@ -80,6 +92,7 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
     checkpoints = graph.checkpoints
     metrics: dict[str, Number] = {
         "uptime": _uptime_ms(graph, now_ms),
+        "downtime": _downtime_ms(graph, now_ms),
         "numRestarts": graph.restarts,
         "fullRestarts": graph.restarts,
         "numRescales": entry.job.metrics.rescales,
@@ -91,6 +104,7 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
         "lastCheckpointSize": -1,
         "lastCheckpointFullSize": -1,
         "lastCompletedCheckpointId": -1,
+        "lastCheckpointCompletedTimestamp": -1,
         "lastCheckpointRestoreTimestamp": checkpoints.restored.at_ms if checkpoints.restored is not None else -1,
     }
     last = next((report for report in reversed(checkpoints.history) if report.is_completed), None)
@@ -99,6 +113,11 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
         metrics["lastCheckpointSize"] = last.written_bytes
         metrics["lastCheckpointFullSize"] = last.total_bytes
         metrics["lastCompletedCheckpointId"] = last.checkpoint_id
+        metrics["lastCheckpointCompletedTimestamp"] = last.triggered_ms + last.duration_ms
+    for status, name in _STATES.items():
+        is_now = graph.status is status
+        metrics[f"{name}State"] = int(is_now)
+        metrics[f"{name}Time"] = _since_ms(graph, now_ms) if is_now else 0
     return metrics
 
 
@@ -106,7 +125,19 @@ def _uptime_ms(graph: ExecutionGraph, now_ms: int) -> int:
     """How long the job has run since its latest start; 0: it does not run now; -1: it has ended. Flink: UpTimeGauge."""
     if graph.status.is_terminal_state():
         return -1
-    return max(0, now_ms - graph.status_ms[graph.status]) if graph.status is JobStatus.RUNNING else 0
+    return _since_ms(graph, now_ms) if graph.status is JobStatus.RUNNING else 0
+
+
+def _downtime_ms(graph: ExecutionGraph, now_ms: int) -> int:
+    """How long the job has been about to restart; 0: it is not; -1: it has ended. Flink: DownTimeGauge."""
+    if graph.status.is_terminal_state():
+        return -1
+    return _since_ms(graph, now_ms) if graph.status is JobStatus.RESTARTING else 0
+
+
+def _since_ms(graph: ExecutionGraph, now_ms: int) -> int:
+    """How long the job has been where it is."""
+    return max(0, now_ms - graph.status_ms[graph.status])
 
 
 def watermark_of(report: TaskReport) -> int:

@@ -62,10 +62,12 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     """The slot is alive.
 
     `sent`: how many messages it had sent before, heartbeats of its control thread not counted. None: it is one of them.
+    `log`: what it has logged since the one before, if the driver does not see its folder.
     """
 
     reports: list[TaskReport]
     sent: int | None = None
+    log: str = ""
 
 
 class SlotFailed(msgspec.Struct, frozen=True, tag=True):

@@ -42,6 +42,27 @@ def test_a_wrong_setting_is_told_before_spark_starts(tmp_path: Path, settings: l
     assert said in result.output
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "on this machine all slots are there"),
+        (["--master", "spark://127.0.0.1:9"], "spark.executor.cores=4"),
+        (["--master", "yarn", "-D", "spark.executor.cores=3"], "8 is not a multiple of 3"),
+        (["--master", "yarn", "-D", "spark.executor.cores=4", "--slots", "9"], "at least --slots, 9"),
+    ],
+)
+def test_slots_that_can_not_come_later_are_told_before_spark_starts(
+    tmp_path: Path, words: list[str], said: str
+) -> None:
+    """A user would wait for executors that Spark never gives."""
+    command = ["cluster", "start", "--dir", str(tmp_path), "--max-slots", "8", "--slots", "2", *words]
+    result = CliRunner().invoke(app, command)
+
+    assert result.exit_code == 2
+    assert "Invalid value for --max-slots" in result.output
+    assert said in " ".join(result.output.replace("│", " ").split())
+
+
 @pytest.mark.parametrize("command", [["cluster", "status"], ["list"]])
 def test_a_cluster_that_can_not_be_asked(command: list[str]) -> None:
     """A user would be shown this machine's jobs, and take them for those of the cluster."""

@@ -21,8 +21,10 @@ from penstock.dispatcher.events import (
     Listens,
     ProcessEnded,
     Record,
+    ReturnSlots,
     SlotsAnswer,
     SlotsCounted,
+    SlotsSpare,
     SlotsWanted,
     StartProcess,
     StopLeftovers,
@@ -141,6 +143,19 @@ def test_executors_that_come_let_waiting_jobs_start_and_those_that_go_stop_none(
     dispatcher.handle(Submitted(3, "2", "late", 1))
     assert dispatcher.jobs["2"].phase is Phase.QUEUED
     assert dispatcher.handle(SlotsWanted(4, "0", 4)) == [SlotsAnswer("0", True, 0), Record("0")]
+
+
+def test_slots_are_given_back_that_nobody_holds_or_waits_for() -> None:
+    """A job that was just told to start would find its slots gone; or machines be held that no job uses."""
+    dispatcher = submitted(2, of=6)
+    assert dispatcher.wanted == 2
+    assert dispatcher.handle(SlotsSpare(1, 5)) == []
+    assert dispatcher.handle(SlotsSpare(1, 4)) == [ReturnSlots("", 4)]
+    assert (dispatcher.slots, dispatcher.free) == (2, 0)
+    dispatcher.handle(Submitted(2, "1", "waits", 3))
+    assert dispatcher.wanted == 5
+    dispatcher.handle(SlotsCounted(3, 4))
+    assert dispatcher.handle(SlotsSpare(4, 2)) == [], "the one that waits is to have them"
 
 
 def test_the_next_dispatcher_goes_on_with_what_had_not_ended() -> None:

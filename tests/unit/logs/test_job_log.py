@@ -30,8 +30,8 @@ def test_what_happens_to_a_job_is_in_its_log(tmp_path: Path) -> None:
 
     lines = (tmp_path / "logs" / ID / "driver.log").read_text().splitlines()
     assert [re.sub(r"^\S+ \S+ ", "", line) for line in lines] == [
-        "INFO    penstock.job - checkpoint 7 completed",
-        "WARNING penstock.checkpoint.storage - a slow store",
+        f"INFO    [{ID[:8]}] penstock.job - checkpoint 7 completed",
+        f"WARNING [{ID[:8]}] penstock.checkpoint.storage - a slow store",
     ]
 
 
@@ -114,3 +114,17 @@ def test_a_job_runs_without_its_logs(tmp_path: Path, caplog: pytest.LogCaptureFi
     assert log.settings is None
     assert "the job 'flights' has no logs" in caplog.text
     assert not hasattr(log.with_log_location(JobError("failed")), "__notes__")
+
+
+def test_what_workers_send_is_kept_like_a_file_of_their_own(tmp_path: Path) -> None:
+    """Lines of a machine that is gone would be gone, or fill the driver's disk."""
+    log = log_of(tmp_path, max_size="1 kb", max="2")
+    log.of_worker(1, 3, "one\ntwo")
+    log.of_worker(1, 3, "three")
+    folder = tmp_path / "logs" / ID
+    assert (folder / "level-1-slot-3.log").read_text() == "one\ntwo\nthree\n"
+    for _ in range(20):
+        log.of_worker(1, 3, "x" * 500)
+    log.close()
+    sizes = {path.name: path.stat().st_size for path in folder.glob("level-*")}
+    assert sizes.keys() == {f"level-1-slot-3.log{end}" for end in ("", ".1", ".2")} and max(sizes.values()) <= 1024

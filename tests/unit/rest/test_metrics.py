@@ -41,10 +41,13 @@ def values(served: Served, path: str) -> dict[str, float]:
 def test_metrics_of_a_task_have_flinks_names_and_rates(served: Served) -> None:
     """Boards and scripts made for Flink would find nothing."""
     wanted = "0.numRecordsInPerSecond,0.busyTimeMsPerSecond,0.last.numLateRecordsDropped,1.numRecordsIn"
+    wanted += ",0.isBackPressured,0.numLateRecordsDropped"
     assert values(served, f"{served.vertex(1)}/metrics?get={wanted}") == {
         "0.numRecordsInPerSecond": 400.0,
         "0.busyTimeMsPerSecond": pytest.approx(333.3, abs=0.1),
         "0.last.numLateRecordsDropped": 3.0,
+        "0.isBackPressured": 1.0,
+        "0.numLateRecordsDropped": 3.0,
         "1.numRecordsIn": 0.0,
     }
     names = {metric["id"] for metric in served.get(f"{served.vertex(1)}/subtasks/1/metrics")}
@@ -157,6 +160,52 @@ def test_series_that_prometheus_would_take_for_one_another_are_told_apart(served
     text = served.ask("/metrics")[2].decode()
     series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
     assert len(series) == len(set(series)) and sum("operator_a_b{" in one for one in series) == 2
+
+
+def test_the_table_of_flinks_names_is_true(served: Served) -> None:
+    """A board would be made with what the manual promises, and stay empty."""
+    table = (ROOT / "docs" / "reference" / "metrics.md").read_text().partition("## By Flink's names")[2]
+    rows = [line.split("|")[1:4] for line in table.splitlines() if line.startswith("| `")]
+    of_task = {metric["id"] for metric in served.get(f"{served.vertex(1)}/subtasks/0/metrics")}
+    there = {
+        "task": of_task,
+        "operator": {name.removeprefix("first.") for name in of_task if name.startswith("first.")},
+        "job": {metric["id"] for metric in served.get("/jobs/id/metrics")},
+        "cluster": {metric["id"] for metric in served.get("/jobmanager/metrics")},
+    }
+    promised: dict[str, set[str]] = {scope: set() for scope in there}
+    for names, scopes, is_here in rows:
+        for scope in scopes.strip().split(", "):
+            found = set(re.findall(r"`(\w+)`", names)) - {"PerSecond"}
+            states = re.findall(r"`([a-z]+ing|created)`", names)
+            found -= set(states)
+            found |= {f"{state}{end}" for state in states for end in ("State", "Time")}
+            if "`PerSecond`" in names:
+                found |= {f"{name}PerSecond" for name in found}
+            if is_here.strip().startswith("yes"):
+                promised[scope] |= found
+            else:
+                assert not found & there[scope], f"{scope}: they are there"
+    for scope, names in promised.items():
+        assert names <= there[scope] and len(names) > 3, f"{scope}: {names - there[scope]}"
+    missing = there["job"] | there["cluster"] | {name for name in there["task"] if "." not in name}
+    missing -= set().union(*promised.values())
+    assert missing <= {"latency_mean", "latency_max"}, f"they are not in the table: {missing}"
+
+
+def test_what_a_job_is_about_is_told_by_number(tmp_path: Path) -> None:
+    """An alert on a job that restarts for minutes could not be written."""
+    one = Served(tmp_path, PlayedJob(plan()))
+    names = "runningState,restartingState,runningTime,downtime"
+    one.job.played.runs().waits(1_000)
+    shown = values(one, f"/jobs/id/metrics?get={names}")
+    assert (shown["runningState"], shown["restartingState"], shown["downtime"]) == (1, 0, 0)
+    one.job.played.fails(RuntimeError("why"))
+    one.job.played.waits(99)
+    shown = values(one, f"/jobs/id/metrics?get={names}")
+    assert (shown["runningState"], shown["restartingState"], shown["runningTime"]) == (0, 1, 0)
+    assert shown["downtime"] > 0
+    one.endpoint.close()
 
 
 BOARD = ROOT / "docs" / "how-to" / "grafana-board.json"

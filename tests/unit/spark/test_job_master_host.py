@@ -94,7 +94,11 @@ class Job:
         server = ControlServer("127.0.0.1")
         now_ms = time.time_ns() // 1_000_000
         master = JobMaster("id", graph, settings, restarts or NoRestart(), now_ms)
-        self.host = JobMasterHost(master, server, {}, self.storage, self.start_query, self.new_savepoint, lambda: 60)
+        self.logged: list[tuple[int, int, str]] = []
+        self.host = JobMasterHost(
+            master, server, {}, self.storage, self.start_query, self.new_savepoint, lambda: 60,
+            worker_logged=lambda *logged: self.logged.append(logged),
+        )  # fmt: skip
         self.tasks = {vertex.level: vertex.id for vertex in graph.vertices}
         self.got: dict[int, list[ToTask]] = {level: [] for level in self.tasks}
         self.slots = {level: self.connect(level, server) for level in self.tasks}
@@ -222,6 +226,14 @@ def test_a_region_is_deployed_again_while_the_other_is_still_heard_and_reached()
 
 def task_report(vertex: int, bytes_in: int) -> TaskReport:
     return TaskReport(vertex, 0, bytes_in, 0, 0, 0, 0, 0, 0, 0, 0, 0, [])
+
+
+def test_lines_of_workers_are_kept_whatever_the_attempt(started: Callable[..., Job]) -> None:
+    """What a worker on another machine said before its attempt failed, which explains it, would be dropped."""
+    job = started()
+    job.slots[1].send(FromSlot(0, 1, 0, Heartbeat([], log="now")))
+    job.slots[1].send(FromSlot(7, 1, 2, Heartbeat([], log="of another attempt")))
+    until(lambda: job.logged == [(1, 0, "now"), (1, 2, "of another attempt")])
 
 
 def test_a_query_that_can_not_be_started_fails_the_job() -> None:

@@ -34,13 +34,17 @@ class Calling(Operator):
 
 
 @contextmanager
-def task_log(folder: Path, level: int = logging.INFO) -> Iterator[io.StringIO]:
-    """A worker's log, with a terminal."""
+def task_log(
+    folder: Path, level: int = logging.INFO, place: str = "", logs: list[TaskLog] | None = None
+) -> Iterator[io.StringIO]:
+    """A worker's log, with a terminal. `logs`: is given the log."""
     terminal = io.StringIO()
     before = sys.stdout, sys.stderr
     sys.stdout = sys.stderr = terminal
-    settings = LogSettings(LoggedJob(ID, "job", 0), str(folder / ID), level, 1 << 20, 2, 20)
+    settings = LogSettings(LoggedJob(ID, "job", 0), str(folder / ID), level, 1 << 20, 2, 20, place)
     log = TaskLog(settings, 1, 3)
+    if logs is not None:
+        logs.append(log)
     log.open()
     try:
         yield terminal
@@ -65,10 +69,10 @@ def test_what_penstock_notes_is_in_the_file_alone(tmp_path: Path) -> None:
         "[level 1 slot 3] WARNING penstock.spark.worker: slow",
         "[level 1 slot 3] INFO penstock_examples: a user's",
     ]
-    assert "INFO    [level 1 slot 3] penstock.spark.worker - restored 7 bytes" in lines_of(tmp_path)
+    assert "INFO    [01234567 level 1 slot 3] penstock.spark.worker - restored 7 bytes" in lines_of(tmp_path)
 
 
-def test_lines_are_marked_with_operator_and_subtask(tmp_path: Path) -> None:
+def test_lines_are_marked_with_job_operator_and_subtask(tmp_path: Path) -> None:
     """With sixty subtasks, a line without its place says nothing."""
     with task_log(tmp_path) as terminal:
         Calling(print).process(["seven", "eight"], None)
@@ -76,10 +80,10 @@ def test_lines_are_marked_with_operator_and_subtask(tmp_path: Path) -> None:
         print("outside")
 
     assert lines_of(tmp_path) == [
-        "INFO    [map (2/4)] stdout - seven",
-        "INFO    [map (2/4)] stdout - eight",
-        "WARNING [map (2/4)] my.job - odd",
-        "INFO    [level 1 slot 3] stdout - outside",
+        "INFO    [01234567 map (2/4)] stdout - seven",
+        "INFO    [01234567 map (2/4)] stdout - eight",
+        "WARNING [01234567 map (2/4)] my.job - odd",
+        "INFO    [01234567 level 1 slot 3] stdout - outside",
     ]
     assert terminal.getvalue().splitlines() == [
         "[map (2/4)] seven",
@@ -145,7 +149,7 @@ def test_a_terminal_that_is_gone_fails_nothing(tmp_path: Path) -> None:
         terminal.write = lambda text: (_ for _ in ()).throw(BrokenPipeError())  # type: ignore[method-assign]
         print("hello")
 
-    assert lines_of(tmp_path) == ["INFO    [level 1 slot 3] stdout - hello"]
+    assert lines_of(tmp_path) == ["INFO    [01234567 level 1 slot 3] stdout - hello"]
 
 
 def test_without_settings_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,3 +160,28 @@ def test_without_settings_nothing_changes(capsys: pytest.CaptureFixture[str]) ->
     log.close()
 
     assert capsys.readouterr().out == "hello\n"
+
+
+def test_lines_of_another_machine_are_for_the_driver(tmp_path: Path) -> None:
+    """Logs of workers would have to be looked for on each machine, and be gone with one that is given back."""
+    logs: list[TaskLog] = []
+    with task_log(tmp_path, place="of the driver", logs=logs):
+        print("seven")
+        assert logs[0].take_far().endswith(" INFO    [01234567 level 1 slot 3] stdout - seven")
+        assert logs[0].take_far() == ""
+        for _ in range(3):
+            print("x" * 30_000)
+        first, second, missing = logs[0].take_far().splitlines()
+        assert first.endswith("x" * 30_000) and second.endswith("x" * 30_000)
+        assert missing.startswith(f"... 1 lines more, in {tmp_path / ID}/level-1-slot-3.log on ")
+    assert len(lines_of(tmp_path)) == 4, "the machine has all of them"
+
+
+def test_a_folder_that_the_driver_sees_is_not_sent(tmp_path: Path) -> None:
+    """Each line of a worker on the driver's machine, or on a shared disk, would be in the file twice."""
+    (tmp_path / ID).mkdir()
+    (tmp_path / ID / "place").write_text("of the driver")
+    logs: list[TaskLog] = []
+    with task_log(tmp_path, place="of the driver", logs=logs):
+        print("seven")
+        assert logs[0].take_far() == ""

@@ -90,15 +90,15 @@ def test_state_of_windows(rocks: Stores) -> None:
 def test_a_backend_that_is_not_there() -> None:
     """A typing error would put a terabyte of state into memory."""
     from penstock.common import Configuration
-    from penstock.jobmaster.backends import rocksdb_settings
+    from penstock.jobmaster.backends import store_settings
 
     configuration = Configuration()
-    assert rocksdb_settings(configuration) is None
+    assert store_settings(configuration) is None
     configuration.set_string("state.backend.type", "rocksdb")
-    assert rocksdb_settings(configuration) == RocksDBSettings(None, 64 << 20, 50_000)
+    assert store_settings(configuration) == RocksDBSettings(None, 64 << 20, 50_000)
     configuration.set_string("state.backend.type", "rockdb")
-    with pytest.raises(ConfigurationError, match="must be hashmap or rocksdb"):
-        rocksdb_settings(configuration)
+    with pytest.raises(ConfigurationError, match="must be hashmap, rocksdb, postgres or redis"):
+        store_settings(configuration)
 
 
 def test_memory_is_bounded_however_fast_state_changes() -> None:

@@ -7,7 +7,7 @@ import msgspec
 from penstock.common.secrets import without_passwords
 
 
-class Located(msgspec.Struct):
+class Located(msgspec.Struct, frozen=True):
     """The base of structs that hold paths."""
 
     def __repr__(self) -> str:

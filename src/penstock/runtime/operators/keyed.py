@@ -17,6 +17,9 @@ from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue, Timers
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
+from penstock.state.backends.versioned.store import StoreOwner, VersionedStores, run_number
 from penstock.state.container_keys import as_keys
 from penstock.state.key_groups import key_group_range
 
@@ -51,9 +54,7 @@ class KeyedOperator(Operator):
         if context.stores is None or context.info.batched:
             self.backend = self.backend_type(context.now_ms)
         else:
-            info = context.info
-            groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
-            self.backend = RocksDBKeyedStateBackend(context.now_ms, context.stores, context.key_groups, groups)
+            self.backend = _backend_with_store(context, context.stores)
         self.timers = Timers(self._timer_queue(EVENT_TIMERS_TABLE), self._timer_queue(PROCESSING_TIMERS_TABLE))
         self.backend.tables[EVENT_TIMERS_TABLE] = self.timers.event_time
         self.backend.tables[PROCESSING_TIMERS_TABLE] = self.timers.processing_time
@@ -141,6 +142,10 @@ class KeyedOperator(Operator):
         self.ending_key = False
         return True
 
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.backend.checkpoint_complete(checkpoint_id)
+        super().checkpoint_complete(checkpoint_id)
+
     def keyed_tables(self) -> dict[str, Table]:
         return self.backend.tables
 
@@ -223,6 +228,15 @@ class KeyedOperator(Operator):
             raise self.context.user_error(
                 error, self.timer_method, key=self.backend.key, timestamp=timestamp
             ) from error
+
+
+def _backend_with_store(context: OperatorContext, stores: Stores | VersionedStores) -> KeyedStateBackend:
+    info = context.info
+    groups = key_group_range(info.subtask, info.max_parallelism, info.parallelism)
+    if isinstance(stores, Stores):
+        return RocksDBKeyedStateBackend(context.now_ms, stores, context.key_groups, groups)
+    owner = StoreOwner(info.job_id, context.state_id, groups.start, groups.stop, run_number(info.epoch, info.attempt))
+    return VersionedKeyedStateBackend(context.now_ms, stores, context.key_groups, owner)
 
 
 class KeyedTimerService(TimerService):

@@ -26,6 +26,7 @@ from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.versioned.store import VersionedStores
 from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import HeapOperatorStates
 
@@ -86,7 +87,7 @@ class OperatorContext:
         key_groups: KeyGroups,
         request_split: Callable[[], None] = lambda: None,
         deliver_result: Callable[[int, list[Any]], None] | None = None,
-        stores: Stores | None = None,
+        stores: Stores | VersionedStores | None = None,
         unblocked_ms: Callable[[], int] | None = None,
         report_watermark: Callable[[str, int], None] = lambda group, watermark: None,
         async_calls: AsyncCalls | None = None,

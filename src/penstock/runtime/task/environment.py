@@ -10,6 +10,7 @@ from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.pacing import FIRST_RECORDS
 from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.versioned.store import VersionedStores
 
 
 class Environment:
@@ -37,7 +38,7 @@ class Environment:
         *,
         run: str = "0",
         budget: Budget | None = None,
-        stores: Stores | None = None,
+        stores: Stores | VersionedStores | None = None,
         open_spill: Callable[[], SpillFile] | None = None,
         open_event_loop: OpenEventLoop | None = None,
         notify: Callable[[int], None] = lambda vertex: None,

@@ -20,6 +20,8 @@ from penstock.runtime.operators.sink import SinkOperator
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.restored_files import restore_stores
 from penstock.state.backends.rocksdb.store_files import write_store_files
+from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
+from penstock.state.backends.versioned.restored_versions import restore_versions
 from penstock.state.handles import (
     KeyedFile,
     ListsFile,
@@ -85,6 +87,7 @@ class OperatorSnapshot:
         chain: KeyedChain,
         options: CheckpointOptions,
         in_flight: ChannelLog | None = None,
+        checkpoint_id: int = 0,
     ) -> None:
         self.state_id = state_id
         self.chain = chain
@@ -96,7 +99,9 @@ class OperatorSnapshot:
         # part of the chain: the next checkpoint must be full, too.
         if self.full:
             chain.has_gap = savepoint
-        self.store = backend.freeze_store() if backend is not None and self.full and not savepoint else None
+        self.store = (
+            backend.freeze_store(checkpoint_id) if backend is not None and self.full and not savepoint else None
+        )
         self._failures = chain.failures
         # A snapshot under way replaces `store_files` when it completes, and the files known now may be deleted then. So
         # while there is one, no file of an earlier snapshot is reused.
@@ -260,7 +265,10 @@ def restore_operator(
     backend = _with_store(operator)
     if backend is not None:
         stores = [of_store for files in chains if (of_store := store_files_of(files))]
-        begun_with = restore_stores(backend, storage, stores, groups)
+        if isinstance(backend, VersionedKeyedStateBackend):
+            begun_with = restore_versions(backend, storage, stores)
+        else:
+            begun_with = restore_stores(backend, storage, stores, groups)
         read += sum(file.bytes for files in stores for file in files)
         if extends:
             chain.store_files = {file.store_file: file for file in begun_with}
@@ -343,7 +351,7 @@ class Snapshots:
                 function.snapshot_state(operator.context, checkpoint_id, timestamp_ms)
         # All operators between the same two work items: their states belong to the same prefix of the input.
         frozen = [
-            OperatorSnapshot(node.state_id, node.operator, files, options, None if index else in_flight)
+            OperatorSnapshot(node.state_id, node.operator, files, options, None if index else in_flight, checkpoint_id)
             for index, (node, files) in enumerate(zip(self._chain.nodes, self.files, strict=True))
         ]
         info = self.info

@@ -70,6 +70,41 @@ class RocksDBSettings(msgspec.Struct, frozen=True):
     """Whether timers are in RocksDB, too; else they are on the heap."""
 
 
+class PostgresSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """Keyed state is in a PostgreSQL database, with its older versions as far as `retained_max` checkpoints need them.
+
+    Up to `cached_entries` of a state that have changed are kept as Python objects, and as many bytes of a subtask's
+    entries.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    cached_entries: int = 50_000
+    retained_max: int = 1
+
+    def __repr__(self) -> str:
+        return "PostgresSettings(…)"
+
+
+class RedisSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+    """Keyed state is in a Redis server as of the last complete checkpoint, and in a log what has changed since.
+
+    Up to `cached_entries` of a state that have changed are kept as Python objects.
+    """
+
+    url: str
+    user: str | None = None
+    password: str | None = None
+    cached_entries: int = 50_000
+
+    def __repr__(self) -> str:
+        return "RedisSettings(…)"
+
+
+StoreSettings = RocksDBSettings | PostgresSettings | RedisSettings
+
+
 @dataclasses.dataclass
 class LevelSpec:
     """All that one Spark stage hosts: the vertices of a level, and the edges that only pass through it."""
@@ -92,7 +127,7 @@ class LevelSpec:
     """For how long what is in flight to a slot should last: network/debloating.py. 0: as much as fits is in flight."""
     reuses_objects: bool = False
     """Whether operators of a chain pass values on as they are: `pipeline.object-reuse`."""
-    rocksdb_settings: RocksDBSettings | None = None
+    store_settings: StoreSettings | None = None
     """None: keyed state is on the heap."""
     sorted_inputs_bytes: int = 128 << 20
     """Batched mode: memory in which the keyed inputs of a task are sorted."""

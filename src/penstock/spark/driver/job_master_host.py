@@ -100,6 +100,7 @@ class JobMasterHost:
         show_spark_stack: bool = False,
         log: logging.Logger = _log,
         traces: TraceReporter | None = None,
+        worker_logged: Callable[[int, int, str], None] = lambda level, index, lines: None,
     ) -> None:
         self.metrics = JobMetrics(master.graph)
         self.over = threading.Event()
@@ -109,13 +110,15 @@ class JobMasterHost:
         """Called by the storage's thread when the job has other functions: they are to be kept for the next run."""
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
+        self.on_deleted: Callable[[], None] = lambda: None
+        """Called by the storage's thread when no checkpoint of the job is left. It may raise."""
         self._master = master
         self._recorder: ExecutionRecorder | None = None
         self._server = server
         self._new_savepoint = new_savepoint
         self._slots = slots
         """How many there are for the job, those that it holds included."""
-        self._storage = StorageThread(storage, self.post, self._thread_failed)
+        self._storage = StorageThread(storage, self.post, self._thread_failed, lambda: self.on_deleted())
         self._queries = QueryThread(start_queries, self.post, self._thread_failed, show_spark_stack)
         pool = ThreadPoolExecutor(_RESULT_THREADS_MAX, thread_name_prefix="penstock-results")
         self._lanes = ResultLanes(sinks, self.post, pool)
@@ -127,6 +130,7 @@ class JobMasterHost:
         self._samplings = OpenSamplings(self.post)
         self._fault: BaseException | None = None
         self._traces = traces
+        self._worker_logged = worker_logged
         self._spans: JobSpans | None = None
         if traces is not None:
             self._spans = JobSpans(master.job_id, master.graph.name, traces.report, _now_ms())
@@ -280,6 +284,9 @@ class JobMasterHost:
             self._on_report(identity, message)
 
     def _on_report(self, identity: bytes, message: FromSlot) -> None:
+        # Also that of an attempt that is over: why it is, may be there.
+        if isinstance(message.report, Heartbeat) and message.report.log:
+            self._worker_logged(message.level, message.index, message.report.log)
         key = (message.attempt, SlotId(message.level, message.index))
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from penstock.checkpoint.storage_operations import CheckpointStorage
@@ -12,13 +13,14 @@ from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.configuration import Configuration
 from penstock.common.job_status import JobStatus
-from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.backends import store_settings
 from penstock.jobmaster.effects import Deploy
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.logs.job_log import JobLog
 from penstock.rpc.server import ControlServer
 from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
@@ -68,7 +70,11 @@ class PipelinedRun:
             show_stack,
             log.events,
             trace_reporter(configuration),
+            log.of_worker,
         )
+        settings = self._level_settings["store_settings"]
+        if isinstance(settings, PostgresSettings | RedisSettings):
+            self.host.on_deleted = partial(_forget, settings, self._job_id)
         self.metrics = self.host.metrics
 
     def _deploy(self, effect: Deploy) -> PipelinedQuery:
@@ -129,13 +135,25 @@ class PipelinedRun:
         return self._log.with_log_location(self.host.error)
 
 
+def _forget(settings: PostgresSettings | RedisSettings, job_id: str) -> None:
+    # Imported where they are needed: neither package need be installed.
+    if isinstance(settings, RedisSettings):
+        from penstock.spark.worker import redis_state
+
+        redis_state.forget_job(settings, job_id)
+    else:
+        from penstock.spark.worker import postgres
+
+        postgres.forget_job(settings, job_id)
+
+
 def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
     get = configuration.get
     return {
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
         "unaligned_after_ms": get(options.ALIGNED_CHECKPOINT_TIMEOUT) if get(options.UNALIGNED_CHECKPOINTS) else None,
         "checkpointing": checkpoint_interval_ms(configuration) is not None,
-        "rocksdb_settings": rocksdb_settings(configuration),
+        "store_settings": store_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
 

@@ -25,10 +25,20 @@ _FILES = 64
 
 
 class StorageThread:
-    """`post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread."""
+    """`post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread.
 
-    def __init__(self, storage: CheckpointStorage, post: Callable[[StorageEnded], object], failed: Failed) -> None:
+    `deleted` is called when nothing of the job is left in the storage.
+    """
+
+    def __init__(
+        self,
+        storage: CheckpointStorage,
+        post: Callable[[StorageEnded], object],
+        failed: Failed,
+        deleted: Callable[[], None] = lambda: None,
+    ) -> None:
         self._storage = storage
+        self._deleted = deleted
         self._post = post
         self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._deletions = 0
@@ -54,6 +64,8 @@ class StorageThread:
             )
             return False
         carry_out(effect, self._storage)
+        if isinstance(effect, DeleteJob):
+            self._deleted()
         return True
 
     def _go_on_deleting(self, rest: DeleteFiles) -> None:

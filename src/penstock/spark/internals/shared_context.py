@@ -35,10 +35,10 @@ def address_of(session: SparkSession) -> JvmAddress:
     return JvmAddress(parameters.port, parameters.auth_token, gateway.proc.pid)
 
 
-def attach(environment: dict[str, str]) -> SparkSession:
+def attach() -> SparkSession:
     """A new session of the context in the JVM that this process's environment names.
 
-    `environment`: of the Python workers. Raises what PySpark raises if there is no such JVM, or no context in it.
+    Raises what PySpark raises if there is no such JVM, or no context in it.
     """
     from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.sql import SparkSession
@@ -49,7 +49,6 @@ def attach(environment: dict[str, str]) -> SparkSession:
     active = getattr(getattr(spark, "SparkContext$"), "MODULE$").getActive().get()
     of_java = spark.api.java.JavaSparkContext(active)
     context = SparkContext(gateway=gateway, jsc=of_java, conf=SparkConf(_jconf=active.conf()))
-    context.environment.update(environment)
     session = SparkSession(context).newSession()
     # The one that the program finds, if it asks for one.
     SparkSession._instantiatedSession = SparkSession._activeSession = session

@@ -67,6 +67,7 @@ from penstock.spark.worker.side_channel import SideChannel
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.stack_sampler import StackSampler
+from penstock.spark.worker.stores import stores_of
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
 
@@ -171,11 +172,7 @@ class SlotHost:
         if former := end_of_former(self._level, self._index):
             # What that one had sent and received may be lost: the attempt fails. This is why.
             raise TaskLostError(former)
-        stores = None
-        if self._level.rocksdb_settings is not None:
-            from penstock.spark.worker.rocksdb import rocksdb_stores
-
-            stores = rocksdb_stores(self._level.rocksdb_settings)
+        stores = stores_of(self._level.store_settings)
         environment = Environment(
             _now_ms,
             time.monotonic_ns,
@@ -264,6 +261,9 @@ class SlotHost:
         self._report(Register(self._side_channel.address if self._side_channel is not None else ""))
 
     def failed(self, error: BaseException) -> None:
+        # What it logged before is what explains it, and Spark may end this process at once.
+        if lines := self._log.take_far():
+            self._report(Heartbeat([], log=lines))
         self._report(SlotFailed(*describe(error)))
 
     def not_cancelled(self, error: BaseException) -> None:
@@ -344,7 +344,7 @@ class SlotHost:
             what, since_ns = waiting
             ns = time.monotonic_ns() - since_ns
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
-        return Heartbeat(reports, sent)
+        return Heartbeat(reports, sent, self._log.take_far())
 
     def _account(self) -> None:
         """A wait is over: count it as idle or back-pressured time of each task of the slot."""

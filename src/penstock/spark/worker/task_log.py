@@ -11,17 +11,19 @@ import contextlib
 import inspect
 import io
 import logging
+import socket
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
+from penstock.logs.far_lines import FarLines
 from penstock.logs.file import LogFile
 from penstock.logs.folders import HeldFolder
-from penstock.logs.settings import LogSettings
+from penstock.logs.settings import PLACE, LogSettings, worker_log
 from penstock.runtime.operators.operator import Operator
 
-_FORMAT = "%(asctime)s %(levelname)-7s [%(task)s] %(name)s - %(message)s"
 _OURS = "penstock"
 _PRINTED_MOST = 1 << 16
 """Characters of a line that does not end: beyond them it is written as several lines."""
@@ -33,11 +35,12 @@ class TaskLog:
     def __init__(self, settings: LogSettings | None, level: int, index: int) -> None:
         self._settings = settings
         self._slot = f"level {level} slot {index}"
-        self._name = f"level-{level}-slot-{index}"
+        self._name = worker_log(level, index)
         self._folder: HeldFolder | None = None
         self._before: tuple[list[logging.Handler], int] = [], logging.WARNING
         self._streams = sys.stdout, sys.stderr
         self._handler: _TaskHandler | None = None
+        self._far: FarLines | None = None
 
     def open(self) -> None:
         """From now on lines of this process go to the log. Raises nothing: without a folder they go on as before."""
@@ -47,15 +50,21 @@ class TaskLog:
         file = None
         with contextlib.suppress(OSError):
             self._folder = HeldFolder(settings)
-            file = LogFile(settings, self._name, _FORMAT)
+            file = LogFile(settings, self._name, of_task=True)
+            if not _is_drivers(settings):
+                self._far = FarLines(f"{file.baseFilename} on {socket.gethostname()}")
         self._streams = sys.stdout, sys.stderr
-        self._handler = handler = _TaskHandler(file, self._streams[1], self._slot)
+        self._handler = handler = _TaskHandler(file, self._streams[1], self._slot, self._far)
         root = logging.getLogger()
         self._before = root.handlers[:], root.level
         root.handlers[:] = [handler]
         root.setLevel(settings.level)
         sys.stdout = _Lines(self._streams[0], lambda line: handler.print_line("stdout", logging.INFO, line))
         sys.stderr = _Lines(self._streams[1], lambda line: handler.print_line("stderr", logging.WARNING, line))
+
+    def take_far(self) -> str:
+        """Any thread's: lines that the driver does not see in the folder, since the last call."""
+        return self._far.take() if self._far is not None else ""
 
     def close(self) -> None:
         """Write what is left of lines that have not ended; output goes where it went before."""
@@ -74,12 +83,21 @@ class TaskLog:
             self._folder.release()
 
 
+def _is_drivers(settings: LogSettings) -> bool:
+    """Whether the driver has this very folder: it has this machine's disk, or both have another one's."""
+    try:
+        return (Path(settings.folder) / PLACE).read_text() == settings.place
+    except FileNotFoundError:
+        return not settings.place
+
+
 class _TaskHandler(logging.Handler):
     """Writes a record to the file, and a shorter line to the terminal."""
 
-    def __init__(self, file: LogFile | None, terminal: TextIO, slot: str) -> None:
+    def __init__(self, file: LogFile | None, terminal: TextIO, slot: str, far: FarLines | None) -> None:
         super().__init__()
         self._file = file
+        self._far = far
         self._terminal = terminal
         self._slot = slot
         self._terminal_format = logging.Formatter("[%(task)s] %(levelname)s %(name)s: %(message)s")
@@ -106,6 +124,8 @@ class _TaskHandler(logging.Handler):
         """`text`: for the terminal; None: what penstock notes for itself is in the file alone."""
         if self._file is not None:
             self._file.handle(record)
+            if self._far is not None:
+                self._far.add(self._file.format(record))
         if text is None:
             return
         # When Spark has gone there is no terminal.

@@ -242,6 +242,9 @@ class KeyedStateBackend(ABC):
         """Compact some entries of frozen layers into the layers below. False: nothing was left to compact."""
         return any(table.compact(entries_max) for table in self.tables.values())
 
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete. Only what a backend keeps outside of it for older ones is of interest."""
+
     def close(self) -> None:
         """Release files and stores that are open."""
 

@@ -19,6 +19,7 @@ class LongWait:
         self._brokers = brokers
         self._first_s = first_s
         self._left: int | None = None
+        self._tell_at_s = 0.0
         self._begin()
 
     def goes_on(self, messages: int, last_told: str | None) -> None:

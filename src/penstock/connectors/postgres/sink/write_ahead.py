@@ -8,6 +8,7 @@ docs/decisions/0024.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.base.log_writer import Batch, LogWriter
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, PostgresError, TransientPostgresError
+from penstock.connectors.postgres.sink.intake import Intake
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement
 from penstock.connectors.postgres.sink.transactions import TransactionNames, TransactionsOfWriter, end_former
@@ -70,6 +72,7 @@ class WriteAheadWriter(LogWriter[Any]):
         self._names = TransactionNames.of(context)
         self._of_writer = TransactionsOfWriter(context.subtask, context.parallelism, [])
         self._session: Session | None = None
+        self._intake = Intake()
         former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
         kept = {one.name for state in restored for one in state.prepared}
         try:
@@ -82,13 +85,19 @@ class WriteAheadWriter(LogWriter[Any]):
             raise
 
     def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
-        super().write_chunk(self._statement.rows_of(values), None)
+        rows = self._statement.rows_of(values)
+        super().write_chunk(rows, None)
+        if wait_s := self._intake.taken(len(rows)):
+            time.sleep(wait_s)
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         return [self._of_writer, *super().snapshot_state(checkpoint_id)]
 
     def send(self, batch: Batch) -> bool:
+        began_s = time.monotonic()
         retried(lambda: self._send(batch), self._execution.max_retries)
+        if self.is_own(batch):
+            self._intake.written(len(batch.values), time.monotonic() - began_s)
         return True
 
     def close(self) -> None:

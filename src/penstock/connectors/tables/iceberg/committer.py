@@ -35,13 +35,14 @@ class IcebergCommitter(TableCommitter):
         return table
 
     def mark_of(self, table: Any, writer: str) -> int | None:
+        # Not by snapshot_by_id, which looks at all of them for each.
+        snapshots = {one.snapshot_id: one for one in table.snapshots()}
         snapshot = table.current_snapshot()
         while snapshot is not None:
             found = (snapshot.summary or {}).get(_MARK + writer)
             if found is not None:
                 return int(found)
-            parent = snapshot.parent_snapshot_id
-            snapshot = table.snapshot_by_id(parent) if parent is not None else None
+            snapshot = snapshots.get(snapshot.parent_snapshot_id)
         return None
 
     def add(self, table: Any, files: Sequence[TableFile], marks: dict[str, int]) -> None:

@@ -39,10 +39,13 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         super().__init__(now_ms)
         self._groups = range(key_groups.max_parallelism) if groups is None else groups
         self._stores = stores
-        self.embedded = TableStore(stores)
+        self.embedded = self._table_store(stores)
         self._key_groups = key_groups
         self._cached_entries = stores.cached_entries
         self._tables_of_store: dict[str, RocksDBTable] = {}
+
+    def _table_store(self, stores: Stores) -> TableStore:
+        return TableStore(stores)
 
     def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
         return self._add(name, RocksDBTable(*self._arguments(name), namespaced))
@@ -81,7 +84,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         """Whether the next snapshot can't be incremental: too much has changed to be remembered."""
         return any(table.forgot_changes for table in self._tables_of_store.values())
 
-    def freeze_store(self) -> FrozenStore | None:
+    def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
         """Freeze what the store holds, and what its tables have in memory; None: there is no table."""
         if not self._tables_of_store:
             return None

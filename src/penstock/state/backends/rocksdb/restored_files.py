@@ -18,6 +18,7 @@ from penstock.state.backends.rocksdb.store import EmbeddedStore
 from penstock.state.backends.rocksdb.store_files import (
     NUMBERS_GROUP,
     TableStore,
+    check_own_files,
     contents_of,
     group_prefix,
     read_store_files,
@@ -34,6 +35,8 @@ def restore_stores(
 
     Returns the files of the store that it starts with, none if it starts with an empty one. Raises CheckpointError.
     """
+    for files in stores:
+        check_own_files([file.store_file for file in files], files[0].path)
     base = next((files for files in stores if backend.can_begin_with(files[0].tables)), [])
     if base:
         backend.begin_with(base[0].tables, contents_of(storage, base))

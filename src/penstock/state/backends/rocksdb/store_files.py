@@ -16,7 +16,7 @@ import pickle
 import zlib
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -31,10 +31,14 @@ from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
 if TYPE_CHECKING:
     from penstock.state.backends.rocksdb.store import EmbeddedStore, LinkedFiles, Stores, StoreView
 
+F = TypeVar("F", bound="FrozenStore")
+
 _PART_BYTES = 1 << 20
 """How much of a file is copied in one step: about a millisecond's work."""
 
 
+EXTERNAL = "external-version"
+"""The name of the one file that an external store has in snapshots: it says which version of it is meant."""
 NUMBERS_GROUP = b"\xff\xff"
 """In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
 
@@ -97,7 +101,10 @@ class TableStore:
 
     def freeze(self, above: dict[str, FrozenTable]) -> FrozenStore:
         """The store as it is now; `above`: what each table has in memory. Blocks writes until its files are linked."""
-        frozen = FrozenStore(self, above)
+        return self.hold(FrozenStore(self, above))
+
+    def hold(self, frozen: F) -> F:
+        """Block writes until `frozen` is released."""
         self._holding.add(frozen)
         return frozen
 
@@ -184,6 +191,15 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, I
     return {file.store_file: parts(file) for file in files}
 
 
+def check_own_files(names: Container[str], path: str) -> None:
+    """Raises CheckpointError if the files of these names, one of which is at `path`, are not those of an own store."""
+    if EXTERNAL in names:
+        raise CheckpointError(
+            f"the state in {path} is in an external store, and only jobs with its state.backend.type and the same "
+            "server read it there. Take a savepoint for all others"
+        )
+
+
 class StoreReader:
     """Opens the files of stores for reading. The last ones stay open: key groups are read one at a time.
 
@@ -210,6 +226,7 @@ class StoreReader:
         return self._opened[-1][1]
 
     def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> EmbeddedStore:
+        check_own_files(contents, path)
         stores = self._stores()
         if stores is None:
             raise CheckpointError(

@@ -190,6 +190,32 @@ class RocksDBTable(LayeredTable):
         self._readers += 1
         return FrozenTable(pieces, False, self._namespaced, self._release, unit=self.unit)
 
+    def forget_changes(self) -> None:
+        """What has changed since the last snapshot need not be remembered: the next one is full."""
+        self._changed, self._forgot = {}, True
+
+    def freeze_to_write(self) -> tuple[FrozenTable, list[Layer]]:
+        """Freeze the entries that are not in the store yet, for a snapshot that writes them there: the layers.
+
+        The frozen table has no entries: they are in the store when the snapshot is written.
+        """
+        self.forget_changes()
+        self.set_aside()
+        self._readers += 1
+        empty = FrozenTable(lambda: iter(()), False, self._namespaced, self._release, unit=self.unit)
+        return empty, list(self._frozen)
+
+    def writes_of(self, layer: Layer) -> Iterator[Write]:
+        """What a frozen layer is in the store. May be called in another thread, while nothing else is written."""
+        return self._writes(layer.items())
+
+    def written(self, layers: list[Layer]) -> None:
+        """These layers, the oldest ones, are in the store: reads find them there."""
+        in_store = {id(layer) for layer in layers}
+        while self._frozen and id(self._frozen[0]) in in_store:
+            self._frozen.popleft()
+            self._compacting = None
+
     def _in_memory(self, layers: list[Layer]) -> Callable[[], Pieces]:
         """What reads the layers, perhaps in another thread. Entries that are in the store, too, replace those there."""
         return lambda: pieces_of(layers)

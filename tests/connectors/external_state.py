@@ -1,0 +1,190 @@
+"""A subtask whose keyed state is in PostgreSQL or Redis, with its checkpoints, as a task takes and restores them."""
+
+from __future__ import annotations
+
+import uuid
+from random import Random
+from typing import Any
+
+from penstock.api.state.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from penstock.api.windows.window import TimeWindow
+from penstock.common.typeinfo import Types
+from penstock.runtime.checkpoint_options import CheckpointOptions
+from penstock.runtime.operators.operator import Operator
+from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, TaskSnapshot, restore_operator
+from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
+from penstock.simulator.storage import MemoryStorage
+from penstock.spark.worker.postgres import postgres_stores
+from penstock.spark.worker.redis_state import redis_stores
+from penstock.state.backends.backend import KeyedStateBackend
+from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
+from penstock.state.backends.versioned.store import StoreOwner
+from penstock.state.handles import KeyedFile, RestoredOperator, store_files_of
+from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.state_processor.new_tables import finished
+
+GROUPS = KeyGroups(8)
+KEYS = range(20)
+
+
+class Holder(Operator):
+    """An operator that is its backend."""
+
+    def __init__(self, backend: KeyedStateBackend) -> None:
+        super().__init__("holder")
+        self.backend = backend
+
+    def keyed_tables(self) -> Any:
+        return self.backend.tables
+
+    def keyed_schemas(self) -> Any:
+        return self.backend.schemas_in_snapshot()
+
+    def keyed_backend(self) -> KeyedStateBackend:
+        return self.backend
+
+    def restored_table(self, name: str, schema: str) -> Any:
+        return self.backend.restored_table(name, schema)
+
+    def lists(self) -> Any:
+        return []
+
+    def restore_lists(self, lists: Any) -> None:
+        assert not lists
+
+
+class Job:
+    """A job with one operator, on a server."""
+
+    def __init__(self, url: str, cached: int = 5, retained: int = 1) -> None:
+        self.id = uuid.uuid4().hex
+        self.settings: Any = PostgresSettings(url, None, None, cached, retained)
+        self.stores = postgres_stores(self.settings)
+        if url.startswith("redis"):
+            self.settings = RedisSettings(url, cached_entries=cached)
+            self.stores = redis_stores(self.settings)
+        self.storage = MemoryStorage(Random(0), 0)
+        self.runs = 0
+        self.checkpoints = 0
+
+    def subtask(self, number: int = 0, parallelism: int = 1, run: int | None = None) -> Subtask:
+        return Subtask(self, number, parallelism, self.runs if run is None else run)
+
+    def subtask_on_heap(self) -> Subtask:
+        return Subtask(self, 0, 1, 0, HashMapKeyedStateBackend())
+
+
+class Subtask:
+    """One of its subtasks, in one run of it."""
+
+    def __init__(
+        self, job: Job, number: int, parallelism: int, run: int, backend: KeyedStateBackend | None = None
+    ) -> None:
+        self.job = job
+        self.groups = key_group_range(number, 8, parallelism)
+        owner = StoreOwner(job.id, "holder", self.groups.start, self.groups.stop, run)
+        self.backend = backend or VersionedKeyedStateBackend(lambda: 0, job.stores, GROUPS, owner)
+        self.chain = KeyedChain()
+        self.number = number
+
+    def frozen(self, savepoint: str = "") -> TaskSnapshot:
+        self.job.checkpoints += 1
+        number = self.job.checkpoints
+        options = CheckpointOptions(savepoint=savepoint)
+        one = OperatorSnapshot("holder", Holder(self.backend), self.chain, options, None, number)
+        return TaskSnapshot(number, f"{number}-{self.number}-0", [one], GROUPS, savepoint)
+
+    def written(self, frozen: TaskSnapshot, complete: bool = True) -> list[KeyedFile]:
+        state = frozen.written(finished(frozen.write(self.job.storage)))
+        assert state is not None
+        if complete and not frozen.savepoint:
+            self.backend.checkpoint_complete(frozen.checkpoint_id)
+        return state.operators["holder"].keyed if state.operators else []
+
+    def checkpoint(self) -> list[KeyedFile]:
+        files = self.written(self.frozen())
+        if isinstance(self.backend, VersionedKeyedStateBackend):
+            # The version, and a list of tables without any entry.
+            assert len(store_files_of(files)) == 1 and not any(file.sections for file in files if not file.store_file)
+        return files
+
+    def restored(self, *chains: list[KeyedFile]) -> Subtask:
+        given = RestoredOperator([*chains])
+        restore_operator(Holder(self.backend), given, self.chain, self.groups, self.job.storage, [])
+        return self
+
+    def maintained(self) -> None:
+        while self.backend.maintenance_due_ms() == 0:
+            self.backend.maintain(3)
+        while self.backend.compact(3):
+            pass
+
+
+def states(backend: KeyedStateBackend) -> tuple[Any, ...]:
+    return (
+        backend.state(ValueStateDescriptor("value", Types.LONG())),
+        backend.state(MapStateDescriptor("map", Types.LONG(), Types.LONG())),
+        backend.state(ListStateDescriptor("list", Types.LONG())),
+        backend.state(ReducingStateDescriptor("sum", lambda a, b: a + b, Types.LONG())),
+        backend.state(ValueStateDescriptor("of window", Types.LONG()), True),
+    )
+
+
+def change(backend: KeyedStateBackend, random: Random, numbers: int) -> None:
+    """Some accesses; the same in each backend for one seed."""
+    value, entries, elements, total, windowed = states(backend)
+    for _ in range(numbers):
+        backend.key = random.choice(KEYS)
+        start = random.randrange(3) * 10
+        backend.namespace = TimeWindow(start, start + 10)
+        number, kind = random.randrange(1_000), random.randrange(12)
+        if kind < 2:
+            value.update((value.value() or 0) + number)
+        elif kind < 4:
+            entries.put(number % 7, number)
+        elif kind == 4:
+            entries.remove(number % 7)
+        elif kind < 7:
+            elements.add(number)
+        elif kind == 7:
+            elements.update([number, number + 1])
+        elif kind == 8:
+            total.add(number)
+        elif kind == 9:
+            windowed.update(number)
+        else:
+            random.choice((value, entries, elements, windowed)).clear()
+
+
+def content(backend: KeyedStateBackend) -> dict[Any, Any]:
+    value, entries, elements, total, windowed = states(backend)
+    found = {}
+    for backend.key in KEYS:
+        of_windows = []
+        for start in (0, 10, 20):
+            backend.namespace = TimeWindow(start, start + 10)
+            of_windows.append(windowed.value())
+        known = value.value(), dict(entries.items()), list(elements.get()), total.get(), of_windows
+        if known != (None, {}, [], None, [None, None, None]):
+            found[backend.key] = known
+    return found
+
+
+def spread(job: Job, olds: list[list[Any]], before: int, after: int) -> list[Subtask]:
+    """The subtasks of the next run, restored from the checkpoint of this one."""
+    job.runs += 1
+    found = []
+    for number in range(after):
+        mine = [
+            old
+            for old, files in enumerate(olds)
+            if {*key_group_range(old, 8, before)} & {*key_group_range(number, 8, after)}
+        ]
+        found.append(job.subtask(number, after).restored(*(olds[old] for old in mine)))
+    return found

@@ -1,0 +1,205 @@
+"""Keyed state in Redis behind a write-ahead log: checkpoints, restores, fences, what is left."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from tests.connectors.external_state import GROUPS, KEYS, Job, change, content, spread, states
+from tests.connectors.redis_keys import Keys
+
+from penstock.common.errors import CheckpointError
+from penstock.connectors.redis.server import RedisError
+from penstock.spark.worker.redis_state import forget_job
+from penstock.state.handles import KeyedFile, store_files_of
+from penstock.state.key_groups import subtask_of
+from penstock.testing.redis_server import RedisServer
+
+pytestmark = pytest.mark.connectors
+
+
+@pytest.fixture
+def job(redis_server: RedisServer) -> Job:
+    return Job(redis_server.url)
+
+
+def log_bytes(files: list[KeyedFile]) -> int:
+    return sum(file.bytes for file in store_files_of(files))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_is_the_state_of_a_heap(job: Job, seed: int) -> None:
+    """Any sequence of accesses, checkpoints that fail or complete, and restarts gives what memory would give."""
+    random = Random(seed)
+    subtask, heap = job.subtask(), job.subtask_on_heap()
+    retained: tuple[Any, Any] | None = None
+    for _ in range(14):
+        turn = random.randrange(1 << 30)
+        for one in (subtask, heap):
+            change(one.backend, Random(turn), 25)
+        what = random.randrange(5)
+        if what == 0:
+            subtask.maintained()
+        elif what in (1, 2):
+            frozen, of_heap = subtask.frozen(), heap.frozen()
+            change(subtask.backend, Random(turn + 1), 25)
+            subtask.backend.maintain(1)
+            if turn % 3 == 0:
+                frozen.failed()
+                of_heap.failed()
+            else:
+                # Complete, or so that a crash comes before the subtask is told.
+                retained = subtask.written(frozen, complete=turn % 3 == 1), heap.written(of_heap)
+            change(heap.backend, Random(turn + 1), 25)
+        elif what == 3 and retained is not None:
+            subtask.backend.close()
+            job.runs += 1
+            subtask, heap = job.subtask().restored(retained[0]), job.subtask_on_heap().restored(retained[1])
+        assert content(subtask.backend) == content(heap.backend)
+    subtask.backend.close()
+
+
+def test_redis_has_what_is_complete_and_nothing_else(redis_server: RedisServer) -> None:
+    """A restart would find what comes after its checkpoint; or the log would grow for ever."""
+    job = Job(redis_server.url, cached=0)
+    keys = Keys(redis_server.url)
+    subtask = job.subtask()
+    value = states(subtask.backend)[0]
+
+    def stored() -> int:
+        found = keys.client.scan_iter(match=f"penstock/state/{job.id}/*/values/*", count=1_000)
+        return sum(keys.client.hlen(name) for name in found)
+
+    for subtask.backend.key in KEYS:
+        value.update(1)
+    subtask.maintained()
+    frozen = subtask.frozen()
+    files = subtask.written(frozen, complete=False)
+    assert stored() == 0
+    subtask.backend.checkpoint_complete(frozen.checkpoint_id)
+    assert stored() == len(KEYS)
+    logged = log_bytes(files)
+    assert log_bytes(subtask.checkpoint()) < logged / 4, "the log holds only what is not complete"
+    for subtask.backend.key in KEYS:
+        value.clear()
+    subtask.checkpoint()
+    assert stored() == 0
+    subtask.backend.close()
+    forget_job(job.settings, job.id)
+    assert not keys.client.keys(f"penstock/state/{job.id}*")
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_rescaled(job: Job, told: bool) -> None:
+    """With another parallelism keys would be lost, doubled, or new elements of a list would replace old ones."""
+    subtasks = [job.subtask(number, 2) for number in range(2)]
+    for number, subtask in enumerate(subtasks):
+        value, _, elements, *_ = states(subtask.backend)
+        for subtask.backend.key in [key for key in KEYS if subtask_of(GROUPS[key], 8, 2) == number]:
+            value.update(subtask.backend.key)
+            elements.update([subtask.backend.key] * 300)
+    expected: dict[int, Any] = {}
+    for parallelism, after in ((2, 3), (3, 1)):
+        olds = [subtask.written(subtask.frozen(), complete=told) for subtask in subtasks]
+        for subtask in subtasks:
+            subtask.backend.close()
+        # The first attempt of the next run dies at once.
+        for subtask in spread(job, olds, parallelism, after):
+            subtask.backend.close()
+        subtasks = spread(job, olds, parallelism, after)
+        expected = {}
+        for number, subtask in enumerate(subtasks):
+            value, _, elements, *_ = states(subtask.backend)
+            for subtask.backend.key in [key for key in KEYS if subtask_of(GROUPS[key], 8, after) == number]:
+                elements.add(after)
+                expected[subtask.backend.key] = value.value(), list(elements.get())
+    assert expected == {key: (key, [key] * 300 + [3, 1]) for key in KEYS}
+    for subtask in subtasks:
+        subtask.backend.close()
+
+
+def test_what_a_predecessor_applies_late_does_not_count(job: Job) -> None:
+    """A worker that was taken for dead would change the state of its successor."""
+    old = job.subtask()
+    for old.backend.key in KEYS:
+        states(old.backend)[0].update(1)
+    files = old.checkpoint()
+    late = old.frozen()
+    job.runs += 1
+    new = job.subtask().restored(files)
+    for old.backend.key in KEYS:
+        states(old.backend)[0].update(2)
+    old.written(late, complete=False)
+    with pytest.raises(CheckpointError, match="belongs to a later run"):
+        old.backend.checkpoint_complete(late.checkpoint_id)
+    assert {known[0] for known in content(new.backend).values()} == {1}
+    with pytest.raises(CheckpointError, match="belongs to a later run"):
+        job.subtask(run=0).restored(files)
+    for one in (old, new):
+        one.backend.close()
+
+
+def test_there_is_no_way_back_beyond_the_newest_checkpoint(job: Job) -> None:
+    """A job would go on with a mixture of two checkpoints, or with no state at all, and say nothing."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(1), 100)
+    older = subtask.checkpoint()
+    change(subtask.backend, Random(2), 100)
+    newer = subtask.checkpoint()
+    subtask.backend.close()
+    job.runs += 1
+    with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
+        job.subtask().restored(older)
+    forget_job(job.settings, job.id)
+    with pytest.raises(CheckpointError, match="not in Redis any more"):
+        job.subtask().restored(newer)
+
+
+def test_another_job_starts_from_a_checkpoint(redis_server: RedisServer, job: Job) -> None:
+    """The state of two jobs would be one: each would overwrite the other's."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(1), 200)
+    files, before = subtask.checkpoint(), content(subtask.backend)
+    fork = Job(redis_server.url)
+    fork.storage, fork.checkpoints = job.storage, 100
+    other = fork.subtask().restored(files)
+    change(subtask.backend, Random(2), 200)
+    subtask.checkpoint()
+    assert content(other.backend) == before
+    forget_job(job.settings, job.id)
+    again = other.checkpoint()
+    other.backend.close()
+    fork.runs += 1
+    restarted = fork.subtask().restored(again)
+    assert content(restarted.backend) == before
+    for one in (restarted, subtask):
+        one.backend.close()
+
+
+def test_a_savepoint_goes_to_another_backend_and_back(job: Job) -> None:
+    """A job could never leave Redis, or move into it."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(5), 300)
+    subtask.checkpoint()
+    change(subtask.backend, Random(6), 50)
+    subtask.maintained()
+    expected = content(subtask.backend)
+    frozen = subtask.frozen("/savepoint")
+    change(subtask.backend, Random(7), 100)
+    subtask.maintained()
+    saved = subtask.written(frozen)
+    subtask.backend.close()
+    heap = job.subtask_on_heap().restored(*([file] for file in saved))
+    assert content(heap.backend) == expected
+    saved = heap.written(heap.frozen("/savepoint"))
+    job.runs += 1
+    back = job.subtask().restored(*([file] for file in saved))
+    assert content(back.backend) == expected
+    back.backend.close()
+
+
+def test_a_server_that_is_not_there() -> None:
+    """An error would not say where the state is."""
+    with pytest.raises(RedisError, match=r"Redis at 127\.0\.0\.1:1/0"):
+        states(Job("redis://127.0.0.1:1/0").subtask().backend)[0].value()

@@ -1,0 +1,33 @@
+"""What bounds the rows that the write-ahead log of PostgresSink holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.connectors.postgres.sink.intake import Intake
+
+CHUNK = 100
+
+
+@pytest.mark.parametrize("table_rows_per_s", [1_000, 50_000])
+def test_a_source_that_is_faster_than_the_table_is_held_back(table_rows_per_s: int) -> None:
+    """Rows of a backlog would fill the memory, and checkpoints take longer with each."""
+    intake = Intake(freely_held=10_000)
+    most = 0
+    for _ in range(20):
+        # A source that needs no time, and a checkpoint that is complete after two seconds.
+        held, now_s = 0, 0.0
+        while now_s < 2 and held < 1_000_000:
+            held += CHUNK
+            now_s += intake.taken(CHUNK)
+        intake.written(held, held / table_rows_per_s)
+        most = held
+    assert 10_000 < most <= 10_000 + 2 * table_rows_per_s + CHUNK
+
+
+def test_a_source_that_is_slower_never_waits() -> None:
+    """The log would add to the age of records, and hold up the chain of the sink."""
+    intake = Intake(freely_held=10_000)
+    for _ in range(100):
+        assert [intake.taken(CHUNK) for _ in range(50)] == [0.0] * 50
+        intake.written(50 * CHUNK, 0.1)
