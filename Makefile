@@ -36,7 +36,7 @@ $(READY): pyproject.toml
 demo: $(READY) ## the flights that left New York in 2013, as a stream
 	@$(BIN)/penstock demo
 
-demo-kafka: $(READY) ## the same flights from a Kafka topic into another and into PostgreSQL, exactly once, with a worker killed part-way
+demo-kafka: $(READY) ## the same flights from a Kafka topic into another and into PostgreSQL, exactly once, while worker, driver and broker are killed
 	@$(BIN)/python -m penstock_examples.kafka_flights $(ARGS)
 
 cluster: $(READY) ## a standalone Spark cluster on the loopback, until Ctrl-C: docs/deploy/standalone.md

@@ -54,13 +54,19 @@ def captured_postgres() -> Iterator[PostgresServer]:
     yield from _postgres()
 
 
-def _postgres() -> Iterator[PostgresServer]:
+@pytest.fixture(scope="session")
+def plain_postgres() -> Iterator[PostgresServer]:
+    """One without prepared transactions, as servers come."""
+    yield from _postgres(prepared_transactions=0)
+
+
+def _postgres(prepared_transactions: int = 64) -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="pip install 'penstock-streams[postgres]'")
     try:
         server_programs()
     except ConfigurationError as error:
         pytest.skip(str(error))
-    with PostgresServer() as server:
+    with PostgresServer(prepared_transactions) as server:
         yield server
 
 

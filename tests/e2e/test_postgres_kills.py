@@ -38,11 +38,11 @@ class Counts:
 
     program = counts_to_postgres.__file__
 
-    def __init__(self, server: Any, folder: Path, records: int, records_per_s: float) -> None:
+    def __init__(self, server: Any, folder: Path, records: int, records_per_s: float, *options: str) -> None:
         self.server = server
         self.expected = records
         self.folder = folder
-        self.arguments = [server.url, "--records", str(records), "--records-per-s", str(records_per_s)]
+        self.arguments = [server.url, "--records", str(records), "--records-per-s", str(records_per_s), *options]
         self.prepare()
         self.start()
 
@@ -105,14 +105,14 @@ class Counts:
             self.driver.wait()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_each_count_is_there_once(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "write_ahead"), [(1, False), (2, False), (3, False), (1, True), (2, True)])
+def test_each_count_is_there_once(tmp_path: Path, seed: int, write_ahead: bool) -> None:
     """A kill between pre-commit and commit would lose rows of a checkpoint, or write them twice."""
     random = Random(seed)
     kinds = random.choices((WORKER, DRIVER, SERVER), weights=(4, 3, 2), k=12)
     records = 120_000
-    with PostgresServer() as server:
-        counts = Counts(server, tmp_path, records, 2_000)
+    with PostgresServer(prepared_transactions=0 if write_ahead else 64) as server:
+        counts = Counts(server, tmp_path, records, 2_000, *(["--write-ahead"] if write_ahead else []))
         try:
             killed: Counter[str] = Counter()
             for kind in kinds:
@@ -129,6 +129,8 @@ def test_each_count_is_there_once(tmp_path: Path, seed: int) -> None:
         seen = Counter(rows)
         lost = sum((key, count) not in seen for key in range(KEYS) for count in range(1, each + 1))
         doubled = sum(number - 1 for number in seen.values())
-        print(f"seed {seed}: killed {dict(killed)}, {len(rows)} rows, lost {lost}, doubled {doubled}, left {len(left)}")
+        how = "by its log" if write_ahead else "prepared"
+        print(f"seed {seed}, {how}: killed {dict(killed)}, {len(rows)} rows")
+        print(f"lost {lost}, doubled {doubled}, left {len(left)}")
         assert (status, lost, doubled, left) == (0, 0, 0, []), counts.story()
         assert sum(killed.values()) > 6

@@ -29,6 +29,9 @@ def test_a_job_is_seen_and_stopped_over_rest(tmp_path: Path) -> None:
         if CHROMIUM is not None and find_spec("nicegui") is not None:
             _is_shown_by_the_dashboard(job, tmp_path)
         _shows_flame_graphs(job)
+        threads = job.get("/taskmanagers/level-1-slot-0/thread-dump")["threadInfos"]
+        text = "".join(thread["stringifiedThreadInfo"] for thread in threads)
+        assert "pipelined_stage.SlotHost.run:" in text and len(threads) > 1, text
         trigger = job.send(f"{job.path}/stop", "POST", {"targetDirectory": str(tmp_path / "saved")})["request-id"]
         # The process ends only when its client has been told where the savepoint is.
         while (outcome := job.get(f"{job.path}/savepoints/{trigger}"))["status"]["id"] == "IN_PROGRESS":

@@ -107,3 +107,20 @@ def test_more_subtasks_share_what_is_in_it(tables: Tables, tmp_path: Path) -> No
     assert len(lines) == len(set(lines)) == RECORDS and set(counts.values()) == {RECORDS // KEYS}
     assert client.get_num_restarts() == 0
     no_worker_left()
+
+
+def test_exactly_once_without_prepared_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of the last checkpoint would stay in the log, or none ever come to the table."""
+    monkeypatch.chdir(tmp_path)
+    guarantee = ".set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)"
+    (program,) = [one.program for one in PROGRAMS if one.page == "postgres" and guarantee in one.program]
+    program = program.replace(guarantee, f"{guarantee}\n    .set_write_ahead_log(True)")
+    with PostgresServer(prepared_transactions=0) as server:
+        tables = Tables(server.url)
+        tables.execute("CREATE TABLE delays (airport text, delay int)")
+        Path("job.py").write_text(program.replace(IN_PAGE, server.url))
+        with program_context({"execution.runtime-mode": "STREAMING"}):
+            run_script(Path("job.py"), [])
+        assert tables.rows("delays") == [("EWR", 12)]
+        assert tables.execute("SELECT count(*) FROM penstock_batches") == [(1,)]
+        tables.connection.close()

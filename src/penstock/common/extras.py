@@ -6,6 +6,9 @@ The extra and not the package: pip then takes a version that works with this pen
 from typing import Final
 
 AVRO: Final = "penstock-streams[avro]"
+DELTA: Final = "penstock-streams[delta]"
+ICEBERG: Final = "penstock-streams[iceberg]"
+SQL: Final = "penstock-streams[sql]"
 DASHBOARD: Final = "penstock-streams[dashboard]"
 ROCKSDB: Final = "penstock-streams[rocksdb]"
 S3: Final = "penstock-streams[s3]"

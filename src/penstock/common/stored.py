@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 MODULES = {
     "barrier": "penstock.runtime.network.elements",
-    "batch-to-send": "penstock.connectors.base.write_ahead_sink",
+    "batch-to-send": "penstock.connectors.base.log_writer",
     "checkpoint-options": "penstock.runtime.checkpoint_options",
     "count-window": "penstock.api.windows.window",
     "dict-key": "penstock.state.container_keys",
@@ -51,7 +51,7 @@ MODULES = {
     "pending-upload": "penstock.connectors.files.sink.uploads",
     "postgres-changes-split": "penstock.connectors.postgres.changes.split",
     "postgres-rows-read": "penstock.connectors.postgres.changes.split",
-    "postgres-split": "penstock.connectors.postgres.source.split",
+    "postgres-split": "penstock.connectors.base.key_range",
     "postgres-transaction": "penstock.connectors.postgres.sink.transactions",
     "postgres-transactions-of-writer": "penstock.connectors.postgres.sink.transactions",
     "redis-enumerator": "penstock.connectors.redis.source.enumerator",
@@ -62,6 +62,7 @@ MODULES = {
     "range-split": "penstock.connectors.base.ranges",
     "server-sent-events-split": "penstock.connectors.http.events.event",
     "socket-split": "penstock.connectors.socket.reader",
+    "table-file": "penstock.connectors.tables.table_file",
     "time-window": "penstock.api.windows.window",
     "upload-in-progress": "penstock.connectors.files.sink.uploads",
     "watermark": "penstock.runtime.network.elements",

@@ -111,7 +111,8 @@ class StateReadRequested(JobEvent, frozen=True):
 class StacksRequested(JobEvent, frozen=True):
     """A user asks where threads of a vertex's tasks are. `request` names the caller in the StacksReply.
 
-    So many samples of each, `delay_ms` apart, of `depth` frames at most.
+    So many samples of each, `delay_ms` apart, of `depth` frames at most. `threads_of`: the one subtask that is asked
+    where all threads of its process are.
     """
 
     request: int
@@ -119,6 +120,7 @@ class StacksRequested(JobEvent, frozen=True):
     samples: int
     delay_ms: int
     depth: int
+    threads_of: int | None = None
 
 
 class UpdateRequested(JobEvent, frozen=True):

@@ -1,4 +1,4 @@
-"""Flame graphs: where the threads of a vertex's tasks were found, put together from the answers of their slots.
+"""Flame graphs and thread dumps: where threads of tasks were found, put together from the answers of their slots.
 
 A request is over when all have answered, when the attempt does not run any more, or when the time is over in which
 twice as many samples could have been taken: what has come by then is the answer.
@@ -23,11 +23,11 @@ _GRACE_MS = 5_000
 class _OpenSampling:
     """A request that is not answered yet. `until_ms`: when it is given up."""
 
-    def __init__(self, request: int, region: Region, subtasks: int, until_ms: int) -> None:
+    def __init__(self, request: int, region: Region, subtasks: range, until_ms: int) -> None:
         self.request = request
         self.region = region
         self.attempt = region.attempt
-        self.waits_for = set(range(subtasks))
+        self.waits_for = set(subtasks)
         self.until_ms = until_ms
         self.found: list[StacksSampled] = []
 
@@ -55,12 +55,17 @@ class StackSamples:
             error = JobError(f"tasks of {self._job.name} can't be asked now: they are {attempt.status.name}")
             self._emit(StacksReply(event.request, error=error))
             return
-        subtasks = attempt.graph.vertices[event.vertex].parallelism
+        subtasks = range(attempt.graph.vertices[event.vertex].parallelism)
+        all_threads = event.threads_of is not None
+        if event.threads_of is not None:
+            # None, if the job has fewer by now.
+            subtasks = subtasks[event.threads_of : event.threads_of + 1]
         until_ms = self._job.now_ms + 2 * event.samples * event.delay_ms + _GRACE_MS
         number = next(self._numbers)
         self._open[number] = _OpenSampling(event.request, region, subtasks, until_ms)
-        for subtask in range(subtasks):
-            attempt.send(event.vertex, subtask, SampleStacks(number, event.samples, event.delay_ms, event.depth))
+        question = SampleStacks(number, event.samples, event.delay_ms, event.depth, all_threads)
+        for subtask in subtasks:
+            attempt.send(event.vertex, subtask, question)
 
     def sampled(self, report: StacksSampled) -> None:
         """A slot has answered. What is not waited for any more is dropped."""

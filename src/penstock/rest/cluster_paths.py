@@ -5,6 +5,7 @@ A task manager is a slot: a Python worker of Spark's, which has one.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import platform
 import sys
@@ -13,15 +14,18 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 import penstock
+from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import get, job_of, jobs_of, now_ms
+from penstock.rest.answers import get, job_of, jobs_of, json_answer, now_ms
+from penstock.rest.described_route import DescribedRoute
 from penstock.rest.job_paths import ended_ms, job_overview, started_ms
 from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name
-from penstock.rest.thread_dump import thread_infos
+from penstock.rest.thread_dump import of_worker, thread_infos
 from penstock.runtime.ids import SlotId
 
 _NO_RESOURCES = {
@@ -32,6 +36,9 @@ _NO_RESOURCES = {
     "networkMemory": 0,
     "extendedResources": {},
 }
+_DUMP_DEPTH = 200
+_DUMP_S = 4.0
+"""A cluster, which asks the process of a job, waits for a second more."""
 _HELD = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING)
 
 
@@ -92,11 +99,17 @@ def task_managers(request: Request) -> dict[str, Any]:
 
 def task_manager(request: Request) -> dict[str, Any]:
     """GET /taskmanagers/:taskmanagerid: one slot."""
+    entry, slot = _slot_of(request)
+    return {**_task_manager(slot, _slots(entry)[slot]), "allocatedSlots": [], "metrics": _NO_METRICS}
+
+
+def _slot_of(request: Request) -> tuple[JobEntry, SlotId]:
+    """The slot that the path names, and its job. Raises HTTPException: 404."""
     wanted = request.path_params["taskmanagerid"]
     for entry in jobs_of(request).all():
-        for slot, count in _slots(entry).items():
+        for slot in _slots(entry):
             if slot_name(slot) == wanted:
-                return {**_task_manager(slot, count), "allocatedSlots": [], "metrics": _NO_METRICS}
+                return entry, slot
     raise HTTPException(404, f"TaskExecutor {wanted} not found")
 
 
@@ -161,10 +174,19 @@ def thread_dump(request: Request) -> dict[str, Any]:
     return {"threadInfos": thread_infos()}
 
 
-def worker_thread_dump(request: Request) -> dict[str, Any]:
-    """GET /taskmanagers/:taskmanagerid/thread-dump: what threads of workers do is not known here."""
-    task_manager(request)
-    return {"threadInfos": []}
+async def worker_thread_dump(request: Request) -> Response:
+    """GET /taskmanagers/:taskmanagerid/thread-dump: where each thread of a worker is; 503 if it does not answer."""
+    entry, slot = _slot_of(request)
+    held = (execution for execution in entry.graph.executions.values() if execution.state in _HELD)
+    task = next(execution.task for execution in held if execution.slot == slot)
+    asked = entry.job.dump_threads(task.vertex, task.subtask, _DUMP_DEPTH)
+    try:
+        found = await asyncio.wait_for(asyncio.wrap_future(asked), _DUMP_S)
+    except TimeoutError:
+        raise HTTPException(503, f"{slot_name(slot)} does not answer: it is stopped, or busy outside Python") from None
+    except JobError as error:
+        raise HTTPException(503, str(error)) from None
+    return json_answer({"threadInfos": [of_worker(stack) for one in found for stack in one.stacks]})
 
 
 def applications(request: Request) -> dict[str, Any]:
@@ -206,7 +228,7 @@ routes = [
     get("/overview", overview),
     get("/taskmanagers", task_managers),
     get("/taskmanagers/{taskmanagerid}", task_manager),
-    get("/taskmanagers/{taskmanagerid}/thread-dump", worker_thread_dump),
+    DescribedRoute("/taskmanagers/{taskmanagerid}/thread-dump", worker_thread_dump, answer=dict[str, Any]),
     get("/jobmanager/config", settings),
     get("/jobmanager/environment", environment),
     get("/jobmanager/thread-dump", thread_dump),

@@ -51,6 +51,9 @@ class ServedJob(Protocol):
     def sample_stacks(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
         """Ask the slots where the threads of a vertex's tasks are."""
 
+    def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
+        """Ask the slot of a task where all threads of its process are."""
+
 
 @dataclass(frozen=True)
 class JobEntry:

@@ -1,4 +1,4 @@
-"""Where each thread of this process is."""
+"""Where each thread of this process, or of a worker, is. Flink: ThreadDumpInfo."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import sys
 import threading
 import traceback
 
+from penstock.runtime.task.events import SampledStack
+
 
 def thread_infos() -> list[dict[str, str]]:
-    """Flink: ThreadDumpInfo."""
+    """Of this process."""
     frames = sys._current_frames()
     return [
         {
@@ -19,3 +21,10 @@ def thread_infos() -> list[dict[str, str]]:
         for thread in threading.enumerate()
         if thread.ident in frames
     ]
+
+
+def of_worker(stack: SampledStack) -> dict[str, str]:
+    """A thread of a worker, outermost frame first as Python writes them."""
+    state = "runs" if stack.on_cpu else "waits"
+    frames = "".join(f"  at {frame}\n" for frame in stack.frames)
+    return {"threadName": stack.thread, "stringifiedThreadInfo": f'"{stack.thread}" {state}\n{frames}'}

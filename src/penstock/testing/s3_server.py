@@ -48,6 +48,8 @@ class S3Server(LoopbackServer):
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
+            # Of deltalake's client, which refuses to speak without TLS unless it is told.
+            "AWS_ALLOW_HTTP": "true",
             # Nothing else is asked for credentials.
             "AWS_EC2_METADATA_DISABLED": "true",
         }

@@ -11,10 +11,10 @@ import pytest
 
 from penstock.common.errors import ConfigurationError
 from penstock.common.typeinfo import Types
+from penstock.connectors.base.key_range import KeyRange, splits_between
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.sink.statement import insert_into, with_question_marks
 from penstock.connectors.postgres.sink.transactions import TransactionNames
-from penstock.connectors.postgres.source.split import PostgresSplit, splits_between
 from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink, PostgresSource
 from penstock.testing.conformance.sink import SimpleSinkContext
@@ -79,12 +79,12 @@ def test_ranges_have_no_gaps(first: Any, last: Any) -> None:
 
 def test_a_position_counts_the_rows_of_a_value() -> None:
     """Where many rows have one value, a restart would read some again, or skip some."""
-    begun = PostgresSplit(0, None, 9)
+    begun = KeyRange(0, None, 9)
     within = begun.after([1, 2, 2])
-    assert within == PostgresSplit(0, 2, 9, 2)
-    assert within.after([2]) == PostgresSplit(0, 2, 9, 3)
-    assert within.after([2, 3]) == PostgresSplit(0, 3, 9, 1)
-    assert PostgresSplit(0, 2, None, None).after([3]) == PostgresSplit(0, 3, None, 1)
+    assert within == KeyRange(0, 2, 9, 2)
+    assert within.after([2]) == KeyRange(0, 2, 9, 3)
+    assert within.after([2, 3]) == KeyRange(0, 3, 9, 1)
+    assert KeyRange(0, 2, None, None).after([3]) == KeyRange(0, 3, None, 1)
 
 
 def test_the_password_is_not_shown() -> None:

@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from penstock.connectors.base.write_ahead_sink import Batch, CheckpointCommitter, WriteAheadSink
+from penstock.connectors.base.log_writer import Batch
+from penstock.connectors.base.write_ahead_sink import CheckpointCommitter, WriteAheadSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 SENT: list = []

@@ -33,7 +33,10 @@ class PlayedCluster:
             self.served.append(one)
             jobs.append(DispatchedJob(id, "job", 3, 0, Phase.RUNNING, id, one.endpoint.address))
         gone = RestAddress("http://127.0.0.1:9", str(directory / "no token"))
-        jobs += [DispatchedJob("cccccccc", "gone", 1, 0, Phase.RUNNING, rest=gone), DispatchedJob("dddddddd", "waits", 1, 0)]
+        jobs += [
+            DispatchedJob("cccccccc", "gone", 1, 0, Phase.RUNNING, rest=gone),
+            DispatchedJob("dddddddd", "waits", 1, 0),
+        ]
         newest = {job.id: job for job in jobs}
         host: Any = SimpleNamespace(
             newest=lambda: newest, find=newest.get, jobs=jobs, slots=8, free=1, log_directory=directory,

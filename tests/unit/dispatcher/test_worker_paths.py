@@ -10,7 +10,6 @@ from tests.unit.dispatcher.played_cluster import PlayedCluster
 from penstock.common.errors import JobError
 
 
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedCluster]:
     one = PlayedCluster(tmp_path_factory.mktemp("cluster"))
@@ -27,7 +26,13 @@ def test_slots_of_all_jobs_are_told_apart(cluster: PlayedCluster) -> None:
     text = cluster.client.send("GET", "/taskmanagers/bbbbbbbb-level-0-slot-0/log").decode()
     assert text == "a worker of bbbbbbbb2222\n"
     assert cluster.client.get("/taskmanagers/aaaaaaaa-level-0-slot-0/logs")["logs"][0]["name"] == "level-0-slot-0.log"
-    assert cluster.client.get("/taskmanagers/aaaaaaaa-level-0-slot-0/thread-dump") == {"threadInfos": []}
+    (thread,) = cluster.client.get("/taskmanagers/aaaaaaaa-level-0-slot-0/thread-dump")["threadInfos"]
+    assert thread == {
+        "threadName": "MainThread", "stringifiedThreadInfo": '"MainThread" waits\n  at run:1\n  at map:2\n'
+    }  # fmt: skip
+    cluster.served[0].job.stops_answering = True
+    with pytest.raises(JobError, match="level-0-slot-0 does not answer"):
+        cluster.client.get("/taskmanagers/aaaaaaaa-level-0-slot-0/thread-dump")
 
 
 def test_a_slot_without_its_job_is_the_one_that_has_the_name(cluster: PlayedCluster) -> None:

@@ -99,3 +99,17 @@ def test_a_job_that_is_over_says_so() -> None:
     assert asks(job, 6) == []
     (reply,) = replies(job.effects[before:])
     assert reply.request == 6 and isinstance(reply.error, JobError)
+
+
+def test_one_slot_is_asked_for_all_its_threads() -> None:
+    """A thread dump of one worker would hold up those of the whole job."""
+    job = played()
+    effects = job.handle(StacksRequested(5, VERTEX, 1, 0, 100, threads_of=1))
+    ((slot, question),) = [(e.slot.index, e.message.event) for e in effects if isinstance(e, SendToSlot)]
+    assert slot == 1 and isinstance(question, SampleStacks) and question.all_threads
+    (reply,) = answers(job, 1, question.sample)
+    assert [one.subtask for one in reply.stacks] == [1]
+    before = len(job.effects)
+    job.handle(StacksRequested(6, VERTEX, 1, 0, 100, threads_of=7))
+    (reply,) = replies(job.effects[before:])
+    assert reply.stacks == [], "it has been rescaled since"

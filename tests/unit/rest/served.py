@@ -22,7 +22,7 @@ from penstock.rest.endpoint import RestEndpoint
 from penstock.rest.meter import Meter
 from penstock.rest.served_jobs import JobEntry
 from penstock.rpc.messages import OperatorReport, TaskReport
-from penstock.runtime.task.events import StacksSampled
+from penstock.runtime.task.events import SampledStack, StacksSampled
 
 
 class PlayedJob:
@@ -39,6 +39,8 @@ class PlayedJob:
         """What live queries are answered."""
         self.samplings: list[tuple[tuple[int, ...], Future[list[StacksSampled]]]] = []
         """What was asked for flame graphs, and the answers, which are the test's to give."""
+        self.stops_answering = False
+        """Whether workers do not say any more where their threads are."""
 
     @property
     def execution_graph(self) -> ExecutionGraph:
@@ -68,6 +70,14 @@ class PlayedJob:
     def sample_stacks(self, *question: int) -> Future[list[StacksSampled]]:
         self.samplings.append((question, Future()))
         return self.samplings[-1][1]
+
+    def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
+        answer: Future[list[StacksSampled]] = Future()
+        if self.stops_answering:
+            return answer
+        stack = SampledStack(["run:1", "map:2"], False, 1, "MainThread")
+        answer.set_result([StacksSampled(vertex, subtask, 1, [stack])])
+        return answer
 
 
 class Served:

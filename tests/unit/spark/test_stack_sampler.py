@@ -41,6 +41,10 @@ class Sampled:
         assert (answered, sample) == (vertex, question.sample)
         return stacks
 
+    @property
+    def name(self) -> str:
+        return self._thread.name
+
     def ends(self) -> None:
         self.stops.set()
         self._thread.join(_PATIENCE_S)
@@ -123,3 +127,13 @@ def test_the_innermost_frames_are_kept(started) -> None:
     """A deep recursion would make messages that hold up the job master."""
     for stack in started(waits).asks(SampleStacks(7, 2, 1, 2)):
         assert len(stack.frames) == 2 and "threading.Thread" not in "".join(stack.frames)
+
+
+def test_all_threads_of_the_process_are_found(started) -> None:
+    """A worker whose own thread waits for another one would not be understood."""
+    sampled = started(waits)
+    stacks = sampled.asks(SampleStacks(7, 1, 0, 100, all_threads=True))
+    by_thread = {stack.thread: stack.frames for stack in stacks}
+    assert any(name.startswith(f"{__name__}.test_all_threads") for name in by_thread["MainThread"])
+    assert any(name.startswith(f"{__name__}.waits:") for name in by_thread[sampled.name])
+    assert all(stack.count == 1 for stack in stacks) and "penstock-stacks" not in by_thread

@@ -9,16 +9,12 @@ Source: Flink, `GenericWriteAheadSink` and `CheckpointCommitter`.
 
 from __future__ import annotations
 
-import uuid
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from penstock.api.sink import Sink, SinkContext, SinkWriter
-from penstock.common.stored import stored_as
+from penstock.connectors.base.log_writer import Batch, LogWriter
 
 T = TypeVar("T")
 
@@ -75,89 +71,31 @@ class WriteAheadSink(Sink[T], Generic[T]):
 
     def create_writer(self, context: SinkContext) -> SinkWriter[T]:
         """Create a writer with an empty log."""
-        return _LogWriter(self, context, [])
+        return _SendingWriter(self, context, [])
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
         """Create a writer that first sends the restored log: the checkpoint that contains it is complete."""
-        return _LogWriter(self, context, state)
+        return _SendingWriter(self, context, state)
 
 
-@stored_as("batch-to-send")
-class Batch(msgspec.Struct, frozen=True):
-    """The values of one writer that belong to one checkpoint."""
+class _SendingWriter(LogWriter[T]):
+    """Has the sink send a batch, and the committer record it."""
 
-    log_id: str
-    checkpoint_id: int
-    timestamp: int
-    values: list[Any]
-
-
-def _in_order(log: list[Batch]) -> list[Batch]:
-    """Sort by time; batches of one writer keep their order even if its clock was set back."""
-    latest: dict[str, int] = {}
-    keyed = []
-    for batch in sorted(log, key=lambda batch: (batch.log_id, batch.checkpoint_id)):
-        latest[batch.log_id] = max(latest.get(batch.log_id, batch.timestamp), batch.timestamp)
-        keyed.append((latest[batch.log_id], batch.log_id, batch.checkpoint_id, batch))
-    return [batch for *_, batch in sorted(keyed, key=lambda item: item[:3])]
-
-
-class _LogWriter(SinkWriter[T]):
     def __init__(self, sink: WriteAheadSink[T], context: SinkContext, log: list[Batch]) -> None:
         self._sink = sink
         self._context = context
-        # New at each start: a restored job and a second job started from the same savepoint both count checkpoints up
-        # from the same id, and their batches must not be taken for one another.
-        self._id = uuid.uuid4().hex
-        self._values: list[T] = []
-        # After a rescale, the state of several writers is merged here.
-        self._log = deque(_in_order(log))
-        self._ended = False
         sink.open(context)
         if sink.committer is not None:
             sink.committer.open()
-        while self._log and self._sent(self._log[0]):
-            self._log.popleft()
-
-    def write(self, value: T, timestamp: int | None) -> None:
-        self.write_chunk([value], None)
+        super().__init__(context, log)
 
     def write_chunk(self, values: list[T], timestamps: list[int] | None) -> None:
         if self._context.checkpointing:
-            self._values += values
+            super().write_chunk(values, timestamps)
         elif not self._sink.send_values(values, 0, self._context.now_ms()):
             raise RuntimeError("send_values returned False, but without checkpoints there is no retry")
 
-    def flush(self, end_of_input: bool) -> None:
-        self._ended = self._ended or end_of_input
-
-    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        if self._values:
-            self._log.append(Batch(self._id, checkpoint_id, self._context.now_ms(), self._values))
-            self._values = []
-        return list(self._log)
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        while self._log and self._is_complete(self._log[0], checkpoint_id):
-            if not self._sent(self._log[0]):
-                if self._ended:
-                    raise RuntimeError("send_values returned False after the end of the data: there may be no retry")
-                return
-            self._log.popleft()
-
-    def close(self) -> None:
-        try:
-            self._sink.close()
-        finally:
-            if self._sink.committer is not None:
-                self._sink.committer.close()
-
-    def _is_complete(self, batch: Batch, checkpoint_id: int) -> bool:
-        # A batch of another writer came from a restored snapshot, and only complete checkpoints are restored.
-        return batch.log_id != self._id or batch.checkpoint_id <= checkpoint_id
-
-    def _sent(self, batch: Batch) -> bool:
-        """Send a batch unless the committer has it recorded as sent. Return False if it could not be sent now."""
+    def send(self, batch: Batch) -> bool:
         committer = self._sink.committer
         if committer is not None and committer.is_checkpoint_committed(batch.log_id, batch.checkpoint_id):
             return True
@@ -167,3 +105,10 @@ class _LogWriter(SinkWriter[T]):
         if committer is not None:
             committer.commit_checkpoint(batch.log_id, batch.checkpoint_id)
         return True
+
+    def close(self) -> None:
+        try:
+            self._sink.close()
+        finally:
+            if self._sink.committer is not None:
+                self._sink.committer.close()

@@ -117,9 +117,15 @@ def checked_url(url: Any) -> str:
     plain = url.removeprefix(_JDBC)
     if "://" in plain and not plain.startswith(_SCHEMES):
         scheme = plain.partition("://")[0]
-        raise ValueError(f"penstock speaks to PostgreSQL: the url begins with postgresql://, got one with {scheme}://")
+        raise ValueError(
+            f"penstock speaks to PostgreSQL: the url begins with postgresql://, got one with {scheme}://. "
+            "Other databases: SqlSource and SqlSink"
+        )
     if url.startswith(_JDBC) and not plain.startswith(_SCHEMES):
-        raise ValueError("penstock speaks to PostgreSQL: the url begins with jdbc:postgresql://, got another database")
+        raise ValueError(
+            "penstock speaks to PostgreSQL: the url begins with jdbc:postgresql://, got another database. "
+            "Those: SqlSource and SqlSink"
+        )
     return url
 
 

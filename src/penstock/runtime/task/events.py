@@ -106,13 +106,14 @@ class SampleStacks(Event, frozen=True, gc=False):
     """Where is the thread of this task? For the slot's host: no task has to know, and it may be held up.
 
     Answered by StacksSampled, when `samples` have been taken, `delay_ms` apart. `depth`: frames of one at most.
-    `sample` is the number of the question.
+    `sample` is the number of the question. `all_threads`: of the task's process, not only the one that runs it.
     """
 
     sample: int
     samples: int
     delay_ms: int
     depth: int
+    all_threads: bool = False
 
 
 class PrepareUpdate(Event, frozen=True, gc=False):
@@ -280,6 +281,8 @@ class SampledStack(msgspec.Struct, frozen=True, gc=False):
     """Whether the thread was computing; else it waited."""
     count: int
     """How many samples have found it there."""
+    thread: str = ""
+    """Its name, if all threads were asked for."""
 
 
 class StacksSampled(Effect, frozen=True, gc=False):

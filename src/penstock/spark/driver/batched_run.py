@@ -156,6 +156,11 @@ class BatchedRun:
         answer.set_exception(JobError("a job in batch mode has no flame graphs: no job master asks its tasks"))
         return answer
 
+    def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
+        answer: Future[list[StacksSampled]] = Future()
+        answer.set_exception(JobError("workers of a job in batch mode can't be asked: it has no job master"))
+        return answer
+
     def wait(self) -> BaseException | None:
         self._over.wait()
         return self._error

@@ -230,6 +230,10 @@ class JobMasterHost:
         """Ask the slots where the threads of a vertex's tasks are."""
         return self._samplings.ask(vertex, samples, delay_ms, depth)
 
+    def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
+        """Ask the slot of a task where all threads of its process are."""
+        return self._samplings.ask(vertex, 1, 0, depth, subtask)
+
     def update(self, program: bytes, allow_non_restored: bool = False) -> Future[str]:
         """Go on with the functions of a packed program, even of one that leaves state over if that is allowed."""
         script = vars(sys.modules["__main__"])

@@ -1,4 +1,4 @@
-"""Requests for flame graphs that a job master has not answered yet, and who waits."""
+"""Requests for flame graphs and thread dumps that a job master has not answered yet, and who waits."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ class OpenSamplings:
         self._open: dict[int, Future[list[StacksSampled]]] = {}
         self._numbers = itertools.count()
 
-    def ask(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
+    def ask(
+        self, vertex: int, samples: int, delay_ms: int, depth: int, threads_of: int | None = None
+    ) -> Future[list[StacksSampled]]:
         """Ask. The future is given what the tasks have sent, or the error of the reply. Any thread may ask."""
         number, answer = next(self._numbers), Future[list[StacksSampled]]()
         self._open[number] = answer
-        if not self._post(StacksRequested(number, vertex, samples, delay_ms, depth)):
+        if not self._post(StacksRequested(number, vertex, samples, delay_ms, depth, threads_of)):
             self.answer(StacksReply(number, error=_ended()))
         return answer
 

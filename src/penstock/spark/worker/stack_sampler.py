@@ -1,5 +1,7 @@
 """Where a slot's thread is, found by a thread that looks again and again: the samples of a flame graph.
 
+And, for a thread dump, where all threads of its process are.
+
 The one that looks can do so only when it has the interpreter's lock. So it finds the others where they give it up:
 between two instructions of Python, or in a call that waits, or computes, without it. A thread that the system runs, or
 would run if there were a processor for it, is *on CPU*; one that waits for something is not. The lock that a thread had
@@ -36,7 +38,7 @@ class StackSampler:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._thread = threading.get_ident()
-        self._state_file = Path(f"/proc/self/task/{threading.get_native_id()}/stat")
+        self._native = threading.get_native_id()
 
     def begin(self, vertex: int, question: SampleStacks) -> None:
         """Begin to sample. Any thread may ask."""
@@ -44,6 +46,9 @@ class StackSampler:
         start_thread("penstock-stacks", lambda: self._sample(vertex, question), lambda error: None)
 
     def _sample(self, vertex: int, question: SampleStacks) -> None:
+        if question.all_threads:
+            self._answer(vertex, question.sample, _of_all_threads(question.depth))
+            return
         found: Counter[tuple[tuple[str, ...], bool]] = Counter()
         for _ in range(question.samples):
             time.sleep(question.delay_ms / 1000)
@@ -51,17 +56,33 @@ class StackSampler:
             # All that is read of it, before the lock is given up.
             names, of_vertex = tuple(_names(frame, question.depth)), _vertex_of(frame)
             if of_vertex in (None, vertex):
-                found[names, self._is_on_cpu()] += 1
+                found[names, _is_on_cpu(self._native)] += 1
         stacks = [SampledStack(list(frames), on_cpu, count) for (frames, on_cpu), count in found.items()]
         self._answer(vertex, question.sample, stacks)
 
-    def _is_on_cpu(self) -> bool:
-        try:
-            state = self._state_file.read_bytes()
-        except OSError:
-            return True
-        # Behind the name of the program, which may have spaces and brackets.
-        return state.rpartition(b")")[2].split()[0] == _RUNS
+
+def _of_all_threads(depth: int) -> list[SampledStack]:
+    """Of this process, but for the one that looks. Threads that Python did not start are known by their number."""
+    # All that is read of the frames, before the lock is given up.
+    found = {thread: _names(frame, depth) for thread, frame in sys._current_frames().items()}
+    del found[threading.get_ident()]
+    known = {thread.ident: thread for thread in threading.enumerate()}
+    stacks = []
+    for ident, names in found.items():
+        thread = known.get(ident)
+        native = thread.native_id if thread is not None else None
+        name = thread.name if thread is not None else f"thread {ident}"
+        stacks.append(SampledStack(names, native is None or _is_on_cpu(native), 1, name))
+    return stacks
+
+
+def _is_on_cpu(native: int) -> bool:
+    try:
+        state = Path(f"/proc/self/task/{native}/stat").read_bytes()
+    except OSError:
+        return True
+    # Behind the name of the program, which may have spaces and brackets.
+    return state.rpartition(b")")[2].split()[0] == _RUNS
 
 
 def _frames(innermost: FrameType) -> Iterator[FrameType]:

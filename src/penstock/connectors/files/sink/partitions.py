@@ -10,7 +10,7 @@ from typing import Any
 from penstock.common.record_fields import fields_of
 from penstock.common.types import Row
 
-_NOTHING = "__HIVE_DEFAULT_PARTITION__"
+NOTHING = "__HIVE_DEFAULT_PARTITION__"
 _SPECIAL = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
 """Characters that a name has as %XX. Source: Hive, FileUtils.escapePathName, which Spark follows."""
 
@@ -31,7 +31,7 @@ def folder_of(column: str, value: Any) -> str:
 
 def _text(value: Any) -> str:
     if value is None or value == "":
-        return _NOTHING
+        return NOTHING
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
+from penstock.connectors.base.dividing_enumerator import DividingEnumerator
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.changes.capture import Capture
@@ -15,7 +16,6 @@ from penstock.connectors.postgres.changes.reader import PostgresChangeReader
 from penstock.connectors.postgres.changes.split import ChangesSplit
 from penstock.connectors.postgres.changes.startup import StartupOptions
 from penstock.connectors.postgres.connection import Database, checked_url
-from penstock.connectors.postgres.enumerator import PostgresEnumerator
 
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -52,11 +52,11 @@ class PostgresChangeSource(Source[Change]):
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
         """Create an enumerator, which makes publication and slot when it starts, unless they are there."""
-        return PostgresEnumerator(context, self._begin)
+        return DividingEnumerator(context, self._begin)
 
     def restore_enumerator(self, context: EnumeratorContext, state: Sequence[ChangesSplit] | None) -> SplitEnumerator:
         """Create one with the split, if it was not assigned."""
-        return PostgresEnumerator(context, self._begin, state)
+        return DividingEnumerator(context, self._begin, state)
 
     def create_reader(self, context: ReaderContext) -> PostgresChangeReader:
         """Create the reader of one subtask."""

@@ -8,11 +8,13 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.log_writer import Batch
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.sink.committer import PostgresCommitter
 from penstock.connectors.postgres.sink.session import Session
 from penstock.connectors.postgres.sink.statement import Statement, insert_into, with_question_marks
 from penstock.connectors.postgres.sink.transactions import TransactionsOfWriter
+from penstock.connectors.postgres.sink.write_ahead import WriteAheadWriter, create_marks
 from penstock.connectors.postgres.sink.writers import StatementWriter, TransactionalWriter
 
 
@@ -21,16 +23,24 @@ class PostgresSink(Sink[Any]):
 
     AT_LEAST_ONCE: in batches; after a failure some rows are written again, which changes nothing if they are updated
     by their key. EXACTLY_ONCE: in transactions that are prepared with a checkpoint and committed when it is complete;
-    without checkpoints, when the job has succeeded.
+    without checkpoints, when the job has succeeded. With the write-ahead log rows are in the checkpoints, and written
+    when theirs is complete.
     """
 
     def __init__(
-        self, database: Database, statement: Statement, execution: Execution, guarantee: DeliveryGuarantee
+        self,
+        database: Database,
+        statement: Statement,
+        execution: Execution,
+        guarantee: DeliveryGuarantee,
+        *,
+        write_ahead: bool = False,
     ) -> None:
         self._database = database
         self._statement = statement
         self._execution = execution
         self._guarantee = guarantee
+        self._write_ahead = write_ahead
 
     @staticmethod
     def builder() -> PostgresSinkBuilder:
@@ -38,7 +48,8 @@ class PostgresSink(Sink[Any]):
         return PostgresSinkBuilder()
 
     def describe(self) -> str:
-        return f"{self._guarantee.value}, {self._database}: {self._statement.sql}"
+        how = " by a write-ahead log" if self._write_ahead else ""
+        return f"{self._guarantee.value}{how}, {self._database}: {self._statement.sql}"
 
     def validate(self) -> None:
         """Raises PostgresError if the server is away or refuses the statement, ConfigurationError without psycopg.
@@ -47,7 +58,10 @@ class PostgresSink(Sink[Any]):
         """
         session = Session(self._database, "penstock")
         try:
-            self._check_prepared_transactions(session)
+            if self._write_ahead:
+                create_marks(session)
+            else:
+                self._check_prepared_transactions(session)
             self._check_statement(session)
         finally:
             session.close()
@@ -56,11 +70,27 @@ class PostgresSink(Sink[Any]):
         """Create the writer of a subtask."""
         return self.restore_writer(context, [])
 
-    def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter]) -> SinkWriter[Any]:
-        """Create a writer; with EXACTLY_ONCE it rolls back what former attempts have left prepared."""
+    def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter | Batch]) -> SinkWriter[Any]:
+        """Create a writer; with EXACTLY_ONCE it rolls back what former attempts have left prepared.
+
+        `state` may be that of a sink with the write-ahead log, whether this one has it or not.
+        """
+        log = [item for item in state if isinstance(item, Batch)]
+        transactions = [item for item in state if not isinstance(item, Batch)]
+        if self._write_ahead and not context.checkpointing:
+            raise ConfigurationError(
+                "the write-ahead log of a PostgresSink is in the checkpoints of its job, and this one takes none: "
+                "enable_checkpointing, in STREAMING mode, or allow prepared transactions on the server"
+            )
+        if log or self._write_ahead:
+            logged = WriteAheadWriter(self._database, self._statement, self._execution, context, transactions, log)
+            if self._write_ahead:
+                return logged
+            # All that it has restored is written.
+            logged.close()
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return StatementWriter(self._database, self._statement, self._execution, context)
-        return TransactionalWriter(self._database, self._statement, self._execution, context, state)
+        return TransactionalWriter(self._database, self._statement, self._execution, context, transactions)
 
     def create_committer(self) -> Committer | None:
         """A committer of transactions, with EXACTLY_ONCE."""
@@ -76,8 +106,8 @@ class PostgresSink(Sink[Any]):
             raise ConfigurationError(
                 f"EXACTLY_ONCE needs prepared transactions, and PostgreSQL at {self._database} has none: set "
                 "max_prepared_transactions in postgresql.conf to twice the number of subtasks of all sinks or more, "
-                "and start it again. Or use AT_LEAST_ONCE with key columns: a row that is written again then replaces "
-                "itself"
+                "and start it again. Or set_write_ahead_log(True): rows are then held in checkpoints. Or use "
+                "AT_LEAST_ONCE with key columns: a row that is written again then replaces itself"
             )
 
     def _check_statement(self, session: Session) -> None:
@@ -98,6 +128,7 @@ class PostgresSinkBuilder:
         self._statement: Statement | None = None
         self._execution = Execution()
         self._guarantee = DeliveryGuarantee.AT_LEAST_ONCE
+        self._write_ahead = False
 
     def set_url(self, url: str) -> PostgresSinkBuilder:
         """Set the database: `postgresql://host:5432/database`, with libpq's parameters after a `?`."""
@@ -141,6 +172,15 @@ class PostgresSinkBuilder:
         self._guarantee = delivery_guarantee
         return self
 
+    def set_write_ahead_log(self, write_ahead_log: bool) -> PostgresSinkBuilder:
+        """EXACTLY_ONCE where prepared transactions are off: hold rows in checkpoints, and write them after these.
+
+        Needs checkpoints. Rows of an interval are in memory and in the checkpoint; one that the server refuses is found
+        when its checkpoint is complete. Creates the table `penstock_batches`. Source: Flink, `GenericWriteAheadSink`.
+        """
+        self._write_ahead = write_ahead_log
+        return self
+
     def set_batch_size(self, batch_size: int) -> PostgresSinkBuilder:
         """Set how many rows are written at once. Default: 5000."""
         self._execution = self._execution.with_batch_size(batch_size)
@@ -171,5 +211,10 @@ class PostgresSinkBuilder:
                     "a statement says which columns it writes: set_columns and set_key_columns are for tables"
                 )
             statement = self._statement
+        if self._write_ahead and self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            raise ValueError(
+                f"the write-ahead log is for EXACTLY_ONCE, and the sink is {self._guarantee.name}: "
+                "set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE), or leave the log out"
+            )
         database = Database(self._database.url, self._user_name, self._password)
-        return PostgresSink(database, statement, self._execution, self._guarantee)
+        return PostgresSink(database, statement, self._execution, self._guarantee, write_ahead=self._write_ahead)

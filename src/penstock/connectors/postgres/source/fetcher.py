@@ -6,24 +6,14 @@ import contextlib
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-import msgspec
-
+from penstock.connectors.base.key_range import KeyRange
+from penstock.connectors.base.key_range_reader import Fetched
 from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.postgres.connection import Database, psycopg, translated
-from penstock.connectors.postgres.source.split import PostgresSplit
 from penstock.connectors.postgres.source.table import Table
 
 _BATCHES_MAX = 3
 """How many wait for the reader at most."""
-
-
-class Fetched(msgspec.Struct):
-    """Records, the value of the column for each, and whether the rows of the last value are all there."""
-
-    records: list[Any]
-    keys: list[Any]
-    is_whole: bool = False
-    is_last: bool = False
 
 
 class Fetcher(SplitFetcher[Fetched]):
@@ -37,7 +27,7 @@ class Fetcher(SplitFetcher[Fetched]):
         self,
         database: Database,
         table: Table,
-        split: PostgresSplit,
+        split: KeyRange,
         fetch_size: int,
         max_retries: int,
         poll_interval_s: float | None,
@@ -103,7 +93,7 @@ class Fetcher(SplitFetcher[Fetched]):
         if upto is None:
             return
         yield from self._rows(upto)
-        self._split = PostgresSplit(self._split.index, upto, None, None)
+        self._split = KeyRange(self._split.index, upto, None, None)
         yield Fetched([], [upto], is_whole=True)
 
     def _rows(self, upto: Any) -> Generator[Fetched, None, None]:

@@ -8,13 +8,13 @@ from typing import Any
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
+from penstock.connectors.base.dividing_enumerator import DividingEnumerator
+from penstock.connectors.base.key_range import KeyRange, splits_between
+from penstock.connectors.base.key_range_reader import KeyRangeReader
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, checked_url, psycopg
-from penstock.connectors.postgres.enumerator import PostgresEnumerator
 from penstock.connectors.postgres.source.fetcher import Fetcher
-from penstock.connectors.postgres.source.reader import PostgresReader
-from penstock.connectors.postgres.source.split import PostgresSplit, splits_between
 from penstock.connectors.postgres.source.table import Table
 
 _SPLITS_PER_SUBTASK = 4
@@ -59,32 +59,32 @@ class PostgresSource(Source[Any]):
 
     def validate(self) -> None:
         """Raises PostgresError if the server is away, SourceError if it refuses to read the table."""
-        sql, parameters = self._table.rows(PostgresSplit(0))
+        sql, parameters = self._table.rows(KeyRange(0))
         self._ask(f"{sql} LIMIT 0", parameters)
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
         """Create an enumerator, which asks for the bounds of the column when it starts."""
-        return PostgresEnumerator(context, self._divide(context))
+        return DividingEnumerator(context, self._divide(context))
 
-    def restore_enumerator(self, context: EnumeratorContext, state: Sequence[PostgresSplit] | None) -> SplitEnumerator:
+    def restore_enumerator(self, context: EnumeratorContext, state: Sequence[KeyRange] | None) -> SplitEnumerator:
         """Create one with the splits that were not assigned."""
-        return PostgresEnumerator(context, self._divide(context), state)
+        return DividingEnumerator(context, self._divide(context), state)
 
-    def create_reader(self, context: ReaderContext) -> PostgresReader:
+    def create_reader(self, context: ReaderContext) -> KeyRangeReader:
         """Create the reader of one subtask."""
         interval_s = None if self._poll_interval_ms is None else self._poll_interval_ms / 1000
 
-        def fetch(split: PostgresSplit, notify: Callable[[], None]) -> Fetcher:
+        def fetch(split: KeyRange, notify: Callable[[], None]) -> Fetcher:
             return Fetcher(self._database, self._table, split, self._fetch_size, self._max_retries, interval_s, notify)
 
-        return PostgresReader(context, fetch)
+        return KeyRangeReader(context, fetch)
 
-    def _divide(self, context: EnumeratorContext) -> Callable[[], list[PostgresSplit]]:
+    def _divide(self, context: EnumeratorContext) -> Callable[[], list[KeyRange]]:
         if self._poll_interval_ms is not None:
-            return lambda: [PostgresSplit(0, self._starting_value, None, None)]
+            return lambda: [KeyRange(0, self._starting_value, None, None)]
         count = self._partition_count or context.parallelism * _SPLITS_PER_SUBTASK
 
-        def divide() -> list[PostgresSplit]:
+        def divide() -> list[KeyRange]:
             ((first, last, has_nulls),) = retried(lambda: self._ask(self._table.bounds()), self._max_retries)
             column = f"the column '{self._table.column}' of {self._table.name}"
             if has_nulls:

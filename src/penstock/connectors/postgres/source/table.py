@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from penstock.common.types import Row
+from penstock.connectors.base.key_range import KeyRange
+from penstock.connectors.base.record_maker import record_maker
 from penstock.connectors.postgres.connection import quoted, quoted_table
-from penstock.connectors.postgres.source.split import PostgresSplit
 
 _HERE = "t"
 
@@ -23,7 +24,7 @@ class Table(msgspec.Struct, frozen=True):
     condition: str | None = None
     record_class: type[Any] = Row
 
-    def rows(self, split: PostgresSplit, upto: Any = None) -> tuple[str, list[Any]]:
+    def rows(self, split: KeyRange, upto: Any = None) -> tuple[str, list[Any]]:
         """The statement for the rows of a split from its position on, with `upto` as the last value, and parameters.
 
         The value of the column comes first in each row. Rows with the same value are in the order of the table, so
@@ -48,7 +49,7 @@ class Table(msgspec.Struct, frozen=True):
         nulls = f"EXISTS(SELECT FROM {table} WHERE {key} IS NULL)"
         return f"SELECT (SELECT min({key}) FROM {table}), (SELECT max({key}) FROM {table}), {nulls}"
 
-    def newest(self, split: PostgresSplit) -> tuple[str, list[Any]]:
+    def newest(self, split: KeyRange) -> tuple[str, list[Any]]:
         """The statement for the greatest value behind a position, and its parameters."""
         key = f"{_HERE}.{quoted(self.column)}"
         conditions = [] if split.start is None else [f"{key} > %s" if split.skip is None else f"{key} >= %s"]
@@ -56,15 +57,7 @@ class Table(msgspec.Struct, frozen=True):
 
     def maker(self, names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
         """Makes a record of a row's values. `names`: of the columns."""
-        kind = self.record_class
-        if kind is Row:
-            named = Row(*names)
-            return lambda values: named(*values)
-        if kind is tuple:
-            return tuple
-        if kind is dict:
-            return lambda values: dict(zip(names, values, strict=True))
-        return lambda values: kind(*values)
+        return record_maker(self.record_class, names)
 
     def _from(self, conditions: Sequence[str]) -> str:
         every = list(conditions)

@@ -9,7 +9,7 @@ from penstock.api.source import EnumeratorContext
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 
 
-class PostgresEnumerator(SharedSplitEnumerator):
+class DividingEnumerator(SharedSplitEnumerator):
     """Asks for the splits when it starts; any subtask gets the next one. `divide` waits for the server."""
 
     def __init__(

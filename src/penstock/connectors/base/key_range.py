@@ -11,7 +11,7 @@ from penstock.common.stored import stored_as
 
 
 @stored_as("postgres-split")
-class PostgresSplit(msgspec.Struct, frozen=True):
+class KeyRange(msgspec.Struct, frozen=True):
     """The rows whose column is `start` or more, and less than `stop`; None: without that bound.
 
     `skip`: how many rows with the value `start` were read, in the order of the table; None: all of them.
@@ -27,7 +27,7 @@ class PostgresSplit(msgspec.Struct, frozen=True):
         """`rows-<index>`."""
         return f"rows-{self.index}"
 
-    def after(self, values: Sequence[Any]) -> PostgresSplit:
+    def after(self, values: Sequence[Any]) -> KeyRange:
         """The position behind rows with these values of the column, at least one, in order."""
         last = values[-1]
         same = 0
@@ -38,14 +38,14 @@ class PostgresSplit(msgspec.Struct, frozen=True):
         # All of them: the value may be the one that was begun with.
         if same == len(values) and last == self.start and self.skip is not None:
             same += self.skip
-        return PostgresSplit(self.index, last, self.stop, same)
+        return KeyRange(self.index, last, self.stop, same)
 
-    def behind(self) -> PostgresSplit:
+    def behind(self) -> KeyRange:
         """The position behind all rows with the value `start`."""
-        return PostgresSplit(self.index, self.start, self.stop, None)
+        return KeyRange(self.index, self.start, self.stop, None)
 
 
-def splits_between(first: Any, last: Any, count: int) -> list[PostgresSplit]:
+def splits_between(first: Any, last: Any, count: int) -> list[KeyRange]:
     """At most `count` ranges of nearly equal length, which cover all values; `first` and `last` are those of the table.
 
     Values are numbers, dates or timestamps. Raises TypeError for others.
@@ -58,4 +58,4 @@ def splits_between(first: Any, last: Any, count: int) -> list[PostgresSplit]:
     # Values that are close together give the same cut several times.
     between = sorted({cut for cut in cuts if first < cut <= last})
     bounds = [None, *between, None]
-    return [PostgresSplit(index, bounds[index], bounds[index + 1]) for index in range(len(bounds) - 1)]
+    return [KeyRange(index, bounds[index], bounds[index + 1]) for index in range(len(bounds) - 1)]

@@ -1,0 +1,124 @@
+"""EXACTLY_ONCE without prepared transactions: rows are in checkpoints, and written when their checkpoint is complete.
+
+A batch is written in one transaction with its mark, by which whoever has it in a restored checkpoint knows that it was
+written. The table of marks has one row for each log, which is one writer in one attempt: a writer writes its own
+batches in order, so of these the last one is enough; batches of a log that others have restored are listed.
+docs/decisions/0024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.api.sink import SinkContext
+from penstock.common.errors import ConfigurationError
+from penstock.connectors.base.execution import Execution
+from penstock.connectors.base.former_subtasks import FormerSubtasks
+from penstock.connectors.base.log_writer import Batch, LogWriter
+from penstock.connectors.base.retries import retried
+from penstock.connectors.postgres.connection import Database, PostgresError, TransientPostgresError
+from penstock.connectors.postgres.sink.session import Session
+from penstock.connectors.postgres.sink.statement import Statement
+from penstock.connectors.postgres.sink.transactions import TransactionNames, TransactionsOfWriter, end_former
+
+TABLE = "penstock_batches"
+_CREATE = f"""CREATE TABLE {TABLE} (
+    log text PRIMARY KEY, upto bigint NOT NULL, others bigint[] NOT NULL, written_at timestamptz NOT NULL
+)"""
+_NOT_YET = f"WHERE {TABLE}.upto < %s AND NOT %s = ANY({TABLE}.others) RETURNING log"
+_MARK_OWN = f"""INSERT INTO {TABLE} VALUES (%s, %s, '{{}}', now())
+    ON CONFLICT (log) DO UPDATE SET upto = EXCLUDED.upto, written_at = now() {_NOT_YET}"""
+_MARK_RESTORED = f"""INSERT INTO {TABLE} VALUES (%s, -1, ARRAY[%s::bigint], now())
+    ON CONFLICT (log) DO UPDATE SET others = {TABLE}.others || EXCLUDED.others, written_at = now() {_NOT_YET}"""
+
+
+def create_marks(session: Session) -> None:
+    """Create the table of marks, unless it is there. Raises ConfigurationError if the user may not."""
+    ((found,),) = session.execute("SELECT to_regclass(%s) IS NOT NULL", TABLE)
+    if found:
+        return
+    try:
+        session.execute(_CREATE)
+    except TransientPostgresError:
+        raise
+    except PostgresError as error:
+        # Another job may have created it meanwhile.
+        ((found,),) = session.execute("SELECT to_regclass(%s) IS NOT NULL", TABLE)
+        if not found:
+            raise ConfigurationError(
+                f"the write-ahead log needs the table {TABLE} for its marks, and it can't be created: {error}\n"
+                f"Have somebody create it who may, and let the user of the job read and write it: {_CREATE}"
+            ) from None
+
+
+class WriteAheadWriter(LogWriter[Any]):
+    """Logs the rows of records. What the server does not take is found when its checkpoint is complete."""
+
+    def __init__(
+        self,
+        database: Database,
+        statement: Statement,
+        execution: Execution,
+        context: SinkContext,
+        restored: Sequence[TransactionsOfWriter],
+        log: Sequence[Batch],
+    ) -> None:
+        self._database = database
+        self._statement = statement
+        self._execution = execution
+        self._names = TransactionNames.of(context)
+        self._of_writer = TransactionsOfWriter(context.subtask, context.parallelism, [])
+        self._session: Session | None = None
+        former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
+        kept = {one.name for state in restored for one in state.prepared}
+        try:
+            if former.owners:
+                # One of them may have stopped in the middle of a batch, which then waits for it.
+                retried(lambda: self._end_former(former, kept), execution.max_retries)
+            super().__init__(context, log)
+        except BaseException:
+            self.close()
+            raise
+
+    def write_chunk(self, values: list[Any], timestamps: list[int] | None) -> None:
+        super().write_chunk(self._statement.rows_of(values), None)
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return [self._of_writer, *super().snapshot_state(checkpoint_id)]
+
+    def send(self, batch: Batch) -> bool:
+        retried(lambda: self._send(batch), self._execution.max_retries)
+        return True
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+
+    def _end_former(self, former: FormerSubtasks, kept: set[str]) -> None:
+        session = Session(self._database, self._names.session)
+        try:
+            end_former(session, self._names, former, kept)
+        finally:
+            session.close()
+
+    def _send(self, batch: Batch) -> None:
+        session = self._connected()
+        number = batch.checkpoint_id
+        try:
+            session.execute("BEGIN")
+            mark = _MARK_OWN if self.is_own(batch) else _MARK_RESTORED
+            if session.execute(mark, batch.log_id, number, number, number):
+                for start in range(0, len(batch.values), self._execution.batch_size):
+                    session.write(batch.values[start : start + self._execution.batch_size])
+            session.execute("COMMIT")
+        except BaseException:
+            # With the session its transaction ends; whether a commit was carried out, the mark says.
+            session.close()
+            self._session = None
+            raise
+
+    def _connected(self) -> Session:
+        if self._session is None:
+            self._session = Session(self._database, self._names.session, self._statement.sql)
+        return self._session

@@ -1,0 +1,92 @@
+"""Writes rows into a table: inserts, or updates of those with the same key, as the dialect has them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.common.errors import ConfigurationError
+from penstock.connectors.sql.database import checked_column, sqlalchemy
+
+Values = dict[str, Any]
+
+
+class RowStatements(ABC):
+    """What writes a batch of rows, in order, in the transaction of a connection."""
+
+    @abstractmethod
+    def write(self, connection: Any, rows: Sequence[Values]) -> None:
+        """Write rows, of which there is at least one."""
+
+
+class OneStatement(RowStatements):
+    """One statement for each row, sent for many at once."""
+
+    def __init__(self, statement: Any) -> None:
+        self._statement = statement
+
+    def write(self, connection: Any, rows: Sequence[Values]) -> None:
+        connection.execute(self._statement, list(rows))
+
+
+class UpdateOrInsert(RowStatements):
+    """For dialects without an upsert of their own: a row is updated, and inserted if there was none."""
+
+    def __init__(self, table: Any, columns: Sequence[str], key_columns: Sequence[str]) -> None:
+        package = sqlalchemy()
+        names = {name: f"penstock_{number}" for number, name in enumerate(columns)}
+        is_it = package.and_(*(table.columns[name] == package.bindparam(names[name]) for name in key_columns))
+        others = [name for name in columns if name not in key_columns]
+        self._names = names
+        self._count = package.select(package.func.count()).select_from(table).where(is_it)
+        self._update = None
+        if others:
+            values = {name: package.bindparam(names[name]) for name in others}
+            self._update = package.update(table).where(is_it).values(values)
+        self._insert = package.insert(table).values({name: package.bindparam(names[name]) for name in columns})
+
+    def write(self, connection: Any, rows: Sequence[Values]) -> None:
+        for row in rows:
+            values = {self._names[name]: value for name, value in row.items()}
+            # Not the number of rows that were updated: some databases leave out those that were the same before.
+            if not connection.execute(self._count, values).scalar():
+                connection.execute(self._insert, values)
+            elif self._update is not None:
+                connection.execute(self._update, values)
+
+
+def statements_for(table: Any, dialect: str, columns: Sequence[str], key_columns: Sequence[str]) -> RowStatements:
+    """What writes these columns. Raises ConfigurationError if the table has not all of them, or no such key."""
+    for name in columns:
+        checked_column(table, name)
+    package = sqlalchemy()
+    if not key_columns:
+        return OneStatement(package.insert(table).values({name: package.bindparam(name) for name in columns}))
+    _check_unique(table, key_columns)
+    others = [name for name in columns if name not in key_columns]
+    if dialect in ("postgresql", "sqlite"):
+        insert = getattr(package.dialects, dialect).insert(table)
+        insert = insert.values({name: package.bindparam(name) for name in columns})
+        index = [table.columns[name] for name in key_columns]
+        if not others:
+            return OneStatement(insert.on_conflict_do_nothing(index_elements=index))
+        values = {name: insert.excluded[name] for name in others}
+        return OneStatement(insert.on_conflict_do_update(index_elements=index, set_=values))
+    if dialect in ("mysql", "mariadb"):
+        insert = package.dialects.mysql.insert(table).values({name: package.bindparam(name) for name in columns})
+        values = {name: insert.inserted[name] for name in others or key_columns}
+        return OneStatement(insert.on_duplicate_key_update(values))
+    return UpdateOrInsert(table, columns, key_columns)
+
+
+def _check_unique(table: Any, key_columns: Sequence[str]) -> None:
+    package = sqlalchemy()
+    unique = [set(table.primary_key.columns.keys())]
+    unique += [set(index.columns.keys()) for index in table.indexes if index.unique]
+    unique += [set(one.columns.keys()) for one in table.constraints if isinstance(one, package.UniqueConstraint)]
+    if set(key_columns) not in unique:
+        raise ConfigurationError(
+            f"the key columns {list(key_columns)} of {table.fullname} need a primary key or a unique index of them: "
+            "else a row that is written again is there twice"
+        )

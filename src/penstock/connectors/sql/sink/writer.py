@@ -1,0 +1,88 @@
+"""Writes rows in batches, at least once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.api.sink import SinkContext
+from penstock.common.record_fields import fields_of
+from penstock.connectors.base.batch_writer import BatchWriter
+from penstock.connectors.base.execution import Execution
+from penstock.connectors.sql.database import SqlDatabase, SqlError, TransientSqlError, sqlalchemy
+from penstock.connectors.sql.sink.statements import RowStatements, Values, statements_for
+
+
+class SqlWriter(BatchWriter):
+    """A batch is one transaction. If the connection is lost, it is written again by another."""
+
+    def __init__(
+        self,
+        database: SqlDatabase,
+        table: str,
+        columns: tuple[str, ...],
+        key_columns: tuple[str, ...],
+        execution: Execution,
+        context: SinkContext,
+    ) -> None:
+        super().__init__(execution, context)
+        self._database = database
+        self._table = table
+        self._columns = columns
+        self._key_columns = key_columns
+        self._statements: RowStatements | None = None
+        self._connection: Any = None
+
+    def encode(self, values: list[Any]) -> list[Any]:
+        columns = self._columns
+        return [dict(zip(columns, fields_of(value, columns), strict=True)) for value in values]
+
+    def send(self, batch: list[Any]) -> None:
+        package = sqlalchemy()
+        try:
+            self._connect()
+            with self._connection.begin():
+                self._write(batch)
+        except (package.exc.SQLAlchemyError, TransientSqlError) as error:
+            failed = error if isinstance(error, SqlError) else self._database.translated(error)
+            if isinstance(failed, TransientSqlError):
+                self.close()
+                raise failed from None
+            row, reason = self._first_refused(batch) or (None, error)
+            refused = "one of a batch of rows" if row is None else f"the row {row!r}"
+            raise self._database.translated(reason, f" has refused {refused} for {self._table}") from None
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlalchemy().exc.SQLAlchemyError):
+                connection.close()
+
+    def _connect(self) -> None:
+        if self._connection is not None:
+            return
+        engine = self._database.engine()
+        if self._statements is None:
+            table = self._database.table(self._table)
+            self._statements = statements_for(table, engine.dialect.name, self._columns, self._key_columns)
+        self._connection = engine.connect()
+
+    def _write(self, rows: Sequence[Values]) -> None:
+        assert self._statements is not None
+        self._statements.write(self._connection, rows)
+
+    def _first_refused(self, rows: Sequence[Values]) -> tuple[Values, Exception] | None:
+        """One by one, in a transaction that is rolled back."""
+        error_class = sqlalchemy().exc.SQLAlchemyError
+        with contextlib.suppress(error_class):
+            transaction = self._connection.begin()
+            try:
+                for row in rows:
+                    try:
+                        self._write([row])
+                    except error_class as error:
+                        return row, error
+            finally:
+                transaction.rollback()
+        return None

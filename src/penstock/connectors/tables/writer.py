@@ -1,0 +1,28 @@
+"""Writes Parquet files for a table, and numbers them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.api.sink import SinkContext
+from penstock.common.serialization import BulkWriterFactory
+from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
+from penstock.connectors.files.sink.writer import FileSinkSettings
+from penstock.connectors.tables.table_file import TableFile
+
+
+class TableFileWriter(BulkFileWriter):
+    """A writer whose files are added to a table when they are committed."""
+
+    def __init__(self, context: SinkContext, settings: FileSinkSettings, factory: BulkWriterFactory) -> None:
+        super().__init__(context, settings, factory=factory)
+        self._number = 0
+        # With random bits: a job that begins anew under the same id, or twice from one savepoint, has other files.
+        self._mark = f"{context.job_id}/{context.operator_id}/{self._writer_name}"
+
+    def prepare_commit(self) -> list[Any]:
+        files = [
+            TableFile(file, self._mark, self._number + index) for index, file in enumerate(super().prepare_commit())
+        ]
+        self._number += len(files)
+        return files

@@ -1,0 +1,258 @@
+"""The SQL source and sink, on SQLite, and on PostgreSQL by SQLAlchemy."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import pickle
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import sqlalchemy
+from tests.connectors.driven import SourceInTest
+
+from penstock.api.sink import SinkWriter
+from penstock.common.errors import ConfigurationError, SourceError
+from penstock.common.types import Row
+from penstock.connectors.sql.database import SqlDatabase, SqlError
+from penstock.connectors.sql.sink.statements import UpdateOrInsert
+from penstock.datastream.connectors.sql import DeliveryGuarantee, SqlSink, SqlSinkBuilder, SqlSource, SqlSourceBuilder
+from penstock.testing.conformance.sink import SimpleSinkContext
+from penstock.testing.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.connectors
+
+
+class Database:
+    """One, as its clients see it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.engine = sqlalchemy.create_engine(url)
+
+    def execute(self, *statements: str) -> None:
+        with self.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sqlalchemy.text(statement))
+
+    def rows(self, table: str = "flights") -> list[tuple[Any, ...]]:
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(sqlalchemy.text(f"SELECT * FROM {table} ORDER BY 1, 2"))]
+
+    def create(self, columns: str = "id INTEGER PRIMARY KEY, name VARCHAR(20)") -> None:
+        self.execute("DROP TABLE IF EXISTS flights", f"CREATE TABLE flights ({columns})")
+
+    def source(self) -> SqlSourceBuilder:
+        return SqlSource.builder().set_url(self.url).set_table("flights").set_partition_column("id")
+
+    def sink(self) -> SqlSinkBuilder:
+        return SqlSink.builder().set_url(self.url).set_table("flights").set_columns("id", "name")
+
+
+@pytest.fixture(params=["SQLite", "PostgreSQL"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    url = f"sqlite:///{tmp_path}/flights.db"
+    if request.param == "PostgreSQL":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.url.replace("postgresql://", "postgresql+psycopg://")
+    database = Database(url)
+    yield database
+    database.engine.dispose()
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path}/flights.db")
+
+
+def writer_of(builder: SqlSinkBuilder) -> SinkWriter[Any]:
+    sink = pickle.loads(pickle.dumps(builder.build()))
+    sink.validate()
+    writer: SinkWriter[Any] = sink.create_writer(SimpleSinkContext())
+    return writer
+
+
+def written(builder: SqlSinkBuilder, *records: Any) -> None:
+    writer = writer_of(builder)
+    try:
+        writer.write_chunk(list(records), None)
+        writer.flush(False)
+    finally:
+        writer.close()
+
+
+def test_records_of_all_kinds_replace_those_with_their_key(database: Database) -> None:
+    """A row would be missing, be there twice, or have its fields in wrong columns."""
+    database.create()
+    database.execute("INSERT INTO flights VALUES (2, 'before')")
+    builder = database.sink().set_key_columns("id").set_batch_size(2)
+    for _ in range(2):
+        written(builder, (1, "a"), {"name": "b", "id": 2}, Row(name="c", id=3), [5, None], (1, "a again"))
+
+    assert database.rows() == [(1, "a again"), (2, "b"), (3, "c"), (5, None)]
+
+
+def test_a_table_of_keys_only(database: Database) -> None:
+    """The second delivery of a row would fail the job."""
+    database.create()
+    for _ in range(2):
+        written(database.sink().set_columns("id").set_key_columns("id"), (1,), (2,), (1,))
+    assert database.rows() == [(1, None), (2, None)]
+
+
+def test_rows_without_a_key_are_inserted(database: Database) -> None:
+    """A count would be one, whatever it is of."""
+    database.create("id INTEGER, name VARCHAR(20)")
+    written(database.sink(), (1, "a"), (1, "a"))
+    assert database.rows() == [(1, "a"), (1, "a")]
+
+
+@pytest.mark.parametrize("columns", [["id", "name"], ["id"]])
+def test_a_dialect_without_an_upsert(sqlite: Database, columns: list[str]) -> None:
+    """With a database of Oracle or Microsoft a row that is written again would fail the job."""
+    sqlite.create()
+    table = SqlDatabase(sqlite.url).table("flights")
+    statements = UpdateOrInsert(table, columns, ["id"])
+    for name in ("a", "b"):
+        with sqlite.engine.begin() as connection:
+            rows = [{"id": 1, "name": name}, {"id": 2, "name": "x"}]
+            statements.write(connection, [{column: row[column] for column in columns} for row in rows])
+    assert sqlite.rows() == ([(1, "b"), (2, "x")] if "name" in columns else [(1, None), (2, None)])
+
+
+def test_the_row_that_is_refused_is_named(database: Database) -> None:
+    """Of five thousand rows the user would have to find the wrong one."""
+    database.create("id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL")
+    with pytest.raises(SqlError, match=r"refused the row \{'id': 2, 'name': None\} for flights: .*(NULL|null)"):
+        written(database.sink(), (1, "a"), (2, None), (3, "c"))
+    assert database.rows() == []
+
+
+def test_what_is_wrong_is_told_before_the_first_record(database: Database) -> None:
+    """A job would run until its first row."""
+    database.create("id INTEGER, name VARCHAR(20)")
+    with pytest.raises(SqlError, match="has no table nowhere"):
+        database.sink().set_table("nowhere").build().validate()
+    with pytest.raises(ConfigurationError, match=r"has no column 'minutes': it has \['id', 'name'\]"):
+        database.sink().set_columns("id", "minutes").build().validate()
+    with pytest.raises(ConfigurationError, match="need a primary key or a unique index"):
+        database.sink().set_key_columns("id").build().validate()
+    with pytest.raises(ConfigurationError, match="has no column 'minutes'"):
+        database.source().set_columns("minutes").build().validate()
+    with pytest.raises(SqlError, match="nosuch"):
+        database.source().set_condition("nosuch > 1").build().validate()
+    with pytest.raises(ValueError, match=r"EXACTLY_ONCE is PostgresSink.*WriteAheadSink"):
+        database.sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    with pytest.raises(ConfigurationError, match="no such dialect"):
+        SqlSink.builder().set_url("nosql://x/y").set_table("t").set_columns("id").build().validate()
+    with pytest.raises(ConfigurationError, match="a driver that is not installed"):
+        SqlSink.builder().set_url("mysql+pymysql://x/y").set_table("t").set_columns("id").build().validate()
+
+
+def test_a_database_that_is_locked(sqlite: Database) -> None:
+    """Another job that writes at the moment would fail this one."""
+    sqlite.create()
+    writer = writer_of(sqlite.sink().set_url(f"{sqlite.url}?timeout=0"))
+    other = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"), check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+
+    class Unlock(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            other.rollback()
+
+    said = logging.getLogger("penstock.connectors.base.retries")
+    handler = Unlock()
+    said.addHandler(handler)
+    try:
+        writer.write_chunk([(1, "a")], None)
+        writer.flush(False)
+    finally:
+        said.removeHandler(handler)
+        other.close()
+        writer.close()
+    assert sqlite.rows() == [(1, "a")]
+
+
+def test_a_table_is_read_whole(database: Database) -> None:
+    """Rows between the ranges would be missing, or be read twice."""
+    database.create()
+    values = ", ".join(f"({number * number}, 'n{number}')" for number in range(50))
+    database.execute(f"INSERT INTO flights VALUES {values}")
+    source = SourceInTest(database.source().set_fetch_size(7).set_condition("name NOT LIKE '%3:x'").build(), 2)
+
+    read = sorted(source.values(), key=lambda row: row.id)
+    assert read == [Row(id=number * number, name=f"n{number}") for number in range(50)]
+    source.close()
+
+
+@pytest.mark.parametrize("key", ["id INTEGER PRIMARY KEY, day DATE", "id INTEGER, day DATE"])
+def test_a_position_within_rows_of_one_value(database: Database, key: str) -> None:
+    """After a failure rows of the day would be missing, or come twice."""
+    database.create(key)
+    days = [datetime.date(2013, 1, 1 + number // 30) for number in range(90)]
+    values = ", ".join(f"({number}, '{day}')" for number, day in enumerate(days))
+    database.execute(f"INSERT INTO flights VALUES {values}")
+    source = database.source().set_partition_column("day").set_record_class(tuple).set_fetch_size(8)
+    source = source.set_partition_count(2)
+    first = SourceInTest(source.build())
+    seen = first.values(37, max_records=5)
+    state = first.snapshot()
+    first.close()
+    second = SourceInTest(source.build(), state=state)
+    seen += second.values(max_records=11)
+    second.close()
+
+    assert sorted(seen) == [(number, day) for number, day in enumerate(days)]
+
+
+class Flight(NamedTuple):
+    number: int
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [(dict, {"id": 1, "name": "a"}), (tuple, (1, "a")), (Flight, Flight(1, "a")), (Row, Row(id=1, name="a"))],
+)
+def test_what_rows_become(sqlite: Database, make: type[Any], expected: Any) -> None:
+    """A program would get records of another kind than it asked for."""
+    sqlite.create()
+    sqlite.execute("INSERT INTO flights VALUES (1, 'a')")
+    source = SourceInTest(sqlite.source().set_record_class(make).build())
+    assert source.values() == [expected]
+    source.close()
+
+
+def test_columns_that_can_not_divide(sqlite: Database) -> None:
+    """Rows without a value would be missing; a column of texts would give a trace."""
+    sqlite.create("id INTEGER, name VARCHAR(20)")
+    assert SourceInTest(sqlite.source().build()).values() == []
+    sqlite.execute("INSERT INTO flights VALUES (1, 'a'), (NULL, 'b')")
+    with pytest.raises(SourceError, match="rows without a value"):
+        SourceInTest(sqlite.source().build())
+    with pytest.raises(SourceError, match="such as 'a', which can't be divided"):
+        SourceInTest(sqlite.source().set_partition_column("name").build())
+
+
+@pytest.mark.parametrize("given", ["in the url", "beside it"])
+def test_passwords_are_not_shown(given: str) -> None:
+    """A password would be in a log, a plan or an error."""
+    who = "clerk:a-secret@" if given == "in the url" else ""
+    url = f"postgresql+psycopg://{who}127.0.0.1:1/db"
+    sink = SqlSink.builder().set_url(url).set_table("t").set_columns("id")
+    source = SqlSource.builder().set_url(url).set_table("t").set_partition_column("id")
+    if given == "beside it":
+        sink.set_user_name("clerk").set_password("a-secret")
+        source.set_user_name("clerk").set_password("a-secret")
+    shown = [sink.build().describe(), source.build().describe(), repr(vars(sink.build())), repr(vars(source.build()))]
+    for one in (sink.build(), source.build()):
+        with pytest.raises(SqlError, match=r"127\.0\.0\.1") as failed:
+            one.validate()
+        shown.append(str(failed.value))
+    assert not any("a-secret" in text for text in shown), shown
+    with pytest.raises(ConfigurationError) as unread:
+        SqlSink.builder().set_url("a-secret").set_table("t").set_columns("id").build().describe()
+    assert "a-secret" not in str(unread.value)
