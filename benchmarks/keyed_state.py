@@ -21,8 +21,9 @@ from benchmarks.arrivals import ArrivalsSink, began_ns, count_so_far
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.measurement import environment, wait_until
 from benchmarks.measurement import options as common_options
-from penstock.common import JobStatus, Types, WatermarkStrategy
+from penstock.common import Encoder, JobStatus, Types, WatermarkStrategy
 from penstock.datastream import ExternalizedCheckpointRetention, KeyedProcessFunction, RuntimeContext
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
 from penstock.datastream.state import ValueStateDescriptor
 
 Pair = tuple[int, int]
@@ -128,8 +129,11 @@ class StateJob:
         self._directory = directory
         self._runs = 0
 
-    def start(self, parallelism: int, interval_ms: int, go_on: bool = True) -> Running:
-        """Start a run, from the newest checkpoint if `go_on`; returns when all its tasks run."""
+    def start(self, parallelism: int, interval_ms: int, go_on: bool = True, files: Path | None = None) -> Running:
+        """Start a run, from the newest checkpoint if `go_on`; returns when all its tasks run.
+
+        `files`: where keys and their counts are written, too, exactly once.
+        """
         settings = {"execution.checkpointing.dir": str(self.checkpoints)}
         if go_on:
             settings["execution.state-recovery.path"] = "latest"
@@ -146,6 +150,11 @@ class StateJob:
         out = self._directory / f"run-{self._runs}"
         out.mkdir()
         kept.name(KEEPER).uid(KEEPER).sink_to(ArrivalsSink(str(out)))
+        if files is not None:
+            lines = kept.map(lambda pair: f"{pair[0]} {pair[1]}", Types.STRING()).uid("lines")
+            sink = FileSink.for_row_format(str(files), Encoder.simple_string_encoder())
+            policy = RollingPolicy.on_checkpoint_rolling_policy()
+            lines.sink_to(sink.with_rolling_policy(policy).build()).uid("files")
         started_s = time.monotonic()
         return Running(env.execute_async(_NAME), out, started_s)
 

@@ -1,7 +1,8 @@
-"""Passwords in URLs, which no plan, log, error or answer shows: `s3://key:secret@bucket` is `s3://***@bucket`.
+"""Passwords in texts, which no plan, log, error or answer shows: `s3://key:secret@bucket` is `s3://***@bucket`.
 
 Connectors hold what else is secret (passwords, headers) in types whose text leaves it out. URLs of files are texts
-everywhere, so these are looked through where a text goes out: see who imports this.
+everywhere, and so are addresses of databases and signed links that a user's function, or a client, puts into an error:
+these are looked through where a text goes out. See who imports this.
 """
 
 from __future__ import annotations
@@ -9,18 +10,33 @@ from __future__ import annotations
 import re
 
 _HIDDEN = "***"
+_NAMED = rf"\1{_HIDDEN}"
 _IN_A_URL = re.compile(r"(?<=://)[^\s/:@'\"]*:[^\s/@'\"]+(?=@)")
 _IN_S3 = re.compile(r"(?<=\bs3://)[^\s/:@'\"]*:[^\s@'\"]+(?=@)")
 """Secret keys of S3 may have slashes. Written as they are, pyarrow refuses the URL."""
 
 
+_VALUE = r"(?:'[^'\"]*'|[^\s&'\",;\\]+)"
+_PAIR = re.compile(
+    rf"((?:password|passwd|passphrase|\bpwd|secret[-_.]?(?:access[-_.]?)?key)\s*=\s*){_VALUE}", re.IGNORECASE
+)
+"""As in `host=localhost password=…`, the text of a connection."""
+_QUERY = re.compile(rf"([?&][\w.-]*(?:token|secret|signature|\bsig|api[-_]?key)=){_VALUE}", re.IGNORECASE)
+"""As in `https://host/path?token=…`."""
+_HEADER = re.compile(
+    r"(\bauthorization\\?['\"]?\s*[:=]\s*\\?['\"]?(?:(?:bearer|basic|token)\s+)?)[^\s'\",;\\]+", re.IGNORECASE
+)
+
+
 def has_password(text: str) -> bool:
-    """Whether a URL in it has a user with a password."""
-    return "://" in text and (_IN_A_URL.search(text) or _IN_S3.search(text)) is not None
+    """Whether something in it is a secret."""
+    return without_passwords(text) != text
 
 
 def without_passwords(text: str) -> str:
-    """The text, with stars in the place of user and password of each URL in it."""
-    if "://" not in text or "@" not in text:
-        return text
-    return _IN_A_URL.sub(_HIDDEN, _IN_S3.sub(_HIDDEN, text))
+    """The text, with stars in the place of what is secret: user and password of each URL, a password with a name."""
+    if "://" in text and "@" in text:
+        text = _IN_A_URL.sub(_HIDDEN, _IN_S3.sub(_HIDDEN, text))
+    if "=" in text:
+        text = _QUERY.sub(_NAMED, _PAIR.sub(_NAMED, text))
+    return _HEADER.sub(_NAMED, text)

@@ -8,7 +8,7 @@ from penstock.common.secrets import has_password
 
 HIDDEN = "******"
 _NAMES = (
-    r"password|secret|token|api-?key|auth-params|basic-auth|service-key|account\.key|jaas|http-headers|credential"
+    r"password|passwd|passphrase|pwd|authorization|signing[-_.]?key|private[-_.]?key|hmac|secret|token|api-?key|auth-params|basic-auth|service-key|account\.key|jaas|http-headers|credential"
     r"|access[-.]?key"
 )
 _NAME = re.compile(_NAMES, re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pickle
 import traceback
@@ -18,8 +19,8 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from penstock.datastream.connectors.http import HttpSink, ServerSentEventSource
 from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
-from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresSink, PostgresSource
-from penstock.datastream.connectors.redis import RedisSink, RedisStreamSource
+from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresLookup, PostgresSink, PostgresSource
+from penstock.datastream.connectors.redis import RedisLookup, RedisSink, RedisStreamSource
 from penstock.rest.answers import error_answer, json_answer
 from penstock.rest.secrets import shown
 
@@ -115,6 +116,60 @@ def test_urls_of_files_are_shown_without_passwords() -> None:
     assert SECRET not in f"{shown({'path': f's3://key:{SECRET}@bucket/a'})}"
     for answer in (json_answer({"external_path": text}), error_answer(404, text)):
         assert expected in bytes(answer.body).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"host=db password={SECRET} port=1", "host=db password=*** port=1"),
+        (f"host=db password = '{SECRET} b' port=1", "host=db password = *** port=1"),
+        (f"postgresql://db/x?user=ada&password={SECRET}&port=1", "postgresql://db/x?user=ada&password=***&port=1"),
+        (f"https://host/in?a=1&access_token={SECRET}", "https://host/in?a=1&access_token=***"),
+        (f"https://host/in?X-Amz-Signature={SECRET}, refused", "https://host/in?X-Amz-Signature=***, refused"),
+        (f"https://host/in?sig={SECRET}", "https://host/in?sig=***"),
+        (f"Authorization: Bearer {SECRET}", "Authorization: Bearer ***"),
+        (f"{{'Authorization': 'Basic {SECRET}'}}", "{'Authorization': 'Basic ***'}"),
+        (f'{{"Authorization": "{SECRET}"}}', '{"Authorization": "***"}'),
+        ("host=db user=ada, 3 = tokens, ?key=JFK, authorization failed", None),
+    ],
+)
+def test_secrets_by_their_names_are_shown_as_stars(text: str, expected: str | None) -> None:
+    """What a user's own client says of a failed connection would be on the dashboard, with its password."""
+    assert without_passwords(text) == (expected or text) and has_password(text) is (expected is not None)
+    assert str(JobError(text)) == (expected or text)
+    answer = bytes(error_answer(500, text).body).decode()
+    assert json.loads(answer) == {"errors": [expected or text]}
+
+
+@pytest.mark.parametrize(
+    "key", ["s3.secret-key", "webhook.signing-key", "http.authorization", "ssl.key.passphrase", "db.passwd", "my.pwd"]
+)
+def test_settings_are_known_by_their_names(key: str) -> None:
+    """The page of a job's settings would show them."""
+    assert SECRET not in f"{shown({key: SECRET})}" and shown({"parallelism.default": "2"}) == {
+        "parallelism.default": "2"
+    }
+
+
+@pytest.mark.parametrize(
+    "text", [f"host=db pasword={SECRET}", f"host=db port=x password='{SECRET}", f"postgresql://ada:{SECRET}@[bad/db"]
+)
+def test_an_address_of_a_database_that_can_not_be_read_is_not_repeated(text: str) -> None:
+    """A slip of the pen in it would print the password."""
+    source = PostgresSource.builder().set_url(text).set_table("t").set_partition_column("a").build()
+    with pytest.raises(PenstockError) as raised:
+        source.validate()
+    lines = traceback.format_exception(raised.value)
+    assert SECRET not in "".join(line for line in lines if __file__ not in line)
+
+
+def test_lookups_do_not_tell() -> None:
+    """They are functions of an operator, not connectors that a plan describes: their text is in errors."""
+    postgres = PostgresLookup.builder().set_url(_POSTGRES).set_table("t").set_key_column("a").set_key_selector(str)
+    redis = RedisLookup.builder().set_url(_REDIS).set_key_selector(str)
+    for made in (postgres.build(), redis.build()):
+        told = texts_of(made, set())
+        assert told and SECRET not in "".join(told)
 
 
 def test_a_url_that_can_not_be_read_is_not_repeated() -> None:

@@ -12,7 +12,7 @@ from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.jobmaster import backends
-from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.backends import store_settings
 from penstock.jobmaster.settings import JobSettings
 from penstock.runtime.task.vertex import RocksDBSettings
 
@@ -59,8 +59,8 @@ def test_without_settings_the_defaults_are_those_of_the_options() -> None:
 
 def test_state_is_on_the_heap_unless_another_backend_is_named() -> None:
     """A program without settings would need RocksDB."""
-    assert rocksdb_settings(Configuration()) is None
-    assert rocksdb_settings(Configuration.from_dict({"state.backend.type": "HashMap"})) is None
+    assert store_settings(Configuration()) is None
+    assert store_settings(Configuration.from_dict({"state.backend.type": "HashMap"})) is None
 
 
 def test_settings_of_rocksdb(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_settings_of_rocksdb(monkeypatch: pytest.MonkeyPatch) -> None:
         "state.backend.rocksdb.memory.fixed-per-slot": "8 mb",
         "state.backend.rocksdb.cached-entries": "9",
     }
-    assert rocksdb_settings(Configuration.from_dict(named)) == RocksDBSettings("/large-disk", 8 << 20, 9)
+    assert store_settings(Configuration.from_dict(named)) == RocksDBSettings("/large-disk", 8 << 20, 9)
 
 
 def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +81,8 @@ def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypat
     with pytest.raises(
         ConfigurationError, match=r"pip install 'penstock-streams\[rocksdb\]', here and on the executors"
     ):
-        rocksdb_settings(Configuration.from_dict({"state.backend.type": "rocksdb"}))
-    with pytest.raises(ConfigurationError, match=r"state\.backend\.type must be hashmap or rocksdb, got 'forst'"):
-        rocksdb_settings(Configuration.from_dict({"state.backend.type": "forst"}))
+        store_settings(Configuration.from_dict({"state.backend.type": "rocksdb"}))
+    with pytest.raises(
+        ConfigurationError, match=r"state\.backend\.type must be hashmap, rocksdb, postgres or redis, got 'forst'"
+    ):
+        store_settings(Configuration.from_dict({"state.backend.type": "forst"}))

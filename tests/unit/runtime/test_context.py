@@ -8,7 +8,7 @@ from penstock.api.state.descriptors import ReducingStateDescriptor, ValueStateDe
 from penstock.common import Types
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ProgramError, UserFunctionError
-from penstock.jobmaster.backends import rocksdb_settings
+from penstock.jobmaster.backends import store_settings
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.process import KeyedProcessOperator
 from penstock.runtime.operators.stateless import MapOperator
@@ -79,9 +79,9 @@ def test_the_cause_of_an_error_is_kept(rig) -> None:
 
 def test_what_a_connector_of_ours_refuses_is_told_in_its_words(rig) -> None:
     """Kafka's "create the topic, or check its name" would be the last line below four frames of penstock."""
-    operator = MapOperator("m", UserFunction(rocksdb_settings, "map"))
+    operator = MapOperator("m", UserFunction(store_settings, "map"))
     text = failure(rig, operator, Configuration.from_dict({"state.backend.type": "rocks"}))
-    assert "must be hashmap or rocksdb" in text.splitlines()[-1] and "Traceback" not in text
+    assert "must be hashmap, rocksdb, postgres or redis" in text.splitlines()[-1] and "Traceback" not in text
 
 
 def test_an_error_of_ours_alone_keeps_its_traceback() -> None:
