@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from penstock.spark.internals.jvm import concurrent_tasks, is_alive, java_stack_
 from penstock.spark.internals.memory_stream import empty_stream
 from penstock.spark.internals.python_daemons import renew_after
 from penstock.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
-from penstock.spark.rows import ROW_TYPE, to_batch
+from penstock.spark.rows import ROW_TYPE, buffers_of, to_batch
 
 pytestmark = pytest.mark.spark
 
@@ -132,6 +133,38 @@ def test_assumption_real_time_batch(spark: Any, tmp_path: Any) -> None:
     finally:
         query.stop()
     assert not query.is_active
+
+
+@pytest.mark.timeout(60)
+def test_assumption_row_leaves_at_once(spark: Any, tmp_path: Any) -> None:
+    """Each of these rows would wait for a second: minutes in all, where the test has one."""
+    rows = 300
+    arrived, all_arrived = tmp_path / "arrived", tmp_path / "all"
+    arrived.write_text("")
+
+    def send(batches: Any) -> Any:
+        for number in range(rows):
+            # Whoever reads has a row only once there is another one behind it.
+            yield to_batch([(0, b"%d" % number), (0, b"")])
+            while arrived.stat().st_size <= number:
+                time.sleep(0.001)
+        yield from batches
+
+    def receive(batches: Any) -> Any:
+        for batch in batches:
+            with arrived.open("a") as file:
+                file.write("." * sum(1 for row in buffers_of(batch) if row))
+            if arrived.stat().st_size >= rows:
+                all_arrived.touch()
+            yield from ()
+
+    query = start_query(spark, (1, 1), [send, receive])
+    try:
+        wait_until(lambda: all_arrived.exists() or not query.is_active, "rows wait for a time, or for others", 50)
+        assert query.failure() is None
+        assert all_arrived.exists()
+    finally:
+        query.stop()
 
 
 def test_assumption_text_of_a_lost_worker(spark: Any) -> None:

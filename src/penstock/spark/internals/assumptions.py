@@ -86,6 +86,13 @@ ASSUMPTIONS = (
         "no pipelined job starts, or its stages run one after the other and the job waits without end",
     ),
     Assumption(
+        "row_leaves_at_once",
+        "internals/settings.py",
+        "a writer of the streaming shuffle sends a network buffer once nine tenths of `networkBufferSize` are in it, "
+        "and has two of them on their way for each reader, however little `writerMaxMemory` is",
+        "a row waits for `networkBufferMaxWaitTimeMs`, or for rows that have nothing to do with it",
+    ),
+    Assumption(
         "settings",
         "internals/settings.py",
         "Spark has settings of these names",

@@ -17,11 +17,14 @@ FIXED_AT_START = {
     "spark.python.worker.reuse": "false",
     # Flush the worker's output after each batch.
     "spark.python.udf.pipelined.enabled": "true",
-    # How long the streaming shuffle holds a partly filled network buffer, in milliseconds.
-    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1",
-    # Bytes in flight. The defaults, 32 MiB and up, queue seconds of records before back pressure reaches a source.
+    # Each row is more than a network buffer, and leaves at once. Else it waits for a thread of its writer, which wakes
+    # by the time below, and takes the core from whoever has it: a thousand times a second with 1.
+    "spark.shuffle.streaming.networkBufferSize": "1",
+    "spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "1000",
+    # What is in flight. The defaults, 32 MiB and up, queue seconds of records before back pressure reaches a source. A
+    # writer has two network buffers for each reader at least, and here no more.
+    "spark.shuffle.streaming.writerMaxMemory": "1",
     "spark.shuffle.streaming.readerMaxMemory": "262144",
-    "spark.shuffle.streaming.writerMaxMemory": "262144",
 }
 """Read by Spark when its JVM starts: a session that the user brings must have them."""
 
