@@ -51,12 +51,30 @@ def dumps(value: Any) -> bytes:
         return file.getvalue()
 
 
+def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:
+    """Code keeps the name of its file: tracebacks show the user's line, and what `dataclass` has made is known by it.
+
+    cloudpickle leaves the name out since 3.1.3, so that equal functions of notebooks have equal pickles.
+    """
+    make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
+    return (make, args) if code.co_filename in args else (_made_of_file, (make, args, code.co_filename))
+
+
+def _made_of_file(make: Any, args: tuple[Any, ...], filename: str) -> types.CodeType:
+    code: types.CodeType = make(*args)
+    return code.replace(co_filename=filename)
+
+
 class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles what a job consists of."""
 
-    # What `dataclasses` compares by identity: as names, not as objects of their own.
+    # What `dataclasses` compares by identity: as names, not as objects of their own. And code.
     dispatch_table: ClassVar[Any] = ChainMap(
-        {type(dataclasses.MISSING): lambda _: "MISSING", type(dataclasses.KW_ONLY): lambda _: "KW_ONLY"},
+        {
+            type(dataclasses.MISSING): lambda _: "MISSING",
+            type(dataclasses.KW_ONLY): lambda _: "KW_ONLY",
+            types.CodeType: _reduced_code,
+        },
         decorator_pickling.REDUCERS,
         cloudpickle.Pickler.dispatch_table,
     )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.plan.sent_classes import check_arrival
+
+from penstock.plan.program_pickler import dumps
 
 STRUCT = """
 class Base(msgspec.Struct, frozen=True, tag="base", rename="camel"):
@@ -235,3 +239,11 @@ def test_a_class_of_the_script_arrives(kind: str, tmp_path: Path) -> None:
         pytest.importorskip(kind)
     imports = f"import {kind}" if kind in ("pydantic", "attrs") else ""
     check_arrival(KINDS[kind], tmp_path, imports, kind in DECODED)
+
+
+def test_code_keeps_the_name_of_its_file() -> None:
+    """The traceback of a function of the script would not show the user's line."""
+    script: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile("def outer():\n    return lambda: 1\n", "/there/job.py", "exec"), script)
+    outer = pickle.loads(dumps(script["outer"]))
+    assert outer.__code__.co_filename == outer().__code__.co_filename == "/there/job.py"
