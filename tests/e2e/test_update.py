@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -156,11 +157,7 @@ def test_a_running_job_gets_other_functions(tmp_path: Path) -> None:
 def test_workers_are_killed_while_functions_change(tmp_path: Path, seed: int) -> None:
     """Some records would meet old functions in one operator and new ones in another, or be lost, or come twice."""
     random, versions, kills, refusals = Random(seed), 15, 0, 0
-    programs = []
-    for version in range(versions):
-        programs.append(tmp_path / f"v{version}.py")
-        text = PROGRAM.replace('"old")', f'"{version}")').replace('"/old"', f'"/{version}"')
-        programs[-1].write_text(text.replace('"counts")\n', '"changing")\n'))
+    programs = programs_of(tmp_path, versions, "changing")
     out, log = tmp_path / "out", tmp_path / "log"
     settings = [part for key, value in SETTINGS.items() for part in ("-D", f"{key}={value}")]
     command = [sys.executable, "-m", "penstock.cli.main", "run", *settings, str(programs[0]), str(out)]
@@ -194,8 +191,83 @@ def test_workers_are_killed_while_functions_change(tmp_path: Path, seed: int) ->
         finally:
             running.kill()
     print(f"seed {seed}: {versions - 1} updates, {refusals} that failed first, {kills} workers killed")
+    for met in versions_met(out):
+        assert met == sorted(met) and set(met) == set(range(versions))
+
+
+@pytest.mark.soak
+@pytest.mark.own_jvm
+@pytest.mark.parametrize("seed", range(2))
+def test_the_driver_is_killed_while_functions_change(tmp_path: Path, seed: int) -> None:
+    """A job that is started again would have old functions in one operator and new ones in another; or lose, or double.
+
+    It is started with the new program each second time, otherwise with the one that it had: a user can't know.
+    """
+    random, versions = Random(seed), 12
+    programs = programs_of(tmp_path, versions, f"orphan {seed}")
+    out, log, checkpoints = tmp_path / "out", tmp_path / "log", tmp_path / "checkpoints"
+    told: Counter[str] = Counter()
+
+    def start(program: Path) -> subprocess.Popen[bytes]:
+        settings = ["-D", f"execution.checkpointing.dir={checkpoints}", *(["-s", "latest"] if out.exists() else [])]
+        command = [sys.executable, "-m", "penstock.cli.main", "run", *settings, str(program), str(out)]
+        with log.open("a") as file:
+            return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+
+    def count() -> int:
+        return sum(map(len, counts_in(out).values())) if out.exists() else 0
+
+    def more(running: subprocess.Popen[bytes]) -> None:
+        before, deadline = count(), time.monotonic() + _SECONDS
+        while count() <= before:
+            assert running.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+
+    had = programs[0]
+    running = start(had)
+    try:
+        more(running)
+        for program in programs[1:]:
+            with ThreadPoolExecutor(1) as pool:
+                updated = pool.submit(penstock, "update", f"orphan {seed}", program, out)
+                # The command needs half a second until it asks, and the job as long for the checkpoint.
+                time.sleep(random.uniform(0.4, 1.6))
+                # With all that it has started; or alone, so that its workers notice it by themselves.
+                (os.killpg if random.random() < 0.5 else os.kill)(running.pid, signal.SIGKILL)
+                running.wait()
+                told["done" if updated.result().returncode == 0 else "cut off"] += 1
+            if random.random() < 0.5:
+                had = program
+            running = start(had)
+            more(running)
+        while (stopped := penstock("stop", f"orphan {seed}", tmp_path / "savepoints")).returncode:
+            assert running.poll() is None, stopped.stderr
+        assert running.wait(_SECONDS) == 0, log.read_text()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(running.pid, signal.SIGKILL)
+    met = versions_met(out)
+    assert all(int(had.stem[1:]) == versions[-1] for versions in met), "the program with which it was started last"
+    records = sum(map(len, met))
+    print(f"seed {seed}: {versions - 1} kills amid updates, {dict(told)}; {records} records, each once, in one version")
+
+
+def programs_of(folder: Path, versions: int, job: str) -> list[Path]:
+    """The program of a job, in versions that differ by what they write at two operators."""
+    programs = [folder / f"v{version}.py" for version in range(versions)]
+    for version, program in enumerate(programs):
+        text = PROGRAM.replace('"old")', f'"{version}")').replace('"/old"', f'"/{version}"')
+        program.write_text(text.replace('"counts")\n', f'"{job}")\n'))
+    return programs
+
+
+def versions_met(out: Path) -> list[list[int]]:
+    """By key the version that each record has met at all operators. Each must be there once."""
+    all_met = []
     for seen in counts_in(out).values():
         assert [count for count, _ in seen] == list(range(1, len(seen) + 1)), "each record once, and no state lost"
         met = [tuple(map(int, version.split("/"))) for _, version in seen]
         assert all(one == other for one, other in met), "one version in all operators"
-        assert met == sorted(met) and set(met) == {(version, version) for version in range(versions)}
+        all_met.append([one for one, _ in met])
+    assert len(all_met) == KEYS
+    return all_met

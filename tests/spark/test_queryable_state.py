@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from tests.spark.jobs import environment, wait_until
+from tests.spark.jobs import environment, wait_until, workers
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.cluster.registry import JobRegistry
 from penstock.common import Types, WatermarkStrategy
-from penstock.common.errors import StateNotFoundError
+from penstock.common.errors import PenstockError, StateNotFoundError
+from penstock.common.job_threads import start_thread
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.rate_limiter import RateLimiterStrategy
 from penstock.datastream.functions import AggregateFunction, KeyedProcessFunction
@@ -151,3 +156,73 @@ def test_state_of_a_running_job_is_asked_for_by_key(tmp_path: Path, backend: str
                 wait_until(lambda: says_the_same_live(one, job_id, uid, state), f"{state} is not the same live", 60)  # noqa: B023
     finally:
         job.cancel().result()
+
+
+class Asked:
+    """What a thread is answered that asks for one key of a job, by each isolation, until `stop`."""
+
+    def __init__(self, job_id: str, key: int) -> None:
+        self.answers: dict[Isolation, list[int]] = {isolation: [] for isolation in get_args(Isolation)}
+        self.refused: Counter[str] = Counter()
+        self._job_id, self._key = job_id, key
+        self._stopped = threading.Event()
+        self._thread = start_thread("asks", self._run, lambda _: None)
+
+    def _run(self) -> None:
+        client, _ = QueryableStateClient.of_job(self._job_id)
+        while not self._stopped.wait(0.02):
+            for isolation, answers in self.answers.items():
+                try:
+                    answer = client.get_kv_state(self._job_id, "highest", self._key, isolation=isolation)
+                    # None: not yet. Once there was a value it may not be gone again.
+                    if answer is not None or answers:
+                        answers.append(answer)
+                except PenstockError as error:
+                    # Between two attempts there is no task that could answer, and it says so.
+                    self.refused[f"{isolation}: {error}"] += 1
+
+    def goes_on(self) -> None:
+        """Wait until both have been answered anew, by values that are higher than all before."""
+        before = {isolation: max(answers, default=-1) for isolation, answers in self.answers.items()}
+        for isolation, highest in before.items():
+            wait_until(
+                lambda of=isolation, above=highest: max(self.answers[of], default=-1) > above,
+                f"no new answer, {isolation}: {self.refused}", 60,
+            )  # fmt: skip
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_state_is_asked_for_through_rescaling_and_recovery(tmp_path: Path, backend: str) -> None:
+    """A dashboard would show state of before, or of another subtask, when a job is rescaled or has lost a worker."""
+    settings = {
+        "rest.bind-port": "0", "execution.checkpointing.interval": "200 ms", "state.backend.type": backend,
+        "execution.checkpointing.dir": str(tmp_path), "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": "10", "restart-strategy.fixed-delay.delay": "100ms",
+    }  # fmt: skip
+    env = environment(parallelism=2, settings=settings)
+    source = DataGeneratorSource(lambda i: i, 10_000_000, RateLimiterStrategy.per_second(1_000))
+    numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()).set_parallelism(1)
+    keyed = numbers.rebalance().key_by(lambda n: n % 10, Types.LONG())
+    keyed.as_queryable_state("highest", ReducingStateDescriptor("highest", max, Types.LONG()))
+    job = env.execute_async("queried while it changes")
+    asked = Asked(str(job.get_job_id()), key=7)
+    try:
+        asked.goes_on()
+        for parallelism in (4, None, 1, None, 3):
+            if parallelism is None:
+                os.kill(workers()[0], signal.SIGKILL)
+            else:
+                job.rescale(parallelism).result()
+            asked.goes_on()
+    finally:
+        asked.stop()
+        job.cancel().result()
+    committed, live = asked.answers["read-committed"], asked.answers["read-uncommitted"]
+    print(f"{backend}: {len(committed)} committed, {len(live)} live answers; {sum(asked.refused.values())} refused")
+    assert {value % 10 for value in committed + live} == {7}
+    assert committed == sorted(committed), "what is committed is not taken back"
