@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -11,7 +12,9 @@ from tests.connectors.redis_keys import Keys
 
 from penstock.common.errors import CheckpointError
 from penstock.connectors.redis.server import RedisError
-from penstock.spark.worker.redis_state import forget_job
+from penstock.connectors.redis.server import RedisServer as Server
+from penstock.spark.worker.redis_state import RedisStore, forget_job
+from penstock.state.backends.versioned.store import StoreOwner, StoreVersion
 from penstock.state.handles import KeyedFile, store_files_of
 from penstock.state.key_groups import subtask_of
 from penstock.testing.redis_server import RedisServer
@@ -138,6 +141,25 @@ def test_what_a_predecessor_applies_late_does_not_count(job: Job) -> None:
         job.subtask(run=0).restored(files)
     for one in (old, new):
         one.backend.close()
+
+
+def test_a_predecessor_that_was_stopped_while_it_began_changes_nothing(job: Job) -> None:
+    """A worker that was stopped after it had the state to itself would remove that of its successor when it goes on."""
+    begun = RedisStore(Server(job.settings.url), StoreOwner(job.id, "holder", 0, 8, 0))
+
+    class Stopped(list[StoreVersion]):
+        def __iter__(self) -> Iterator[StoreVersion]:
+            job.runs += 1
+            new = job.subtask()
+            for new.backend.key in KEYS:
+                states(new.backend)[0].update(1)
+            new.checkpoint()
+            new.backend.close()
+            return super().__iter__()
+
+    with pytest.raises(CheckpointError, match="belongs to a later run"):
+        begun.begin(Stopped())
+    begun.close()
 
 
 def test_there_is_no_way_back_beyond_the_newest_checkpoint(job: Job) -> None:

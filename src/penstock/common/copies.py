@@ -109,7 +109,8 @@ def _of_list(value: list[Any]) -> list[Any]:
 def _of_dict(value: dict[Any, Any]) -> dict[Any, Any]:
     if _are_atoms(map(type, value)):
         return _of_items(value)
-    # What has a hash may be changed nevertheless: a hash by identity says nothing of what is in an object.
+    # What has a hash may be changed nevertheless: a hash by identity says nothing of what is in an object. (Keys that
+    # are tuples cost 0.2 µs each.)
     return {_copy(key): _copy(item) for key, item in value.items()}
 
 

@@ -111,6 +111,7 @@ class DataStream(OperatorSettings, Generic[T]):
     def set_buffer_timeout(self, timeout_millis: TimeLength) -> DataStream[T]:
         """Flush incomplete buffers after this time (ms): 0 after each step, -1 after that of the environment.
 
+        The time in which the task has work and waits for a core does not count, up to ten times this time.
         Source: PyFlink, DataStream.set_buffer_timeout. For the environment -1 means "only when full".
         """
         timeout_ms = buffer_timeout(timeout_millis)

@@ -258,12 +258,19 @@ class DispatcherHost:
     def _keep_counting(self) -> None:
         """On a cluster executors come and go."""
         while not self._ended.wait(_COUNT_S):
-            if (count := self._count()) != self.slots:
-                self.post(SlotsCounted(_now_ms(), count))
-            if self._executors is not None:
-                self._executors.ask(self._wanted)
-                if spare := self._executors.spare():
-                    self.post(SlotsSpare(_now_ms(), spare))
+            try:
+                self._count_and_ask()
+            except Exception as error:
+                # Spark may answer in a moment. Without this thread jobs would wait for slots for ever.
+                _log.warning("slots could not be counted or asked for: %s", error)
+
+    def _count_and_ask(self) -> None:
+        if (count := self._count()) != self.slots:
+            self.post(SlotsCounted(_now_ms(), count))
+        if self._executors is not None:
+            self._executors.ask(self._wanted)
+            if spare := self._executors.spare():
+                self.post(SlotsSpare(_now_ms(), spare))
 
     def _count(self) -> int:
         return concurrent_tasks(self._session)

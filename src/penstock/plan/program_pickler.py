@@ -57,7 +57,7 @@ def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:
     cloudpickle leaves the name out since 3.1.3, so that equal functions of notebooks have equal pickles.
     """
     make, args = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-    return (make, args) if code.co_filename in args else (_made_of_file, (make, args, code.co_filename))
+    return _made_of_file, (make, args, code.co_filename)
 
 
 def _made_of_file(make: Any, args: tuple[Any, ...], filename: str) -> types.CodeType:

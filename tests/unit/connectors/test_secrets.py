@@ -122,7 +122,11 @@ def test_urls_of_files_are_shown_without_passwords() -> None:
     ("text", "expected"),
     [
         (f"host=db password={SECRET} port=1", "host=db password=*** port=1"),
-        (f"host=db password = '{SECRET} b' port=1", "host=db password = *** port=1"),
+        (f"host=db password = '{SECRET} b' port=1", "host=db password = '***' port=1"),
+        (f'module required password="{SECRET}";', 'module required password="***";'),
+        (f"{{'sasl.password': '{SECRET}', 'a': 'b'}}", "{'sasl.password': '***', 'a': 'b'}"),
+        (f"AccountName=ada;AccountKey={SECRET};x", "AccountName=ada;AccountKey=***;x"),
+        (f"postgresql://ada:a@{SECRET}@db/x", "postgresql://***@db/x"),
         (f"postgresql://db/x?user=ada&password={SECRET}&port=1", "postgresql://db/x?user=ada&password=***&port=1"),
         (f"https://host/in?a=1&access_token={SECRET}", "https://host/in?a=1&access_token=***"),
         (f"https://host/in?X-Amz-Signature={SECRET}, refused", "https://host/in?X-Amz-Signature=***, refused"),

@@ -247,3 +247,5 @@ def test_code_keeps_the_name_of_its_file() -> None:
     exec(compile("def outer():\n    return lambda: 1\n", "/there/job.py", "exec"), script)
     outer = pickle.loads(dumps(script["outer"]))
     assert outer.__code__.co_filename == outer().__code__.co_filename == "/there/job.py"
+    exec(compile("def job():\n    return 1\n", "job", "exec"), script)
+    assert pickle.loads(dumps(script["job"])).__code__.co_filename == "job", "as the function is called"

@@ -86,3 +86,14 @@ def test_nothing_is_due_when_nothing_waits() -> None:
     one.step(1)
     one.edge.pending = False
     assert one.step(1, emits=False) == [] and one.timer.at_ms is None
+
+
+def test_a_clock_that_is_set_back_holds_nothing() -> None:
+    """What waits, barriers with it, would stay until the clock is where it was: for an hour."""
+    one = Timed()
+    one.step(0)
+    assert one.step(1) == []
+    one.step(-3_600_000)
+    assert any(one.step(TIMEOUT_MS) for _ in range(10))
+    one.step(-3_600_000)
+    assert any(one.step(TIMEOUT_MS) for _ in range(10))

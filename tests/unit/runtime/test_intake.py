@@ -120,3 +120,17 @@ def test_the_more_senders_there_are_the_more_rarely_it_speaks(target_ms: int, se
     for sender in range(senders):
         intake.took(sender, 100)
     assert intake.interval_ms == interval_ms
+
+
+@pytest.mark.parametrize("senders", [2, 8, 40])
+def test_a_slower_rate_is_known_as_soon_with_many_senders(senders: int) -> None:
+    """Ten seconds of records would be on their way to a sink that has become slow, where two senders have three."""
+    intake = Intake(1_000, 0)
+    budget, now_ms = 0, 0
+    for second, each in ((10, 10_000), (14, 1_000)):
+        while now_ms < second * 1_000:
+            now_ms += 5
+            for sender in range(senders):
+                intake.took(sender, each // 200)
+            budget = max((said.budget_bytes or 0 for said in intake.advice(now_ms).values()), default=budget)
+    assert budget <= 2 * BUDGET_BYTES_MIN

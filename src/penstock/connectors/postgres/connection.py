@@ -15,6 +15,10 @@ _JDBC = "jdbc:"
 _SCHEMES = ("postgresql://", "postgres://")
 _HIDDEN = "***"
 _CONNECT_TIMEOUT_S = "30"
+_GONE_AFTER = {
+    "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3", "tcp_user_timeout": "60000",
+}  # fmt: skip
+"""Seconds, and milliseconds. A server whose machine has vanished would be waited for by the system's two hours."""
 _LASTING = ("28", "3D", "42", "0A")
 """Classes of SQLSTATE that another try does not change: authorization, unknown database, access rules, features."""
 
@@ -88,7 +92,9 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return TransientPostgresError(f"no connection to PostgreSQL at {self}: {self.hide(str(error))}")
 
     def _parameters(self, application_name: str, settings: dict[str, str]) -> dict[str, str]:
-        defaults = {"connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **settings}
+        defaults = {
+            "connect_timeout": _CONNECT_TIMEOUT_S, "application_name": application_name, **_GONE_AFTER, **settings
+        }  # fmt: skip
         return {**defaults, **self._settings()}
 
     def _settings(self) -> dict[str, str]:

@@ -18,12 +18,12 @@ FIRST_MS = 10
 INTERVAL_MS_MAX = 500
 """Half of the time after which a sender takes silence for a limit that has lapsed."""
 PARTS = 8
-"""A budget is so many buffers, and what is said changes so many times in the time that it is for."""
+"""A budget is so many buffers. With two senders so much is said in the time that it is for, with more of them less."""
 AIM = 0.75
 """The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
 BUDGET_BYTES_MIN = 1 << 10
 _KEPT = 0.9
-"""The weight of all that was before, against what was taken since the last advice."""
+"""The weight of all that was before, against what was taken in a part of that time."""
 
 
 class Advice(NamedTuple):
@@ -106,12 +106,14 @@ class Intake:
         return {sender: Advice(taken, self._budget(sender)) for sender, taken in self._taken.items()}
 
     def _count(self, now_ms: int, elapsed_ms: int) -> None:
+        # By time: with many senders, to whom it speaks rarely, what was long ago would count for longer.
+        kept = _KEPT ** max(1.0, elapsed_ms * PARTS / self._whole_ms)
         for sender, taken in self._taken.items():
             fresh = taken - self._counted.get(sender, 0)
-            self._recent[sender] = self._recent.get(sender, 0.0) * _KEPT + fresh
+            self._recent[sender] = self._recent.get(sender, 0.0) * kept + fresh
             self._counted[sender] = taken
-        self._recent_ms = self._recent_ms * _KEPT + elapsed_ms
-        self._recent_idle_ms = self._recent_idle_ms * _KEPT + min(self._idle_ns / 1e6, elapsed_ms)
+        self._recent_ms = self._recent_ms * kept + elapsed_ms
+        self._recent_idle_ms = self._recent_idle_ms * kept + min(self._idle_ns / 1e6, elapsed_ms)
         self._since_ms, self._idle_ns = now_ms, 0
 
     def _budget(self, sender: int) -> int | None:

@@ -48,11 +48,12 @@ class FlushTimer:
         if self._timeout_ms < 0:
             return
         now_ms = self._now_ms()
-        if self.at_ms is None:
+        if self.at_ms is None or now_ms < self._since_ms:
+            # In the second case the clock was set back: what waits would do so for as long.
             # Counted from the last flush: the first records after a quiet moment leave at once, and still there is at
             # most one flush per timeout.
             self._since_ms = now_ms
-            self.at_ms = max(now_ms, self._flushed_ms + self._timeout_ms)
+            self.at_ms = min(max(now_ms, self._flushed_ms + self._timeout_ms), now_ms + self._timeout_ms)
         if now_ms >= self.at_ms and not self._put_off(now_ms):
             for edge in self._edges:
                 edge.flush()

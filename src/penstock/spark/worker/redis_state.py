@@ -52,6 +52,23 @@ if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
 for i = 3, #ARGV do redis.call('HSET', KEYS[1], ARGV[i], ARGV[2]) end
 return 1
 """
+_REMOVE: Final = """\
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
+for i = 2, #ARGV do redis.call('UNLINK', ARGV[i]) end
+return 1
+"""
+_FORGET: Final = """\
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
+for i = 2, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
+return 1
+"""
+_COPY: Final = """\
+if redis.call('HGET', KEYS[1], 'run') ~= ARGV[1] then return 0 end
+redis.call('COPY', ARGV[2], ARGV[3], 'REPLACE')
+return 1
+"""
+# All that changes anything is a script that looks at the run first: a run that is stopped in the middle of its begin,
+# and goes on when another one has its state, changes nothing of it.
 
 
 class RedisStore:
@@ -141,16 +158,17 @@ class RedisStore:
             for group in groups
             for table in tables
         ]
-        self._sent([("COPY", *pair, "REPLACE") for pair in pairs])
+        for pair in pairs:
+            self._script(_COPY, *pair)
         if tables:
             self._connection.call(lambda client: client.sadd(f"{self._base}/tables", *tables))
 
     def _remove(self, tables: set[str], groups: set[int]) -> None:
         names = [name(table, one) for name in (self._values, self._keys) for table in tables for one in groups]
         for at in range(0, len(names), _BATCH_ENTRIES):
-            self._sent([("UNLINK", *names[at : at + _BATCH_ENTRIES])])
+            self._script(_REMOVE, *names[at : at + _BATCH_ENTRIES])
         if groups:
-            self._connection.call(lambda client: client.hdel(self._base, *groups))
+            self._script(_FORGET, *groups)
 
     def _sent(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         answers = self._connection.pipelined(commands)

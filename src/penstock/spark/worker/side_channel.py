@@ -16,6 +16,8 @@ from penstock.runtime.network.buffer import ADVICE_EDGE, decode_header
 from penstock.runtime.task.slot import Slot
 from penstock.spark.worker.fed_back import FedBack
 
+_ADVICE_MAX = 1024
+
 
 class SideChannel:
     """Of one slot. `ring` wakes the slot's thread, `fail` tells it that the channel can't go on; both from a thread."""
@@ -27,7 +29,8 @@ class SideChannel:
         self._own = SlotId(slot.level.level, slot.index)
         self._ring = ring
         self._fed_back = FedBack(slot.level.alignment_limits.memory_bytes, ring)
-        self._advice: deque[bytes] = deque()
+        # The newest: each says all, and a slot that has ended or has nothing to do takes none.
+        self._advice: deque[bytes] = deque(maxlen=_ADVICE_MAX)
         self._inbox = SlotInbox(keys, self._arrived, fail) if slot.is_fed or slot.takes_advice else None
         self._outlets = SlotOutlets(keys) if slot.feeds_back or slot.gives_advice else None
         self._addresses: dict[SlotId, str] = {}
