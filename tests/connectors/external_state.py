@@ -188,3 +188,37 @@ def spread(job: Job, olds: list[list[Any]], before: int, after: int) -> list[Sub
         ]
         found.append(job.subtask(number, after).restored(*(olds[old] for old in mine)))
     return found
+
+
+def check_like_a_heap(job: Job, seed: int) -> None:
+    """Do the same at random with a subtask and with one on the heap; both have the same content after each turn."""
+    random = Random(seed)
+    subtask, heap = job.subtask(), job.subtask_on_heap()
+    retained: tuple[Any, Any] | None = None
+    for _ in range(14):
+        turn = random.randrange(1 << 30)
+        for one in (subtask, heap):
+            change(one.backend, Random(turn), 25)
+        what = random.randrange(5)
+        if what == 0:
+            subtask.maintained()
+        elif what == 1:
+            retained = subtask.checkpoint(), heap.written(heap.frozen())
+        elif what == 2:
+            # One that is written while the job goes on, and fails or completes.
+            frozen, of_heap = subtask.frozen(), heap.frozen()
+            change(subtask.backend, Random(turn + 1), 25)
+            subtask.backend.maintain(1)
+            if turn % 3 == 0:
+                frozen.failed()
+                of_heap.failed()
+            else:
+                # Complete, or so that a crash comes before the subtask is told.
+                retained = subtask.written(frozen, complete=turn % 3 == 1), heap.written(of_heap)
+            change(heap.backend, Random(turn + 1), 25)
+        elif what == 3 and retained is not None:
+            subtask.backend.close()
+            job.runs += 1
+            subtask, heap = job.subtask().restored(retained[0]), job.subtask_on_heap().restored(retained[1])
+        assert content(subtask.backend) == content(heap.backend)
+    subtask.backend.close()

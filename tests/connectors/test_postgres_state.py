@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.connectors.external_state import GROUPS, KEYS, Job, change, content, spread, states
+from tests.connectors.external_state import GROUPS, KEYS, Job, change, check_like_a_heap, content, spread, states
 from tests.connectors.postgres_tables import Tables
 
 from penstock.api.state.descriptors import (
@@ -42,35 +42,7 @@ def job(postgres: PostgresServer) -> Job:
 @pytest.mark.parametrize("seed", range(6))
 def test_it_is_the_state_of_a_heap(job: Job, seed: int) -> None:
     """Any sequence of accesses, checkpoints that fail or complete, and restarts gives what memory would give."""
-    random = Random(seed)
-    subtask, heap = job.subtask(), job.subtask_on_heap()
-    retained: tuple[Any, Any] | None = None
-    for _ in range(14):
-        turn = random.randrange(1 << 30)
-        for one in (subtask, heap):
-            change(one.backend, Random(turn), 25)
-        what = random.randrange(5)
-        if what == 0:
-            subtask.maintained()
-        elif what == 1:
-            retained = subtask.checkpoint(), heap.written(heap.frozen())
-        elif what == 2:
-            # One that is written while the job goes on, and fails or completes.
-            frozen, of_heap = subtask.frozen(), heap.frozen()
-            change(subtask.backend, Random(turn + 1), 25)
-            subtask.backend.maintain(1)
-            if turn % 2:
-                frozen.failed()
-                of_heap.failed()
-            else:
-                retained = subtask.written(frozen), heap.written(of_heap)
-            change(heap.backend, Random(turn + 1), 25)
-        elif what == 3 and retained is not None:
-            subtask.backend.close()
-            job.runs += 1
-            subtask, heap = job.subtask().restored(retained[0]), job.subtask_on_heap().restored(retained[1])
-        assert content(subtask.backend) == content(heap.backend)
-    subtask.backend.close()
+    check_like_a_heap(job, seed)
 
 
 def test_a_checkpoint_has_what_was_there_when_it_was_frozen(job: Job) -> None:

@@ -79,6 +79,10 @@ class ListTypeInfo(_ArrayTypeInfo):
         self.elem_type = element_type
 
 
+LIST_TYPES = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
+"""Those whose values are lists; of bytes, the first of them has bytes."""
+
+
 class MapTypeInfo(TypeInformation):
     """A dict."""
 

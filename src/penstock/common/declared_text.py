@@ -15,12 +15,9 @@ from typing import Any
 
 from penstock.common.basic_types import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from penstock.common.composite_types import (
-    BasicArrayTypeInfo,
+    LIST_TYPES,
     ExternalTypeInfo,
-    ListTypeInfo,
     MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
 )
@@ -28,7 +25,6 @@ from penstock.common.time import Instant
 from penstock.common.types import Row
 
 TextOf = Callable[[Any], str]
-_LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
 # Java writes other numbers with an exponent.
 _PLAIN_MIN, _PLAIN_BELOW = 1e-3, 1e7
 
@@ -74,7 +70,7 @@ def _text_of(type_info: TypeInformation) -> TextOf:
     if isinstance(type_info, RowTypeInfo) and type_info.record_class is None:
         fields = [_or_null(_text_of(field)) for field in type_info.get_field_types()]
         return lambda row: f"{row.get_row_kind()}[{', '.join(_each(fields, row))}]"
-    if isinstance(type_info, _LISTS):
+    if isinstance(type_info, LIST_TYPES):
         element = _or_null(_text_of(type_info._element_type))
         return lambda value: f"[{', '.join(map(element, value))}]"
     if isinstance(type_info, MapTypeInfo):

@@ -18,12 +18,9 @@ from typing import Any
 
 from penstock.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
 from penstock.common.composite_types import (
-    BasicArrayTypeInfo,
+    LIST_TYPES,
     ExternalTypeInfo,
-    ListTypeInfo,
     MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
 )
@@ -40,7 +37,6 @@ _ARRAY_CODES = {
     BasicType.FLOAT: "f",
     BasicType.DOUBLE: "d",
 }
-_LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
 
 
 def value_converter(type_info: TypeInformation | None) -> ValueConverter | None:
@@ -56,7 +52,7 @@ def value_converter(type_info: TypeInformation | None) -> ValueConverter | None:
         return None if type_info.record_class is not None else _row_fields_converter(type_info)
     if isinstance(type_info, TupleTypeInfo):
         return _tuple_converter(type_info)
-    if isinstance(type_info, _LISTS):
+    if isinstance(type_info, LIST_TYPES):
         element = value_converter(type_info._element_type)
         return None if element is None else lambda value: _list_of(element, value)
     if isinstance(type_info, MapTypeInfo):

@@ -3,7 +3,14 @@
 The extra and not the package: pip then takes a version that works with this penstock, and all that belongs to it.
 """
 
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
 from typing import Final
+
+from penstock.common.errors import ConfigurationError
 
 AVRO: Final = "penstock-streams[avro]"
 DELTA: Final = "penstock-streams[delta]"
@@ -19,3 +26,16 @@ REDIS: Final = "penstock-streams[redis]"
 ZOOKEEPER: Final = "penstock-streams[zookeeper]"
 OTEL: Final = "penstock-streams[otel]"
 DEMO: Final = "penstock-streams[demo]"
+
+
+def package_of(extra: str, needs: str, *modules: str) -> ModuleType:
+    """Import modules of an extra, and return the package of the first.
+
+    Raises ConfigurationError if one is not installed: `needs` says who needs what.
+    """
+    try:
+        for module in modules:
+            importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigurationError(f"{needs}: pip install '{extra}'") from error
+    return sys.modules[modules[0].partition(".")[0]]

@@ -15,7 +15,7 @@ import msgspec
 from penstock.client.packed_job import PackedJob
 from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import JobError
-from penstock.common.job_threads import start_thread
+from penstock.common.job_threads import serve, start_thread
 from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher
 from penstock.dispatcher.events import (
     CancelJob,
@@ -94,7 +94,8 @@ class DispatcherHost:
         self._publish()
         self._lead.on_extension = self._tell_all
         self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
-        threading.Thread(target=self._keep_counting, name="penstock-slots", daemon=True).start()
+        # Spark may fail to answer once. Without this thread jobs would wait for slots for ever.
+        serve("penstock-slots", self._count_and_ask, lambda _: None)
 
     def close(self) -> None:
         """End the processes of all jobs as if they were killed: the next dispatcher goes on with them."""
@@ -255,22 +256,17 @@ class DispatcherHost:
             time.sleep(_LOOK_S)
         self.post(LeftoversGone(_now_ms(), effect.id))
 
-    def _keep_counting(self) -> None:
-        """On a cluster executors come and go."""
-        while not self._ended.wait(_COUNT_S):
-            try:
-                self._count_and_ask()
-            except Exception as error:
-                # Spark may answer in a moment. Without this thread jobs would wait for slots for ever.
-                _log.warning("slots could not be counted or asked for: %s", error)
-
-    def _count_and_ask(self) -> None:
+    def _count_and_ask(self) -> bool:
+        """On a cluster executors come and go. False: the dispatcher has ended."""
+        if self._ended.wait(_COUNT_S):
+            return False
         if (count := self._count()) != self.slots:
             self.post(SlotsCounted(_now_ms(), count))
         if self._executors is not None:
             self._executors.ask(self._wanted)
             if spare := self._executors.spare():
                 self.post(SlotsSpare(_now_ms(), spare))
+        return True
 
     def _count(self) -> int:
         return concurrent_tasks(self._session)

@@ -11,13 +11,10 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.composite_types import LIST_TYPES
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import (
-    BasicArrayTypeInfo,
     ExternalTypeInfo,
-    ListTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TypeInformation,
     Types,
@@ -27,7 +24,6 @@ from penstock.common.user_calls import results_of
 from penstock.formats.conversion import converter
 from penstock.formats.csv_dialect import CsvDialect
 
-_LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _UNREADABLE = (ValueError, TypeError, ArithmeticError)
 """What reading a field raises."""
@@ -297,7 +293,7 @@ def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenie
     if type_info == _BYTES:
         return base64.b64decode
     delimiter = characters.array_element_delimiter
-    if isinstance(type_info, _LISTS):
+    if isinstance(type_info, LIST_TYPES):
         read_item = _reader_of(type_info._element_type, characters, lenient)
         return lambda text: [read_item(item) for item in text.split(delimiter)] if text else []
     if isinstance(type_info, RowTypeInfo):
@@ -324,7 +320,7 @@ def _text_of(type_info: TypeInformation, value: Any, characters: _Characters) ->
         return characters.null_literal if characters.null_literal is not None else ""
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
-    if isinstance(type_info, _LISTS):
+    if isinstance(type_info, LIST_TYPES):
         items = (_text_of(type_info._element_type, item, characters) for item in value)
         return characters.array_element_delimiter.join(items)
     if isinstance(type_info, RowTypeInfo):

@@ -10,15 +10,13 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.composite_types import LIST_TYPES
 from penstock.common.typeinfo import (
-    BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
     ExternalTypeInfo,
-    ListTypeInfo,
     MapTypeInfo,
-    ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TimestampTypeInfo,
@@ -29,7 +27,6 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row, row_factory
 
 Reader = Callable[[Any], Any]
-LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 
 
 def row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
@@ -57,7 +54,7 @@ def reader_of(type_info: TypeInformation, fail_on_missing: bool) -> Reader:
         return row_reader(type_info, fail_on_missing)
     if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE():
         return base64.b64decode
-    if isinstance(type_info, LISTS):
+    if isinstance(type_info, LIST_TYPES):
         read_item = reader_of(type_info._element_type, fail_on_missing)
         return lambda value: [None if item is None else read_item(item) for item in value]
     if isinstance(type_info, MapTypeInfo):
@@ -93,12 +90,12 @@ def _timestamp(value: str) -> datetime.datetime:
     return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-_INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
+INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
 _BASIC: dict[BasicType, Reader] = {
     BasicType.STRING: _text,
     BasicType.CHAR: _text,
     BasicType.BOOLEAN: _boolean,
-    **dict.fromkeys(_INTEGERS, _integer),
+    **dict.fromkeys(INTEGERS, _integer),
     BasicType.FLOAT: float,
     BasicType.DOUBLE: float,
     BasicType.BIG_DEC: lambda value: Decimal(str(value)),

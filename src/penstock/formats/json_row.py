@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.composite_types import LIST_TYPES
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation
 from penstock.common.types import Row
-from penstock.formats.json_fields import LISTS, Reader, row_reader
+from penstock.formats.json_fields import Reader, row_reader
 from penstock.formats.json_schema import type_of_schema
 from penstock.formats.json_typed import DecodeRows, typed_decoder
 
@@ -161,7 +162,7 @@ def _json_of(type_info: TypeInformation, value: Any) -> Any:
             raise ValueError(f"{value!r:.200} has {len(fields)} fields, and {type_info} {len(names)}")
         types = type_info.get_field_types()
         return {name: _json_of(kind, field) for name, kind, field in zip(names, types, fields, strict=True)}
-    if isinstance(type_info, LISTS) and not isinstance(value, (bytes, bytearray)):
+    if isinstance(type_info, LIST_TYPES) and not isinstance(value, (bytes, bytearray)):
         return [_json_of(type_info._element_type, item) for item in value]
     if isinstance(type_info, MapTypeInfo):
         return {key: _json_of(type_info._value_type_info, item) for key, item in value.items()}

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.composite_types import LIST_TYPES
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -24,15 +25,14 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import row_factory
-from penstock.formats.json_fields import LISTS, Reader, reader_of
+from penstock.formats.json_fields import INTEGERS, Reader, reader_of
 
 DecodeRows = Callable[[Sequence[Any]], list[Any]]
-_INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
 _SIMPLE: dict[BasicType, Any] = {
     BasicType.STRING: str,
     BasicType.CHAR: str,
     BasicType.BOOLEAN: bool,
-    **dict.fromkeys(_INTEGERS, int),
+    **dict.fromkeys(INTEGERS, int),
     BasicType.FLOAT: float,
     BasicType.DOUBLE: float,
 }
@@ -93,7 +93,7 @@ def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Re
     if isinstance(type_info, DateTypeInfo):
         return datetime.date, None
     is_bytes = isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE()
-    if isinstance(type_info, LISTS) and not is_bytes:
+    if isinstance(type_info, LIST_TYPES) and not is_bytes:
         kind, finish = _part_of(type_info._element_type, fail_on_missing)
         return list[kind | None], finish and _of_items(finish)  # type: ignore[valid-type]
     if isinstance(type_info, MapTypeInfo):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
 
 
@@ -59,3 +60,20 @@ def splits_between(first: Any, last: Any, count: int) -> list[KeyRange]:
     between = sorted({cut for cut in cuts if first < cut <= last})
     bounds = [None, *between, None]
     return [KeyRange(index, bounds[index], bounds[index + 1]) for index in range(len(bounds) - 1)]
+
+
+def splits_of(column: str, bounds: Sequence[Any], count: int) -> list[KeyRange]:
+    """`splits_between`, with `bounds` as a database says them: first and last value, and whether rows have none.
+
+    Raises SourceError, which says what is wrong with `column`, if it can't be divided so that all rows are read.
+    """
+    first, last, has_nulls = bounds
+    if has_nulls:
+        raise SourceError(f"{column} has rows without a value, which would not be read: take another column")
+    try:
+        return splits_between(first, last, count)
+    except TypeError:
+        raise SourceError(
+            f"{column} has values such as {first!r}, which can't be divided: a partition column has numbers, "
+            "dates or timestamps"
+        ) from None

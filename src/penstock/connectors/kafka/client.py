@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from penstock.common.errors import ConfigurationError
-from penstock.common.extras import KAFKA
+from penstock.common.extras import KAFKA, package_of
 from penstock.connectors.kafka.client_log import Seldom
 
 _log = logging.getLogger(__name__)
@@ -19,12 +18,7 @@ Properties = dict[str, str]
 
 def confluent_kafka() -> ModuleType:
     """The package. Raises ConfigurationError if it is not installed."""
-    try:
-        import confluent_kafka
-    except ImportError as error:
-        raise ConfigurationError(f"the Kafka connector needs confluent-kafka: pip install '{KAFKA}'") from error
-    module: ModuleType = confluent_kafka
-    return module
+    return package_of(KAFKA, "the Kafka connector needs confluent-kafka", "confluent_kafka")
 
 
 def checked_property(key: Any, value: Any) -> None:

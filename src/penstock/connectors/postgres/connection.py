@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import POSTGRES
+from penstock.common.extras import POSTGRES, package_of
 from penstock.connectors.base.retries import TransientError
 
 _JDBC = "jdbc:"
@@ -33,13 +33,7 @@ class TransientPostgresError(PostgresError, TransientError):
 
 def psycopg() -> ModuleType:
     """The package. Raises ConfigurationError if it is not installed."""
-    try:
-        import psycopg
-        import psycopg.sql
-    except ImportError as error:
-        raise ConfigurationError(f"the PostgreSQL connector needs psycopg: pip install '{POSTGRES}'") from error
-    module: ModuleType = psycopg
-    return module
+    return package_of(POSTGRES, "the PostgreSQL connector needs psycopg", "psycopg", "psycopg.sql")
 
 
 class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):

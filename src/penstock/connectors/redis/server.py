@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import REDIS
+from penstock.common.extras import REDIS, package_of
 from penstock.connectors.base.retries import TransientError
 
 _SCHEMES = ("redis://", "rediss://", "unix://")
@@ -58,13 +58,7 @@ class TransientRedisError(RedisError, TransientError):
 
 def redis() -> ModuleType:
     """The package. Raises ConfigurationError if it is not installed."""
-    try:
-        import redis
-        import redis.backoff
-    except ImportError as error:
-        raise ConfigurationError(f"the Redis connector needs redis-py: pip install '{REDIS}'") from error
-    module: ModuleType = redis
-    return module
+    return package_of(REDIS, "the Redis connector needs redis-py", "redis", "redis.backoff")
 
 
 class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):

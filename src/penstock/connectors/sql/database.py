@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import SQL
+from penstock.common.extras import SQL, package_of
 from penstock.connectors.base.retries import TransientError
 
 _HIDDEN = "***"
@@ -24,12 +24,7 @@ class TransientSqlError(SqlError, TransientError):
 
 def sqlalchemy() -> ModuleType:
     """The package. Raises ConfigurationError if it is not installed."""
-    try:
-        import sqlalchemy
-    except ImportError as error:
-        raise ConfigurationError(f"the SQL connector needs SQLAlchemy: pip install '{SQL}'") from error
-    module: ModuleType = sqlalchemy
-    return module
+    return package_of(SQL, "the SQL connector needs SQLAlchemy", "sqlalchemy")
 
 
 class SqlDatabase(msgspec.Struct, frozen=True):

@@ -26,14 +26,12 @@ from penstock.common.basic_types import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.common.composite_types import ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.time import Instant
-from penstock.common.typeinfo import BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo
 from penstock.formats.row_values import row_maker
 
 Convert = Callable[[Any], Any]
 
-_LISTS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 _INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _FLOAT_BITS = {BasicType.FLOAT: (32, 24), BasicType.DOUBLE: (64, 53)}
 """All, and those of an integer that it holds exactly."""
@@ -107,7 +105,7 @@ def _of_nested(stored: pyarrow.DataType, declared: TypeInformation, column: str,
     if arrow.is_binary(wanted := declared.to_arrow()):
         is_same = arrow.is_binary(stored) or arrow.is_large_binary(stored) or arrow.is_fixed_size_binary(stored)
         return None if is_same else _refuse(stored, declared, column)
-    if isinstance(declared, _LISTS) and not arrow.is_map(stored) and _is_list(stored):
+    if isinstance(declared, LIST_TYPES) and not arrow.is_map(stored) and _is_list(stored):
         convert = conversion_of(stored.value_type, declared._element_type, f"{column}[]", as_row)
         return None if convert is None else _of_items(_unless_none(convert))
     if isinstance(declared, MapTypeInfo) and arrow.is_map(stored):

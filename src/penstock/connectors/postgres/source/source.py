@@ -9,7 +9,7 @@ from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, S
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
 from penstock.connectors.base.dividing_enumerator import DividingEnumerator
-from penstock.connectors.base.key_range import KeyRange, splits_between
+from penstock.connectors.base.key_range import KeyRange, splits_of
 from penstock.connectors.base.key_range_reader import KeyRangeReader
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
@@ -85,17 +85,8 @@ class PostgresSource(Source[Any]):
         count = self._partition_count or context.parallelism * _SPLITS_PER_SUBTASK
 
         def divide() -> list[KeyRange]:
-            ((first, last, has_nulls),) = retried(lambda: self._ask(self._table.bounds()), self._max_retries)
-            column = f"the column '{self._table.column}' of {self._table.name}"
-            if has_nulls:
-                raise SourceError(f"{column} has rows without a value, which would not be read: take another column")
-            try:
-                return splits_between(first, last, count)
-            except TypeError:
-                raise SourceError(
-                    f"{column} has values such as {first!r}, which can't be divided: a partition column has numbers, "
-                    "dates or timestamps"
-                ) from None
+            (bounds,) = retried(lambda: self._ask(self._table.bounds()), self._max_retries)
+            return splits_of(f"the column '{self._table.column}' of {self._table.name}", bounds, count)
 
         return divide
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
-from penstock.common.errors import SourceError
 from penstock.common.types import Row
 from penstock.connectors.base.dividing_enumerator import DividingEnumerator
-from penstock.connectors.base.key_range import KeyRange, splits_between
+from penstock.connectors.base.key_range import KeyRange, splits_of
 from penstock.connectors.base.key_range_reader import KeyRangeReader
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
@@ -71,18 +70,8 @@ class SqlSource(Source[Any]):
         count = self._partition_count or context.parallelism * _RANGES_PER_SUBTASK
 
         def divide() -> list[KeyRange]:
-            bounds = retried(lambda: self._ask(self._rows.loaded(self._database).bounds()), self._max_retries)
-            ((first, last, nulls),) = bounds
-            column = f"the column '{self._rows.column}' of {self._rows.name}"
-            if nulls:
-                raise SourceError(f"{column} has rows without a value, which would not be read: take another column")
-            try:
-                return splits_between(first, last, count)
-            except TypeError:
-                raise SourceError(
-                    f"{column} has values such as {first!r}, which can't be divided: a partition column has numbers, "
-                    "dates or timestamps"
-                ) from None
+            (bounds,) = retried(lambda: self._ask(self._rows.loaded(self._database).bounds()), self._max_retries)
+            return splits_of(f"the column '{self._rows.column}' of {self._rows.name}", bounds, count)
 
         return divide
 

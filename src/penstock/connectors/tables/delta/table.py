@@ -12,7 +12,7 @@ import msgspec
 import pyarrow
 
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import DELTA
+from penstock.common.extras import DELTA, package_of
 from penstock.connectors.tables.record_schema import check_columns, check_partitions
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -22,14 +22,9 @@ _NOT_WRITTEN = ("delta.generationExpression", "delta.identity.start", "delta.inv
 
 def deltalake() -> ModuleType:
     """The package. Raises ConfigurationError if it is not installed."""
-    try:
-        import deltalake
-        import deltalake.exceptions
-        import deltalake.transaction
-    except ImportError as error:
-        raise ConfigurationError(f"tables of Delta Lake need deltalake: pip install '{DELTA}'") from error
-    module: ModuleType = deltalake
-    return module
+    return package_of(
+        DELTA, "tables of Delta Lake need deltalake", "deltalake", "deltalake.exceptions", "deltalake.transaction"
+    )
 
 
 def reason_of(error: BaseException) -> str:

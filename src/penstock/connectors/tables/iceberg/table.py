@@ -11,7 +11,7 @@ import msgspec
 import pyarrow
 
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import ICEBERG
+from penstock.common.extras import ICEBERG, package_of
 from penstock.connectors.tables.record_schema import check_columns, check_partitions
 
 _HIDDEN = "***"
@@ -20,14 +20,9 @@ _CREDENTIALS = re.compile(r"(?<=://)[^\s/@]*@")
 
 def pyiceberg() -> ModuleType:
     """The package. Raises ConfigurationError if it is not installed."""
-    try:
-        import pyiceberg.catalog
-        import pyiceberg.exceptions
-        import pyiceberg.transforms
-    except ImportError as error:
-        raise ConfigurationError(f"tables of Iceberg need pyiceberg: pip install '{ICEBERG}'") from error
-    module: ModuleType = pyiceberg
-    return module
+    return package_of(
+        ICEBERG, "tables of Iceberg need pyiceberg", "pyiceberg.catalog", "pyiceberg.exceptions", "pyiceberg.transforms"
+    )
 
 
 class IcebergTable(msgspec.Struct, frozen=True):
