@@ -45,6 +45,7 @@ TITLES = {
     32: "rows into a table of PostgreSQL",
     33: "the age of a message of Kafka behind a keyed count",
     34: "rows from messages of five fields, one thread",
+    35: "200 requests of REST a second",
 }
 
 BUFFER_TIMEOUTS_MS, _BATCHES = (0, 1, 2, 5, 10, 20, 50, 100), ("", "--function reduce", "--timed", "--keys 5000000")
@@ -292,6 +293,13 @@ def _checkpointing() -> list[Measurement]:
     ]
 
 
+def _requests() -> list[Measurement]:
+    """What clients of REST cost the driver."""
+    paths = ("overview", "job", "metrics", "checkpoints", "prometheus")
+    cpu = tuple(Goal(f"{path}_cpu_ms", "ms", 1, Bound.AT_MOST, scaled=False) for path in paths)
+    return [Measurement(35, "beside 1,000 records/s", "rest_requests", (), cpu)]
+
+
 def _snapshots() -> list[Measurement]:
     """Checkpoints of large state."""
     large = (
@@ -407,5 +415,6 @@ MEASUREMENTS = [
     *_recoveries(),
     *_full_bases(),
     *_transports(),
+    *_requests(),
     *STATES,
 ]

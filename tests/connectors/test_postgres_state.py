@@ -62,6 +62,28 @@ def test_a_checkpoint_has_what_was_there_when_it_was_frozen(job: Job) -> None:
     restored.backend.close()
 
 
+def test_after_a_lost_connection_the_next_checkpoint_is_complete(job: Job, tables: Tables) -> None:
+    """A server that was restarted would fail all checkpoints from then on, one after the other."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(1), 100)
+    subtask.checkpoint()
+    assert tables.execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+        f"WHERE application_name = 'penstock snapshots {job.id}'"
+    ) == [(True,)]
+    change(subtask.backend, Random(2), 100)
+    with pytest.raises(PostgresError):
+        subtask.checkpoint()
+    change(subtask.backend, Random(3), 100)
+    files = subtask.checkpoint()
+    before = content(subtask.backend)
+    subtask.backend.close()
+    job.runs += 1
+    restored = job.subtask().restored(files)
+    assert content(restored.backend) == before
+    restored.backend.close()
+
+
 def test_rescaling_moves_nothing(job: Job, tables: Tables) -> None:
     """With another parallelism keys would be lost, doubled, or new elements of a list would replace old ones."""
     subtasks = [job.subtask(number, 2) for number in range(2)]

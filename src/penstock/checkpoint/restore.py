@@ -58,7 +58,7 @@ def assign(
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} holds state of operators that this program does not have: {names}. "
             "Give operators the uid they had (those without one are identified by their position in the program), or "
-            "drop that state: --allow-non-restored-state"
+            "drop that state: --allow-non-restored-state, execution.state-recovery.ignore-unclaimed-state"
         )
     return restored
 
@@ -70,7 +70,8 @@ def _check_sinks(manifest: Manifest, vertices: Sequence[CheckpointVertex], allow
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} holds uncommitted results of sinks that this program does not "
             f"have: {', '.join(gone)}. Give sinks the uid they had (those without one are identified by their position "
-            "in the program), or leave these results uncommitted: --allow-non-restored-state"
+            "in the program), or leave these results uncommitted: --allow-non-restored-state, "
+            "execution.state-recovery.ignore-unclaimed-state"
         )
 
 

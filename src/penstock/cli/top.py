@@ -25,6 +25,8 @@ _EVERY_S = 1.0
 # Headings of two lines, so that all of it fits into 80 columns. What is neither busy nor back-pressured is idle.
 _COLUMNS = ("operators", "tasks", "in", "out", "busy", "back\npressure", "event\ntime")
 _OPERATORS_WIDTH = 24
+_SKEW_PERCENT_MIN = 50
+"""Less is no reason for a line."""
 
 Job = Annotated[
     str | None,
@@ -117,9 +119,17 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
             f"checkpoint {checkpoint['checkpoint_id']} {as_duration(now_ms - ended_ms)} ago, took "
             f"{checkpoint['duration_ms']:,} ms, {as_size(checkpoint['total_bytes'])}"
         )
+    failed = after.get("failed_checkpoint")
+    if failed is not None:
+        ended_ms = failed["triggered_ms"] + failed["duration_ms"]
+        lines.append(
+            f"checkpoint {failed['checkpoint_id']} failed {as_duration(now_ms - ended_ms)} ago, with "
+            f"{failed['acknowledged']} of {failed['of_subtasks']} subtasks: {failed['failure']}"
+        )
     if after.get("autoscaled") is not None:
         lines.append(as_decision(after["autoscaled"], now_ms))
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
+    lines += [_skewed(vertex) for vertex in after["vertices"] if vertex["skew"] >= _SKEW_PERCENT_MIN]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):
         if index:
@@ -139,6 +149,19 @@ def _initializing(vertex: dict[str, Any]) -> str:
     return (
         f"{what}: {as_size(vertex['restored_bytes'])} of {as_size(vertex['bytes_to_restore'])} restored, "
         f"{vertex['restored_files']} of {vertex['files_to_restore']} files"
+    )
+
+
+def _skewed(vertex: dict[str, Any]) -> str:
+    import msgspec
+
+    from penstock.jobmaster.metrics import records_of
+    from penstock.rpc.messages import TaskReport
+
+    counts = [records_of(one) for one in msgspec.convert(vertex["subtasks"], list[TaskReport])]
+    return (
+        f"skew {vertex['skew']:.0f}% at {vertex['name']}: of {sum(counts):,} records one of {len(counts)} subtasks "
+        f"had {max(counts):,}"
     )
 
 

@@ -16,6 +16,7 @@ import enum
 import fractions
 import ipaddress
 import pathlib
+import pickle
 import re
 import types
 import uuid
@@ -91,6 +92,13 @@ def as_it_is(value: Any) -> Any:
 def _deep_copy(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
+    except Exception:
+        return _copy_by_pickling(value)
+
+
+def _copy_by_pickling(value: Any) -> Any:
+    try:
+        return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
     except Exception:
         return value
 
@@ -206,7 +214,9 @@ def _is_struct(kind: type) -> bool:
 def _is_immutable_elsewhere(kind: type) -> bool:
     """Scalars of numpy and all of Arrow's values. Their packages are not imported for that."""
     package = kind.__module__.partition(".")[0]
-    return package == "pyarrow" or (package == "numpy" and any(base.__name__ == "generic" for base in kind.__mro__))
+    names = {base.__name__ for base in kind.__mro__}
+    # A record of a structured array is a view: its fields can be set.
+    return package == "pyarrow" or (package == "numpy" and "generic" in names and "void" not in names)
 
 
 def _for_subclass_of_tuple(kind: type) -> Callable[[Any], Any]:

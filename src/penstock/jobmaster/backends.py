@@ -79,6 +79,12 @@ def _redis(configuration: Configuration) -> RedisSettings:
         raise ConfigurationError(
             f"{redis_options.URL.key} is shown where settings are: give the password as {redis_options.PASSWORD.key}"
         )
+    if not configuration.get(options.CHECKPOINT_INTERVAL):
+        # Its write-ahead log is applied when a checkpoint is complete: without any it would grow in memory.
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is redis, which takes what has changed with each checkpoint: set "
+            f"{options.CHECKPOINT_INTERVAL.key}, like 10s"
+        )
     return RedisSettings(
         url,
         configuration.get(redis_options.USER),

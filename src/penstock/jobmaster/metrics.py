@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -69,6 +69,8 @@ class VertexMetrics:
     """Files from which state was restored."""
     files_to_restore: int = 0
     """How many of these there will be at most."""
+    skew: float = 0.0
+    """How unevenly records came to its subtasks since they were started, 0 to 100 (Flink: DoubleDataSkew)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +96,8 @@ class JobFigures:
     """The latest that has completed."""
     rescales: int = 0
     """How often it has gone on with another parallelism."""
+    failed_checkpoint: CheckpointReport | None = None
+    """The latest of those that have failed since."""
     autoscaled: Autoscaled | None = None
     """The newest decision of the autoscaler."""
 
@@ -216,7 +220,21 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
         bytes_to_restore=sum(report.bytes_to_restore for report in subtasks),
         restored_files=sum(report.restored_files for report in subtasks),
         files_to_restore=sum(report.files_to_restore for report in subtasks),
+        skew=skew([records_of(report) for report in subtasks]),
     )
+
+
+def records_of(subtask: TaskReport) -> int:
+    """How many came to its chain; a source receives none, and has emitted so many."""
+    first = subtask.operators[0] if subtask.operators else None
+    return (first.records_in or first.records_out) if first else 0
+
+
+def skew(values: Sequence[float]) -> float:
+    """The mean deviation from the mean, in percent of the mean, at most 100. Flink: DoubleDataSkew."""
+    mean = sum(values) / len(values) if values else 0
+    deviation = sum(abs(value - mean) for value in values) / len(values) if values else 0
+    return min(100.0, 100 * deviation / mean) if mean else 0.0
 
 
 _COMBINE = {"min": min, "max": max}

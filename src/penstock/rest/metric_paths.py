@@ -8,6 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from penstock.jobmaster.metrics import skew
 from penstock.rest.answers import get, job_of, jobs_of, now_ms, subtask_of, vertex_of
 from penstock.rest.cluster_paths import metrics_of_cluster
 from penstock.rest.described_route import Parameter
@@ -20,7 +21,7 @@ _AGGREGATIONS: dict[str, Callable[[list[Number]], Number]] = {
     "max": max,
     "sum": sum,
     "avg": lambda values: sum(values) / len(values),
-    "skew": lambda values: _skew(values),
+    "skew": skew,
 }
 
 
@@ -119,13 +120,6 @@ def aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
             values = [own[name] for own in metrics if name in own]
             found.append({"id": name, **{kind: float(f(values)) for kind, f in _AGGREGATIONS.items() if kind in kinds}})
     return found
-
-
-def _skew(values: list[Number]) -> float:
-    """The mean deviation from the mean, in percent of the mean, at most 100. Flink: DoubleDataSkew."""
-    mean = sum(values) / len(values)
-    deviation = sum(abs(value - mean) for value in values) / len(values)
-    return min(100.0, 100 * deviation / mean) if mean else 0.0
 
 
 GET = Parameter("get", "Names of metrics, joined by commas. Without it only names are answered.")

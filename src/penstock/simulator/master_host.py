@@ -278,7 +278,7 @@ class MasterHost:
                 (self.results_do_next, self.pool.waits),
                 (self.spark_does_next, self.spark),
                 (self.call_is_made, self.calls),
-                (self._go_on, self._effects),
+                (self._carry_out_next, self._effects),
                 (self.handle_next, self.events and not self._effects),
             )
             if waits
@@ -307,12 +307,13 @@ class MasterHost:
 
     def _carry_out(self, effects: list[JobEffect]) -> None:
         self._effects.extend(effects)
-        self._go_on()
-
-    def _go_on(self) -> None:
-        while self._effects:
+        # What a former run is about to do, it does in the midst of what its successor does.
+        while self._effects and not self.is_former:
             self._may_be_stopped()
-            self._carry_out_one(self._effects.popleft())
+            self._carry_out_next()
+
+    def _carry_out_next(self) -> None:
+        self._carry_out_one(self._effects.popleft())
 
     @property
     def reaches_slots(self) -> bool:

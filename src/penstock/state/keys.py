@@ -119,6 +119,12 @@ def _encode_enum(key: enum.Enum) -> bytes:
 def _encode_subclass(key: Any) -> bytes:
     own_key = getattr(type(key), "__penstock_key__", None)
     if own_key is not None:
+        kind: Any = type(key)
+        if kind.__eq__ is object.__eq__ or kind.__hash__ is None:
+            raise KeyTypeError(
+                f"a {type(key).__name__} cannot be a key: it has __penstock_key__, but no __eq__ and __hash__ that go "
+                "with it, so its state in memory would not be found again. Compare by what __penstock_key__ returns"
+            )
         return _sized(b"O", _name_of(type(key))) + encode_key(own_key(key))
     for kind in (bool, int, float, str, bytes, tuple):
         if isinstance(key, kind) and type(key).__eq__ is kind.__eq__:

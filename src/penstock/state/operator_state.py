@@ -156,7 +156,7 @@ class _Broadcast(BroadcastState[Any, Any]):
     def put(self, key: Any, value: Any) -> None:
         self._entries[key] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         self._entries.update(dict_value)
 
     def remove(self, key: Any) -> None:

@@ -192,8 +192,9 @@ class _WatchedMapState(_Watched, MapState[Any, Any]):
         self._see(value, key)
 
     def put_all(self, dict_value: Any) -> None:
-        self._inner.put_all(dict_value)
-        for key, value in dict_value.items():
+        entries = dict(dict_value)
+        self._inner.put_all(entries)
+        for key, value in entries.items():
             self._see(value, key)
 
     def remove(self, key: Any) -> None:

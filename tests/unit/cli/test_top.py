@@ -76,6 +76,38 @@ def test_the_newest_decision_of_the_autoscaler_is_seen() -> None:
     assert "autoscaler 4.0 s ago, not done: words 1 → 3; 2 more slots are needed (the job ends)" in text
 
 
+def test_a_checkpoint_that_failed_is_seen_with_its_reason() -> None:
+    """A user would see an old checkpoint, and not that none completes any more, nor why."""
+    now_ms = START_MS + 10_000
+    failed = CheckpointReport(8, now_ms - 3_000, 1_000, 1, 4, failure="it took longer than 1 s")
+    after = {**sample(now_ms, 2, 2), "failed_checkpoint": json.loads(msgspec.json.encode(failed))}
+    text = shown(sample(now_ms - 2_000, 1, 1), after)
+    assert "checkpoint 8 failed 2.0 s ago, with 1 of 4 subtasks: it took longer than 1 s" in text
+
+
+def test_a_subtask_with_most_of_the_records_is_seen() -> None:
+    """A user would see a slow operator at half of its load: its busy subtask hides behind the idle ones."""
+    planned = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=planned)
+    env.from_collection([1]).key_by(str).map(str).name("words").set_parallelism(4).print()
+    env.execute()
+
+    def screen_with(*counts: int) -> str:
+        metrics = JobMetrics(planned.graphs[0])
+        operators = [[OperatorReport(name, count, count, 0, 0, {}) for name in ("words", "print")] for count in counts]
+        metrics.update(
+            [TaskReport(1, subtask, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, own) for subtask, own in enumerate(operators)]
+        )
+        figures = JobFigures("RUNNING", 0, metrics.totals(), metrics.vertices(), None)
+        one = {**json.loads(msgspec.json.encode(figures)), "at_ms": START_MS}
+        return shown(one, one)
+
+    assert "skew 100% at words" in (text := screen_with(10, 970, 10, 10))
+    assert "of 1,000 records one of 4 subtasks had 970" in text
+    assert "skew" not in screen_with(200, 300, 250, 250)
+    assert "skew" not in screen_with(0, 0, 0, 0)
+
+
 def test_a_restore_is_seen_while_it_lasts() -> None:
     """A job with much state would seem to hang for minutes."""
     now_ms = START_MS + 1_000

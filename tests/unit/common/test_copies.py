@@ -261,3 +261,32 @@ class Mapper:
 def test_functions_that_may_keep_what_they_return(function: Any) -> None:
     """What such a function returned could change behind the back of those that read it."""
     assert not keeps_nothing(function)
+
+
+class NoDeepCopy:
+    """What pickle can copy, and `copy` can not."""
+
+    def __init__(self) -> None:
+        self.items = [1]
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("not this way")
+
+
+def test_what_only_pickle_can_copy() -> None:
+    """It can be sent and stored, so it would arrive as it was changed later."""
+    value = NoDeepCopy()
+    copied = own_copy(value)
+    value.items.append(2)
+    assert copied.items == [1]
+
+
+def test_a_record_of_a_structured_array_is_copied() -> None:
+    """It is a view of the array: three records would arrive as the last one."""
+    numpy = pytest.importorskip("numpy")
+    array = numpy.zeros(1, dtype=[("n", "i8")])
+    copied = own_copy(array[0])
+    array[0]["n"] = 7
+    assert copied["n"] == 0
+    scalar = numpy.float64(1.5)
+    assert own_copy(scalar) is scalar

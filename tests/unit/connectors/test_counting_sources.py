@@ -55,6 +55,14 @@ def test_a_collection_is_copied():
     assert read_all(source, 1) == [1, 2]
 
 
+def test_an_object_that_is_there_several_times_is_read_as_it_was_each_time():
+    """A function that changes what it is given would see what it had done to the one before."""
+    one = [0]
+    read = read_all(CollectionSource([one, one]), 1)
+    read[0].append(1)
+    assert read[1] == [0] and one == [0]
+
+
 def test_a_sequence_includes_its_end():
     """The last number would be missing, which most programs would not notice."""
     assert read_all(NumberSequenceSource(1, 10), 1) == list(range(1, 11))

@@ -31,3 +31,15 @@ def test_a_source_that_is_slower_never_waits() -> None:
     for _ in range(100):
         assert [intake.taken(CHUNK) for _ in range(50)] == [0.0] * 50
         intake.written(50 * CHUNK, 0.1)
+
+
+def test_large_chunks_of_a_slow_table_wait_for_all_of_their_time() -> None:
+    """Each would wait no longer than the longest wait: rows would come many times as fast as the table takes them."""
+    intake = Intake(freely_held=0)
+    intake.taken(1_000)
+    intake.written(1_000, 1.0)
+    held, now_s = 0, 0.0
+    for rows in [1_000, *[1] * 20]:
+        held += rows
+        now_s += intake.taken(rows)
+    assert now_s == pytest.approx(held / 1_000)

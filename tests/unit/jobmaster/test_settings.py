@@ -86,3 +86,13 @@ def test_a_backend_that_is_not_there_is_an_error_before_the_job_starts(monkeypat
         ConfigurationError, match=r"state\.backend\.type must be hashmap, rocksdb, postgres or redis, got 'forst'"
     ):
         store_settings(Configuration.from_dict({"state.backend.type": "forst"}))
+
+
+def test_state_in_redis_needs_checkpoints() -> None:
+    """What changes would be held in memory until the worker has none left: it goes to Redis with checkpoints."""
+    pytest.importorskip("redis")
+    settings = {"state.backend.type": "redis", "state.backend.redis.url": "redis://cache:6379/0"}
+    for interval in ({}, {"execution.checkpointing.interval": "0"}):
+        with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.interval, like 10s"):
+            store_settings(Configuration.from_dict({**settings, **interval}))
+    assert store_settings(Configuration.from_dict({**settings, "execution.checkpointing.interval": "10s"})) is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, decode_header, encode
 from penstock.runtime.network.edge import EdgeInfo
-from penstock.runtime.network.in_flight import LAPSE_MS, LAPSES_MAX
+from penstock.runtime.network.in_flight import LAPSES_MAX
+from penstock.runtime.network.intake import LAPSE_MS
 from penstock.runtime.network.partitioners import RebalancePartitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.sink import CollectOperator

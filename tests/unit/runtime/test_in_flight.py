@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.runtime.network.in_flight import FIRST_BYTES, LAPSE_FACTOR, LAPSE_MS, LAPSES_MAX, InFlight
-from penstock.runtime.network.intake import PARTS, Advice
+from penstock.runtime.network.in_flight import FIRST_BYTES, LAPSE_FACTOR, LAPSES_MAX, InFlight
+from penstock.runtime.network.intake import LAPSE_MS, PARTS, Advice
 
 
 def advised(sent: dict[int, int], advice: dict[int, Advice], now_ms: int = 0) -> InFlight:

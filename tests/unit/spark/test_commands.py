@@ -68,6 +68,7 @@ def test_figures_have_the_last_checkpoint_that_completed() -> None:
     figures = Commanded().gets(Command("figures")).answered
     assert (figures["status"], figures["restarts"]) == ("RUNNING", 2)
     assert figures["checkpoint"]["checkpoint_id"] == 1
+    assert (figures["failed_checkpoint"]["checkpoint_id"], figures["failed_checkpoint"]["failure"]) == (2, "expired")
     assert figures["totals"]["records_in"] == 0
 
 
@@ -75,7 +76,15 @@ def test_figures_of_a_job_without_a_checkpoint() -> None:
     """`penstock top` would fail until the first one is complete."""
     job = Commanded()
     job.reports = []
-    assert job.gets(Command("figures")).answered["checkpoint"] is None
+    figures = job.gets(Command("figures")).answered
+    assert figures["checkpoint"] is None and figures["failed_checkpoint"] is None
+
+
+def test_a_checkpoint_that_failed_before_the_newest_is_not_told_again() -> None:
+    """`penstock top` would show a job as ill that is well."""
+    job = Commanded()
+    job.reports.append(CheckpointReport(3, 3_000, 20, 2, 2))
+    assert job.gets(Command("figures")).answered["failed_checkpoint"] is None
 
 
 def test_checkpoints_have_those_that_failed_and_why() -> None:

@@ -15,13 +15,15 @@ class Spark:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.hears = True
         self.executors: dict[str, bool] = {}
 
     def idle(self) -> dict[str, bool]:
         return dict(self.executors)
 
-    def ask(self, count: int) -> None:
+    def ask(self, count: int) -> bool:
         self.asked.append(count)
+        return self.hears
 
     def give_back(self, ids: Sequence[str]) -> None:
         for id in ids:
@@ -36,6 +38,19 @@ def test_as_many_are_asked_for_as_jobs_want_within_the_bounds() -> None:
         executors.ask(wanted)
     # Each number once: the master is not told what it knows.
     assert spark.asked == [1, 2, 3, 4, 1]
+
+
+def test_a_master_that_does_not_hear_is_asked_again() -> None:
+    """Jobs would wait for executors that nobody was asked for: the master was away at that moment."""
+    spark = Spark()
+    executors = Executors(spark, least=2, most=8)
+    spark.hears = False
+    executors.ask(4)
+    executors.ask(4)
+    spark.hears = True
+    executors.ask(4)
+    executors.ask(4)
+    assert spark.asked == [2, 2, 2]
 
 
 def test_those_that_were_idle_for_long_are_given_back() -> None:

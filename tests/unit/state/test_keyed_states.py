@@ -18,7 +18,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.state.ttl import StateTtlConfig
 from penstock.api.windows.window import Window
-from penstock.common import Time, Types
+from penstock.common import Duration, Time, Types
 from penstock.common.errors import ProgramError
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
@@ -130,6 +130,18 @@ def test_map_state_reads_like_a_dict(backend) -> None:
     assert state.is_empty()
     state.put_all({})
     assert not stored(backend)
+
+
+@pytest.mark.parametrize("has_ttl", [False, True])
+def test_map_state_takes_pairs(backend, has_ttl: bool) -> None:
+    """An iterator of pairs would be used up by a check of its keys, and nothing be stored."""
+    descriptor = MapStateDescriptor("pairs", Types.LONG(), Types.LONG())
+    if has_ttl:
+        descriptor.enable_time_to_live(StateTtlConfig.new_builder(Duration.of_seconds(10)).build())
+    state = backend.store().get_map_state(descriptor)
+    state.put_all(zip([1, 2], [3, 4], strict=True))
+    state.put_all([(5, 6)])
+    assert dict(state.items()) == {1: 3, 2: 4, 5: 6}
 
 
 def test_reducing_and_aggregating_state(backend) -> None:

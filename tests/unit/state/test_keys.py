@@ -11,7 +11,7 @@ import sys
 import uuid
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -277,6 +277,25 @@ def test_keys_with_an_equality_of_their_own() -> None:
         encode_key(Folded("a"))
     assert encode_key(NamedKey("A")) == encode_key(NamedKey("a")) != encode_key(NamedKey("b"))
     assert encode_key((NamedKey("A"), 1)) == encode_key((NamedKey("a"), 1))
+
+
+class OnlyNamed:
+    def __penstock_key__(self) -> str:
+        return "same"
+
+
+class Unhashable(OnlyNamed):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unhashable)
+
+
+@pytest.mark.parametrize("key", [OnlyNamed(), Unhashable(), (1, OnlyNamed())])
+def test_a_key_of_its_own_needs_an_equality_that_goes_with_it(key: Any) -> None:
+    """A heap would never find its state again, and RocksDB now and then."""
+    with pytest.raises(KeyTypeError, match="no __eq__ and __hash__ that go with it"):
+        encode_key(key)
+    with pytest.raises(KeyTypeError, match="no __eq__ and __hash__ that go with it"):
+        check_key(key)
 
 
 def test_flags_with_bits_that_have_no_name() -> None:

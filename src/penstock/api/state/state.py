@@ -131,8 +131,8 @@ class _WritableMap(_ReadableMap[K, V]):
         """Store the value of a key."""
 
     @abstractmethod
-    def put_all(self, dict_value: Mapping[K, V]) -> None:
-        """Store all of these."""
+    def put_all(self, dict_value: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
+        """Store all of these: a dict, or pairs of key and value."""
 
     @abstractmethod
     def remove(self, key: K) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.common.copies import own_copies
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
@@ -53,4 +54,5 @@ class _CollectionReader(SplitReader[T]):
 
     def read(self, split: RangeSplit, max_records: int) -> Chunk:
         numbers, position = split.take(max_records)
-        return Chunk(self._values[numbers.start : numbers.stop], position)
+        # A list may hold the same object several times, and is read again after a failure: both as it was.
+        return Chunk(own_copies(self._values[numbers.start : numbers.stop]), position)

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.runtime.network.intake import PARTS, Advice
+from penstock.runtime.network.intake import LAPSE_MS, PARTS, Advice
 
-LAPSE_MS = 1_000
 LAPSE_FACTOR = 4
 LAPSES_MAX = 6
 FIRST_BYTES = 1 << 11

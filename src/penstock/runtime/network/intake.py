@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 FIRST_MS = 10
-INTERVAL_MS_MAX = 500
-"""Half of the time after which a sender takes silence for a limit that has lapsed."""
+LAPSE_MS = 1_000
+"""After so long without advice a sender takes its limit for one that has lapsed."""
+INTERVAL_MS_MAX = LAPSE_MS // 2
 PARTS = 8
 """A budget is so many buffers. With two senders so much is said in the time that it is for, with more of them less."""
 AIM = 0.75

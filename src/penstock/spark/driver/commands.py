@@ -85,7 +85,8 @@ def answer_command(
 
 
 def _figures(job: CommandedJob) -> JobFigures:
-    completed = [report for report in job.checkpoint_reports() if report.is_completed]
+    reports = job.checkpoint_reports()
+    completed = [report for report in reports if report.is_completed]
     metrics = job.metrics
     return JobFigures(
         job.status.name,
@@ -94,7 +95,8 @@ def _figures(job: CommandedJob) -> JobFigures:
         metrics.vertices(),
         completed[-1] if completed else None,
         metrics.rescales,
-        job.autoscaled,
+        failed_checkpoint=reports[-1] if reports and not reports[-1].is_completed else None,
+        autoscaled=job.autoscaled,
     )
 
 

@@ -23,8 +23,8 @@ class Pool(Protocol):
     def idle(self) -> dict[str, bool]:
         """By id: whether it runs no task."""
 
-    def ask(self, count: int) -> None:
-        """For so many in all."""
+    def ask(self, count: int) -> bool:
+        """For so many in all. False: nobody has heard it."""
 
     def give_back(self, ids: Sequence[str]) -> None:
         """These."""
@@ -47,8 +47,8 @@ class Executors:
         count = -(-min(max(slots, self._least), self.most) // self._pool.slots_each)
         if count != self._asked:
             _log.info("%d executors of %d slots each are asked of Spark", count, self._pool.slots_each)
-            self._pool.ask(count)
-            self._asked = count
+            # A master that is away is asked again at the next look.
+            self._asked = count if self._pool.ask(count) else None
 
     def spare(self) -> int:
         """How many slots are on executors that have been idle for long, beyond those asked for. A look at a time."""

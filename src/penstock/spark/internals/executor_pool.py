@@ -29,9 +29,9 @@ class ExecutorPool:
         ids = backend.getExecutorIds().mkString(" ").split()
         return {id: not scheduler.isExecutorBusy(id) for id in ids if backend.isExecutorActive(id)}
 
-    def ask(self, count: int) -> None:
-        """Ask Spark's master for so many in all. Those that there are beyond that stay."""
-        self._context.requestTotalExecutors(count, 0, self._jvm.PythonUtils.toScalaMap({}))
+    def ask(self, count: int) -> bool:
+        """Ask Spark's master for so many in all. Those that there are beyond that stay. False: it was not reached."""
+        return bool(self._context.requestTotalExecutors(count, 0, self._jvm.PythonUtils.toScalaMap({})))
 
     def give_back(self, ids: Sequence[str]) -> None:
         """End these, except those that run a task by now."""

@@ -17,7 +17,7 @@ def core_wait(of_this_thread: str = OF_THIS_THREAD) -> Callable[[], int]:
     costs one to two microseconds.
     """
     try:
-        # Closed with the function that holds it: a worker process runs many slots, one after the other.
+        # Closed with the function that holds it, and so with its slot.
         file = io.FileIO(of_this_thread)
     except OSError:
         return lambda: 0

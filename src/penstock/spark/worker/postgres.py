@@ -105,7 +105,8 @@ class Connection:
             raise self._error(error) from None
 
     def _open(self) -> Any:
-        if self._connection is None:
+        # A lost one fails what it was used for, a snapshot for example. The next one has another connection.
+        if self._connection is None or self._connection.closed:
             self._connection = self._database.connect(self._name)
         return self._connection
 

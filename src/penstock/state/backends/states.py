@@ -132,11 +132,13 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         check_key(key)
         self._table.part(self._place())[key] = value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        for key in dict_value:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        # Pairs may come from an iterator, which is read once.
+        entries = dict(dict_value)
+        for key in entries:
             check_key(key)
-        if dict_value:
-            self._table.put_entries(self._place(), dict_value)
+        if entries:
+            self._table.put_entries(self._place(), entries)
 
     def remove(self, key: Any) -> None:
         check_key(key)

@@ -301,13 +301,14 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         self._touch(entry_key, now_ms)
         self._table.part(entry_key)[key] = now_ms, value
 
-    def put_all(self, dict_value: Mapping[Any, Any]) -> None:
+    def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         entry_key, now_ms = self._place(), self._now_ms()
-        for key in dict_value:
+        entries = {key: (now_ms, value) for key, value in dict(dict_value).items()}
+        for key in entries:
             check_key(key)
-        if dict_value:
+        if entries:
             self._touch(entry_key, now_ms)
-            self._table.put_entries(entry_key, {key: (now_ms, value) for key, value in dict_value.items()})
+            self._table.put_entries(entry_key, entries)
 
     def remove(self, key: Any) -> None:
         check_key(key)

@@ -20,11 +20,19 @@ class Intake:
         self._freely_held = freely_held
         self._held = 0
         self._rows_per_s: float = _ROWS_PER_S
+        self._owed_s = 0.0
+        """What chunks before had to wait beyond their longest wait."""
 
     def taken(self, rows: int) -> float:
         """So many rows are held from now on. Returns the seconds to wait before the next."""
         self._held += rows
-        return min(rows / self._rows_per_s, _WAIT_MAX_S) if self._held > self._freely_held else 0.0
+        if self._held <= self._freely_held:
+            self._owed_s = 0.0
+            return 0.0
+        due_s = self._owed_s + rows / self._rows_per_s
+        wait_s = min(due_s, _WAIT_MAX_S)
+        self._owed_s = due_s - wait_s
+        return wait_s
 
     def written(self, rows: int, seconds: float) -> None:
         """So many rows that were taken are written, within a time."""
