@@ -144,6 +144,13 @@ def test_map_state_takes_pairs(backend, has_ttl: bool) -> None:
     assert dict(state.items()) == {1: 3, 2: 4, 5: 6}
 
 
+@pytest.mark.parametrize(("descriptor", "shown"), [("v", "'v'"), (MAP, "MapStateDescriptor")])
+def test_a_state_that_is_declared_as_another_kind(backend, descriptor: Any, shown: str) -> None:
+    """The error would be of penstock's own lines, or come with the first record."""
+    with pytest.raises(TypeError, match=rf"declared by a ValueStateDescriptor\(name, type\), got {shown}"):
+        backend.store().get_state(descriptor)
+
+
 def test_reducing_and_aggregating_state(backend) -> None:
     """Sums would lose their first value, or hold what cannot be reduced yet."""
     store = backend.store()

@@ -43,6 +43,7 @@ from penstock.state.tables import Table
 
 NO_NAMESPACE: Any = None
 T = TypeVar("T", bound=Table)
+D = TypeVar("D", bound=StateDescriptor)
 
 
 class KeyedStateBackend(ABC):
@@ -267,16 +268,23 @@ class BackendStateStore(KeyedStateStore):
         return self._backend.state(descriptor, self._namespaced)
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._get(state_descriptor)  # type: ignore[no-any-return]
+        return self._get(_checked(state_descriptor, ValueStateDescriptor))  # type: ignore[no-any-return]
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        return self._get(state_descriptor)  # type: ignore[no-any-return]
+        return self._get(_checked(state_descriptor, ListStateDescriptor))  # type: ignore[no-any-return]
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        return self._get(state_descriptor)  # type: ignore[no-any-return]
+        return self._get(_checked(state_descriptor, MapStateDescriptor))  # type: ignore[no-any-return]
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        return self._get(state_descriptor)  # type: ignore[no-any-return]
+        return self._get(_checked(state_descriptor, ReducingStateDescriptor))  # type: ignore[no-any-return]
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        return self._get(state_descriptor)  # type: ignore[no-any-return]
+        return self._get(_checked(state_descriptor, AggregatingStateDescriptor))  # type: ignore[no-any-return]
+
+
+def _checked(descriptor: Any, kind: type[D]) -> D:
+    if isinstance(descriptor, kind):
+        return descriptor
+    what = type(descriptor).__name__ if isinstance(descriptor, StateDescriptor) else repr(descriptor)
+    raise TypeError(f"this state is declared by a {kind.__name__}(name, type), got {what}")
