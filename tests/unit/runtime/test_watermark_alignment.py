@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from tests.unit.runtime.hosted_task import Host, Script, Split
 
 from penstock.api.source import END_OF_INPUT, Records
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.runtime.network.elements import Watermark, WatermarkStatus
+from penstock.runtime.network.elements import WatermarkStatus
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.events import AlignWatermarks, AssignSplits, ReportWatermark
 from penstock.runtime.task.opaque import Opaque
@@ -78,32 +77,6 @@ def test_what_waits_is_not_idle() -> None:
     assert WatermarkStatus(False) in host.left(), "now it has nothing to read"
     passes(host, 500)
     assert reports(host)[-1] == MAX_TIMESTAMP, "who is idle holds nobody back"
-
-
-@pytest.mark.parametrize("pause_ms", [900, 6_000, 3_600_000])
-def test_a_split_whose_records_wait_while_the_machine_sleeps_is_not_idle(pause_ms: int) -> None:
-    """The watermark would follow the other split, and the records that had waited would be late."""
-    script = Script()
-    strategy = (
-        WatermarkStrategy.for_monotonous_timestamps()
-        .with_timestamp_assigner(lambda value, before: value)
-        .with_idleness(Duration.of_seconds(5))
-    )
-    host = Host(SourceOperator("source", script, strategy, 200), source=True)
-    splits = [Split(), Split()]
-    splits[1].split_id = "fast"
-    host.handle(AssignSplits(Opaque(splits)))
-    script.script += [Records("s", [1_000]), Records("fast", [5_000])]
-    passes(host.works(), 200)
-    host.now_ms += pause_ms
-    # The time is handled first, then what waits is read.
-    script.script.append(Records("s", [1_500]))
-    passes(host, 200)
-    reached = [element.timestamp for element in host.left() if isinstance(element, Watermark)]
-    assert max(reached) <= 1_499
-    for _ in range(30):
-        passes(host, 200)
-    assert WatermarkStatus(False) in host.left(), "nothing has come since"
 
 
 def test_without_a_group_nothing_is_reported() -> None:

@@ -52,8 +52,6 @@ class SourceOperator(EventTimeOrigin):
         self._split_finished = False
         self._awaits_split = False
         self._next_ms = context.now_ms() + self._interval_ms
-        self._came_back = False
-        """Whether the interval before this one was far longer than it should be."""
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
         self.polled_records = 0
@@ -217,13 +215,9 @@ class SourceOperator(EventTimeOrigin):
             self._gate.tick(self._combined.current, limits)
         if now_ms < self._next_ms:
             return True
-        # Nobody has looked for records for a while: the machine slept, its clock was set, or a function took long. What
-        # waits is read before any split counts as idle, in one more interval: each of them may be so long.
-        has_just_come_back = now_ms - self._next_ms > self._interval_ms and not self._came_back
-        self._came_back = has_just_come_back
         self._next_ms = now_ms + self._interval_ms
         for split, times in self._times.items():
-            times.periodic(may_be_idle=not has_just_come_back)
+            times.periodic()
             self._apply(split)
         return self.hand_on_or_pause()
 

@@ -132,12 +132,11 @@ class EventTime(WatermarkOutput):
             yield values[start:], None if timestamps is None else timestamps[start:]
         self._last_record_ms = self._unblocked_ms()
 
-    def periodic(self, may_be_idle: bool = True) -> None:
+    def periodic(self) -> None:
         """The auto-watermark interval is over: call the generator, or mark the split idle."""
         if self._idle_timeout_ms is not None and self._unblocked_ms() - self._last_record_ms >= self._idle_timeout_ms:
-            if may_be_idle:
-                self._timed_out = self._timed_out or self.active
-                self.active = False
+            self._timed_out = self._timed_out or self.active
+            self.active = False
         else:
             try:
                 self._generator.on_periodic_emit(self)
