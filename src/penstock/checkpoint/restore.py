@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.checkpoint.manifest import VERSION, Manifest, OperatorPart, SubtaskPart, unpacked
 from penstock.checkpoint.vertex import CheckpointVertex
+from penstock.common import options
 from penstock.common.errors import CheckpointError
 from penstock.runtime.ids import SubtaskId
 from penstock.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
@@ -22,6 +23,7 @@ from penstock.state.key_groups import key_group_range, subtask_of
 
 Restored = dict[SubtaskId, dict[str, RestoredOperator]]
 """subtask -> state id -> what its operator restores"""
+_TO_ALLOW = f"--allow-non-restored-state, {options.IGNORE_UNCLAIMED_STATE.key}"
 
 
 def assign(
@@ -58,7 +60,7 @@ def assign(
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} holds state of operators that this program does not have: {names}. "
             "Give operators the uid they had (those without one are identified by their position in the program), or "
-            "drop that state: --allow-non-restored-state, execution.state-recovery.ignore-unclaimed-state"
+            f"drop that state: {_TO_ALLOW}"
         )
     return restored
 
@@ -70,8 +72,8 @@ def _check_sinks(manifest: Manifest, vertices: Sequence[CheckpointVertex], allow
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} holds uncommitted results of sinks that this program does not "
             f"have: {', '.join(gone)}. Give sinks the uid they had (those without one are identified by their position "
-            "in the program), or leave these results uncommitted: --allow-non-restored-state, "
-            "execution.state-recovery.ignore-unclaimed-state"
+            "in the program), or leave these results uncommitted: "
+            f"{_TO_ALLOW}"
         )
 
 

@@ -114,22 +114,20 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
         lines.append(f"event time {as_duration(now_ms - totals['watermark'])} behind")
     checkpoint = after["checkpoint"]
     if checkpoint is not None:
-        ended_ms = checkpoint["triggered_ms"] + checkpoint["duration_ms"]
         lines.append(
-            f"checkpoint {checkpoint['checkpoint_id']} {as_duration(now_ms - ended_ms)} ago, took "
+            f"checkpoint {checkpoint['checkpoint_id']} {_since_end(checkpoint, now_ms)} ago, took "
             f"{checkpoint['duration_ms']:,} ms, {as_size(checkpoint['total_bytes'])}"
         )
     failed = after.get("failed_checkpoint")
     if failed is not None:
-        ended_ms = failed["triggered_ms"] + failed["duration_ms"]
         lines.append(
-            f"checkpoint {failed['checkpoint_id']} failed {as_duration(now_ms - ended_ms)} ago, with "
+            f"checkpoint {failed['checkpoint_id']} failed {_since_end(failed, now_ms)} ago, with "
             f"{failed['acknowledged']} of {failed['of_subtasks']} subtasks: {failed['failure']}"
         )
     if after.get("autoscaled") is not None:
         lines.append(as_decision(after["autoscaled"], now_ms))
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
-    lines += [_skewed(vertex) for vertex in after["vertices"] if vertex["skew"] >= _SKEW_PERCENT_MIN]
+    lines += chain.from_iterable(_skewed(vertex) for vertex in after["vertices"])
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(_COLUMNS):
         if index:
@@ -142,6 +140,10 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     return Group("\n".join(lines), table)
 
 
+def _since_end(checkpoint: dict[str, Any], now_ms: int) -> str:
+    return as_duration(now_ms - checkpoint["triggered_ms"] - checkpoint["duration_ms"])
+
+
 def _initializing(vertex: dict[str, Any]) -> str:
     what = f"{vertex['initializing']} of {vertex['parallelism']} subtasks of {vertex['name']} INITIALIZING"
     if not vertex["files_to_restore"]:
@@ -152,17 +154,19 @@ def _initializing(vertex: dict[str, Any]) -> str:
     )
 
 
-def _skewed(vertex: dict[str, Any]) -> str:
+def _skewed(vertex: dict[str, Any]) -> Iterator[str]:
     import msgspec
 
-    from penstock.jobmaster.metrics import records_of
+    from penstock.jobmaster.metrics import records_of, skew
     from penstock.rpc.messages import TaskReport
 
     counts = [records_of(one) for one in msgspec.convert(vertex["subtasks"], list[TaskReport])]
-    return (
-        f"skew {vertex['skew']:.0f}% at {vertex['name']}: of {sum(counts):,} records one of {len(counts)} subtasks "
-        f"had {max(counts):,}"
-    )
+    percent = skew(counts)
+    if percent >= _SKEW_PERCENT_MIN:
+        yield (
+            f"skew {percent:.0f}% at {vertex['name']}: of {sum(counts):,} records one of {len(counts)} subtasks "
+            f"had {max(counts):,}"
+        )
 
 
 def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) -> Iterator[str]:

@@ -69,8 +69,6 @@ class VertexMetrics:
     """Files from which state was restored."""
     files_to_restore: int = 0
     """How many of these there will be at most."""
-    skew: float = 0.0
-    """How unevenly records came to its subtasks since they were started, 0 to 100 (Flink: DoubleDataSkew)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +218,6 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
         bytes_to_restore=sum(report.bytes_to_restore for report in subtasks),
         restored_files=sum(report.restored_files for report in subtasks),
         files_to_restore=sum(report.files_to_restore for report in subtasks),
-        skew=skew([records_of(report) for report in subtasks]),
     )
 
 
