@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import multiprocessing
-import threading
 import time
 from multiprocessing.connection import Connection
 from typing import Any
@@ -22,20 +21,6 @@ from penstock.cluster.rest_address import RestAddress
 
 _POLL_S = 0.05
 _SETTLE_S = 5.0
-
-
-class Paths:
-    """What is asked of a job with two vertices."""
-
-    def __init__(self, client: Client, job: str) -> None:
-        vertices = [vertex["id"] for vertex in client.get(f"/jobs/{job}")["vertices"]]
-        self.by_name = {
-            "overview": ["/jobs/overview"],
-            "job": [f"/jobs/{job}"],
-            "metrics": [f"/jobs/{job}/vertices/{v}/subtasks/metrics?get=numRecordsInPerSecond" for v in vertices],
-            "checkpoints": [f"/jobs/{job}/checkpoints"],
-            "prometheus": ["/metrics"],
-        }
 
 
 class Client:
@@ -54,6 +39,18 @@ class Client:
         if answer.status != 200:
             raise RuntimeError(f"{path}: {answer.status} {text.decode()}")
         return json.loads(text) if "json" in answer.headers["Content-Type"] else text
+
+
+def paths_of(client: Client, job: str) -> dict[str, list[str]]:
+    """What is asked of a job, by name."""
+    vertices = [vertex["id"] for vertex in client.get(f"/jobs/{job}")["vertices"]]
+    return {
+        "overview": ["/jobs/overview"],
+        "job": [f"/jobs/{job}"],
+        "metrics": [f"/jobs/{job}/vertices/{v}/subtasks/metrics?get=numRecordsInPerSecond" for v in vertices],
+        "checkpoints": [f"/jobs/{job}/checkpoints"],
+        "prometheus": ["/metrics"],
+    }
 
 
 def generate(orders: Connection, rest: RestAddress, per_second: float) -> None:
@@ -90,11 +87,10 @@ def main() -> None:
     (rest,) = known
     assert rest is not None
     time.sleep(arguments.warm_up + _SETTLE_S)
-    paths = Paths(Client(rest), str(job.get_job_id())).by_name
-    orders, end = multiprocessing.get_context("spawn").Pipe()
-    generator = multiprocessing.get_context("spawn").Process(
-        target=generate, args=(end, rest, arguments.requests), daemon=True
-    )
+    paths = paths_of(Client(rest), str(job.get_job_id()))
+    context = multiprocessing.get_context("spawn")
+    orders, end = context.Pipe()
+    generator = context.Process(target=generate, args=(end, rest, arguments.requests), daemon=True)
     generator.start()
     told = {"without_cores": cores(arguments.seconds)}
     for name, asked in paths.items():
@@ -108,8 +104,7 @@ def main() -> None:
         told[f"{name}_cpu_ms"] = 1000 * (used - told["without_cores"]) / answered
     orders.send(False)
     generator.join(timeout=10)
-    threading.Thread(target=job.cancel, daemon=True).start()
-    time.sleep(1)
+    job.cancel().result()
     tell(told)
 
 
