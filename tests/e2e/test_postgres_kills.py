@@ -50,10 +50,14 @@ class Counts:
         """What must be there before it starts."""
         Tables(self.server.url).execute(f"CREATE TABLE {TABLE} (key bigint, count bigint)")
 
+    def settings(self) -> dict[str, str]:
+        """Of the job."""
+        return SETTINGS
+
     def start(self) -> None:
         """From the newest checkpoint, if there is one."""
         checkpoints = self.folder / "checkpoints"
-        settings = {**SETTINGS, "execution.checkpointing.dir": str(checkpoints)}
+        settings = {**self.settings(), "execution.checkpointing.dir": str(checkpoints)}
         options = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
         options += ["-s", "latest"] if any(checkpoints.glob("*/chk-*/_metadata")) else []
         command = [sys.executable, "-m", "penstock.cli.main", "run", *options, self.program]
