@@ -68,6 +68,7 @@ EACH = [
 ]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("kind", "seed"), EACH)
 def test_each_count_is_there_once(tmp_path: Path, kind: type[CountsInRedis], seed: int) -> None:
     """A kill between pre-commit and commit would lose commands of a checkpoint, or carry them out twice."""
