@@ -11,8 +11,10 @@ from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import JobRecord, recorded
 from penstock.checkpoint.latest import latest_of
+from penstock.checkpoint.lease import wait_until_free
 from penstock.checkpoint.manifest import Manifest
-from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, read_manifest, record_in
+from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, file_system_of, read_manifest, record_in
+from penstock.common.errors import CheckpointError
 
 pytestmark = pytest.mark.connectors
 NAME = "a job"
@@ -116,6 +118,22 @@ def check(bucket: str, monkeypatch: pytest.MonkeyPatch, store: FaultyStore, chec
 def test_what_was_completed_is_there(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job would go on from an older checkpoint than it has committed by, or from a file that is not whole."""
     check(bucket, monkeypatch, FaultyStore(os.environ["AWS_ENDPOINT_URL"], Random(1), 0.15, QUICK), 4)
+
+
+def test_a_lease_is_looked_at_again(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job could not be started again while its store cuts off some answers."""
+    system, root = file_system_of(f"{bucket}/jobs/job")
+    with system.open_output_stream(f"{root}/lease") as stream:
+        stream.write(b"a run that has died 3\n" * 100)
+    store = FaultyStore(os.environ["AWS_ENDPOINT_URL"], Random(2), 0.5, ["cut"])
+    with monkeypatch.context() as within, store.serving() as address:
+        within.setenv("AWS_ENDPOINT_URL", address)
+        faulty, _ = file_system_of(f"{bucket}/jobs/job")
+        wait_until_free(faulty, f"{root}/lease", "job", 600)
+        assert store.tried["cut"]
+        store.probability = 1.0
+        with pytest.raises(CheckpointError, match="the lease of the job abc can't be read"):
+            wait_until_free(faulty, f"{root}/lease", "abc", 300)
 
 
 @pytest.mark.soak

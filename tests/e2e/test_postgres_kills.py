@@ -37,6 +37,8 @@ class Counts:
     """The program, started again by its user whenever its driver has been killed."""
 
     program = counts_to_postgres.__file__
+    is_over = False
+    """Its driver was killed when all was committed, and is not started again."""
     environment: dict[str, str] | None = None
     """Of its processes; None: as here."""
 
@@ -95,7 +97,8 @@ class Counts:
             os.kill(random.choice(found), signal.SIGKILL)
             return True
         self.end()
-        if len(self.rows()) < self.expected:
+        self.is_over = len(self.rows()) >= self.expected
+        if not self.is_over:
             self.start()
         return True
 

@@ -107,22 +107,34 @@ class Lease:
 def wait_until_free(system: fs.FileSystem, path: str, job_id: str, lease_ms: int = LEASE_MS) -> None:
     """Return when no run holds a job, at the latest when its lease must have run out.
 
-    Raises CheckpointError if a run renews it.
+    Raises CheckpointError if a run renews it, or if it can't be read for as long.
     """
-    before = _read(system, path)
-    if before is None or not _is_locked(system, path):
-        return
-    until = time.monotonic() + lease_ms / 1000
-    while time.monotonic() < until:
+    lease_s = lease_ms / 1000
+    before: bytes | None = None
+    heard = until = time.monotonic()
+    while True:
+        try:
+            now = _read(system, path)
+        except OSError as error:
+            # A store that fails for a moment has not said who holds the job.
+            if time.monotonic() - heard > lease_s:
+                raise CheckpointError(f"the lease of the job {job_id} can't be read ({path}): {error}") from error
+        else:
+            heard = time.monotonic()
+            if now is None:
+                return
+            if before is None:
+                if not _is_locked(system, path):
+                    return
+                before, until = now, heard + lease_s
+            elif now != before:
+                raise CheckpointError(
+                    f"the job {job_id} is still running: it has just renewed its lease ({path}). Cancel it first, with "
+                    f"penstock cancel {job_id}, or start from a savepoint"
+                )
+            elif heard >= until:
+                return
         time.sleep(_LOOK_S)
-        now = _read(system, path)
-        if now is None:
-            return
-        if now != before:
-            raise CheckpointError(
-                f"the job {job_id} is still running: it has just renewed its lease ({path}). Cancel it first, with "
-                f"penstock cancel {job_id}, or start from a savepoint"
-            )
 
 
 def _read(system: fs.FileSystem, path: str) -> bytes | None:
