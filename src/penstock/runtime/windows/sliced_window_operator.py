@@ -287,8 +287,8 @@ class SlicedWindowOperator(WindowingOperator):
         ends, stays = self._size - 1, self._stays_ms
         waiting, fired = self._waiting_heap, self._ended_heap
         while True:
-            fires_at = waiting[0] + ends if waiting else None
-            goes_at = fired[0] + ends + stays if fired else None
+            fires_at = min(waiting[0] + ends, MAX_TIMESTAMP) if waiting else None
+            goes_at = min(fired[0] + ends + stays, MAX_TIMESTAMP) if fired else None
             if fires_at is not None and fires_at <= until and (goes_at is None or fires_at <= goes_at):
                 yield from self._fire(heappop(waiting))
             elif goes_at is not None and goes_at <= until:
@@ -316,7 +316,7 @@ class SlicedWindowOperator(WindowingOperator):
         else:
             contents = map(slices[0], rest)
         result = self.contents.result
-        timestamp = window + self._size - 1
+        timestamp = min(window + self._size - 1, MAX_TIMESTAMP)
         while True:
             room = self.context.budget.chunk_records - len(self.results)
             try:
