@@ -79,7 +79,6 @@ CONTENTS: dict[str, Any] = {
 }
 
 
-
 class KeepsTheFirst(Sums):
     """The accumulator is the first record itself, which is changed for each further one."""
 

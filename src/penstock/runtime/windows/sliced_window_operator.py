@@ -266,7 +266,8 @@ class SlicedWindowOperator(WindowingOperator):
                     self._waiting_for(window)[key] = True
                 continue
             if not self._shares:
-                self._add(window, key, *self._for_window([value]), timestamp)
+                (own,) = self._for_window([value])
+                self._add(window, key, own, timestamp)
             _keys_at(window, self._ended, self._ended_heap)[key] = True
             contents = self._put_together(self._slices_in(window), key)
             yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
