@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
@@ -98,6 +99,8 @@ class JobFigures:
     """The latest of those that have failed since."""
     autoscaled: Autoscaled | None = None
     """The newest decision of the autoscaler."""
+    failures: Sequence[JobFailure] = ()
+    """The newest, oldest first."""
 
 
 class JobMetrics:
