@@ -16,7 +16,8 @@ def failure_lines(failures: Sequence[dict[str, Any]], now_ms: int) -> Iterator[s
     """Newest first, of JobFailures as a job answers them, oldest first."""
     for index, failure in enumerate(reversed(failures)):
         head = f"failed {as_duration(now_ms - failure['at_ms'])} ago by {failure['error']}"
-        lines = [_cut(line) for line in failure["text"].splitlines() if line.strip()]
+        # Without the marks below lines of code, which take room and say little.
+        lines = [_cut(line) for line in failure["text"].splitlines() if line.strip(" ^~")]
         if index or len(lines) < 2:
             yield ": ".join([head, *(line.strip() for line in lines[-1:])])
             continue

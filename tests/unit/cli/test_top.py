@@ -95,7 +95,7 @@ def test_failures_are_seen_with_the_end_of_the_users_traceback() -> None:
     """A user would see that his job restarts, and look for the reason in its logs."""
     now_ms = START_MS + 60_000
     frames = [f'    File "job.py", line {n}, in parse{n}' for n in range(9)]
-    text = "\n".join(["operator 'words', subtask 1 of 1, in map", *frames, "  KeyError: '[bold]'"])
+    text = "\n".join(["operator 'words', subtask 1 of 1, in map", *frames, "      ~~^^^", "  KeyError: '[bold]'"])
     lost = JobFailure("penstock.TaskLostError", "of level 1\nthe worker was killed", now_ms - 40_000)
     failed = JobFailure("penstock.UserFunctionError", text, now_ms - 2_000, SlotId(0, 0), 1)
     seen = shown(sample(now_ms - 2_000, 1, 1), sample(now_ms, 2, 2, failures=[lost, failed]))

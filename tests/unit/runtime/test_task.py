@@ -186,11 +186,15 @@ def test_how_long_an_alignment_took_is_told() -> None:
     host.ns = 5_000_000
     host.sends(0, CheckpointBarrier(1, 0)).works()
     host.ns += 30_000_000
+    counters = host.task.counters
+    assert counters.aligned_ns(host.ns) == 30_000_000, "while it lasts: the barrier that is missing may never come"
     host.sends(1, CheckpointBarrier(1, 0)).works()
     (acknowledge,) = host.asks()
     assert acknowledge.state.figures.alignment_ms == 30
+    assert counters.aligned_ns(host.ns + 5) == 30_000_000
     host.sends(0, CheckpointBarrier(2, 0)).works().handle(AbortCheckpoint(2))
     host.ns += 70_000_000
+    assert counters.aligned_ns(host.ns) == 30_000_000, "that of an aborted one has no end"
     host.sends(0, CheckpointBarrier(3, 0)).sends(1, CheckpointBarrier(3, 0)).works()
     (acknowledge,) = host.asks()
     assert acknowledge.state.figures.alignment_ms == 0, "not from the one that was aborted"
@@ -201,6 +205,7 @@ def test_how_long_a_barrier_was_on_its_way_is_told() -> None:
     host = Host(mapping())
     host.now_ms = 1_000
     host.sends(0, CheckpointBarrier(1, 400)).works()
+    assert host.task.counters.start_delay_ms == 600
     host.now_ms = 5_000
     host.sends(1, CheckpointBarrier(1, 400)).works()
     (acknowledge,) = host.asks()
@@ -208,6 +213,7 @@ def test_how_long_a_barrier_was_on_its_way_is_told() -> None:
     host.sends(0, CheckpointBarrier(2, 9_000)).sends(1, CheckpointBarrier(2, 9_000)).works()
     (acknowledge,) = host.asks()
     assert acknowledge.state.figures.start_delay_ms == 0, "the clock of the driver is ahead"
+    assert host.task.counters.start_delay_ms == 0
 
 
 def test_functions_are_notified_of_aborted_checkpoints_once() -> None:

@@ -99,7 +99,7 @@ def run_slot(
         notify=calls.notices.notify,
     )
     slot = Slot(level, index, environment)
-    results.begin(lambda: reports_of(slot))
+    results.begin(lambda: reports_of(slot, time.monotonic_ns()))
     interrupt = Interrupt()
     abandoned = threading.Event()
 
@@ -119,7 +119,7 @@ def run_slot(
         )
         _send_results(slot, results)
         results.finish(next(iter(slot.tasks.values())).id, abandoned)
-        slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot))))
+        slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot, time.monotonic_ns()))))
         yield to_batch(slot.outbox.take())
     except BaseException:
         if abandoned.is_set():
