@@ -53,8 +53,9 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             level = unpack(payload)
             assert payload.control is not None
             results = ConnectedResultSender(
-                payload.control, payload.heartbeat_ms, run, level.level, index, payload.reports
-            )
+                payload.control, payload.heartbeat_ms, run, level.level, index,
+                is_reported=payload.reports or log.is_far, take_log=log.take_far,
+            )  # fmt: skip
             garbage = GarbageCollection(time.monotonic_ns())
             yield from run_slot(
                 level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
