@@ -42,7 +42,7 @@ def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
     rows = []
     for job in ordered:
         tasks = job["tasks"]
-        running = f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] else "–"
+        running = f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] and job["end-time"] < 0 else "–"
         rows.append(
             [
                 joined(
@@ -102,7 +102,7 @@ def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
         "attempt",
         "slot",
     ]
-    return table(heads, rows, numbers=range(3, 11))
+    return table(heads, rows, numbers={0, *range(3, 11)})
 
 
 def _bar(share: float, cls: str) -> Markup:

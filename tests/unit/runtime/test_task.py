@@ -390,11 +390,12 @@ def test_when_the_task_wants_to_be_called() -> None:
     assert host.task.wake_at_ms() == 1200, "nothing until splits are added but the watermark interval"
 
 
-def test_latency_markers_pass_through_and_are_counted_at_the_end() -> None:
-    """Latency could not be measured, or each marker would come once a channel."""
+def test_latency_markers_are_measured_by_each_task_and_pass_through() -> None:
+    """Which of the operators on its way makes a record late would stay unknown; or each marker come once a channel."""
     host = Host(mapping())
     host.sends(0, LatencyMarker(900, 0, 0))
     assert host.flushed() == [LatencyMarker(900, 0, 0)]
+    assert (host.task.counters.latency_count, host.task.counters.latency_sum_ms) == (1, 100)
     last = Host(CollectOperator("collect", 3), leaves=False)
     last.sends(0, LatencyMarker(900, 0, 0)).sends(1, LatencyMarker(990, 0, 0), ["x"]).works()
     counters = last.task.counters
