@@ -91,7 +91,7 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
 def test_a_cluster_is_seen_on_a_phone_with_jobs_that_wait_and_none_is_as_high_as_the_page(tmp_path: Path) -> None:
     """A queue would be two jobs and a lot of nothing; a job that waits, a red line about what can't be asked."""
     cluster = PlayedCluster(tmp_path)
-    dashboard = DashboardProcess(tmp_path, cluster.client.url.removeprefix("http://"), cluster.client.token)
+    dashboard = DashboardProcess(tmp_path, cluster.client.url.removeprefix("http://"), cluster.server.token)
     browser = Browser()
     try:
         browser.resize(390, 844)
