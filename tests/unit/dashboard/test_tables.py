@@ -13,6 +13,7 @@ from penstock.dashboard.job_figures import SubtaskFigures, VertexFigures
 from penstock.dashboard.tables import (
     checkpoint_subtasks_table,
     checkpoints_table,
+    clusters_table,
     entries_table,
     failures_of,
     jobs_table,
@@ -33,6 +34,16 @@ def test_jobs_that_run_come_first(served: Served) -> None:
     assert shown.index("/job/id") < shown.index("/job/over")
     assert "&lt;b&gt;orders&lt;/b&gt;" in shown and "2 of 2" in shown and "127.0.0.1:1" in shown
     assert "penstock run" in jobs_table([]), "a beginner is told how to start one"
+
+
+def test_a_cluster_says_how_many_slots_are_held_and_how_its_jobs_have_ended() -> None:
+    """Whoever wonders why a job waits would have to ask the cluster in a terminal."""
+    counts = {"jobs-running": 3, "jobs-finished": 1_200, "jobs-cancelled": 4, "jobs-failed": 5}
+    shown = clusters_table([{"where": "127.0.0.1:8081", "slots-total": 8, "slots-available": 2, **counts}])
+    assert words(shown).strip().endswith("127.0.0.1:8081 6 of 8 3 1,200 4 5") and "width: 75%" in shown
+    none = {"where": "b", "slots-total": 0, "slots-available": 0, **counts}
+    assert "0 of 0" in clusters_table([none]), "executors have not come yet"
+    assert clusters_table([]) == ""
 
 
 def test_skew_is_seen_as_the_share_of_the_highest_rate() -> None:
