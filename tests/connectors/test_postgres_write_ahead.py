@@ -13,6 +13,7 @@ from penstock.api.sink import SinkWriter
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.postgres.connection import PostgresError
 from penstock.connectors.postgres.sink.transactions import TransactionNames
+from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 from penstock.testing.postgres_server import PostgresServer
@@ -208,6 +209,10 @@ def test_what_the_log_needs(tables: Tables) -> None:
     assert "write-ahead log" in sink.describe()
     with pytest.raises(ConfigurationError, match="takes none: enable_checkpointing"):
         sink.create_writer(SimpleSinkContext(checkpointing=False))
+    env = StreamExecutionEnvironment.get_execution_environment().set_runtime_mode(RuntimeExecutionMode.BATCH)
+    env.from_collection([(1, "a")]).sink_to(sink)
+    with pytest.raises(ConfigurationError, match="takes none: enable_checkpointing"):
+        env.execute("in BATCH mode")
     with pytest.raises(ValueError, match="is for EXACTLY_ONCE, and the sink is AT_LEAST_ONCE"):
         PostgresSink.builder().set_url(tables.url).set_table(table).set_columns("id").set_write_ahead_log(True).build()
     writer = begun(sink, table)

@@ -30,9 +30,11 @@ ROW_TYPE = Types.ROW_NAMED(list(COLUMNS), [Types.LONG(), Types.LONG()])
 BEHIND_SNAPSHOT, BEFORE_COMMIT, BEHIND_COMMIT = "behind-snapshot", "before-commit", "behind-commit"
 
 
-def catalog(folder: str) -> dict[str, str]:
-    """Of Iceberg."""
-    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/lake"}
+def catalog(folder: str, bucket: str) -> dict[str, str]:
+    """Of Iceberg. `bucket`: where the files are, if not in the folder."""
+    store = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"]} if bucket else {}
+    warehouse = f"{bucket or f'file://{folder}'}/lake"
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": warehouse, **store}
 
 
 def sqlalchemy_url(url: str) -> str:
@@ -40,12 +42,12 @@ def sqlalchemy_url(url: str) -> str:
     return url.replace("postgresql://", "postgresql+psycopg://")
 
 
-def sink_of(target: str, place: str) -> Sink[Any]:
+def sink_of(target: str, place: str, bucket: str) -> Sink[Any]:
     """`place`: a folder, or the url of a PostgreSQL server."""
     if target == "delta":
-        return DeltaSink.builder().set_table(f"{place}/{TABLE}").set_record_type(ROW_TYPE).build()
+        return DeltaSink.builder().set_table(f"{bucket or place}/{TABLE}").set_record_type(ROW_TYPE).build()
     if target == "iceberg":
-        iceberg = IcebergSink.builder().set_catalog("lake", **catalog(place)).set_table(f"air.{TABLE}")
+        iceberg = IcebergSink.builder().set_catalog("lake", **catalog(place, bucket)).set_table(f"air.{TABLE}")
         return iceberg.set_record_type(ROW_TYPE).build()
     if target == "sql":
         sql = SqlSink.builder().set_url(sqlalchemy_url(place)).set_table(TABLE).set_columns(*COLUMNS)
@@ -82,6 +84,9 @@ class FatalSink(Sink[Any]):
 
     def validate(self) -> None:
         self._sink.validate()
+
+    def validate_without_checkpoints(self) -> None:
+        self._sink.validate_without_checkpoints()
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         return self._fatal(self._sink.create_writer(context))
@@ -161,6 +166,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, required=True)
     parser.add_argument("--records-per-s", type=float, required=True)
     parser.add_argument("--target", choices=["delta", "iceberg", "sql", "log"], required=True)
+    parser.add_argument("--bucket", default="", help="of an object store, where the files of a lake are")
     parser.add_argument("--fatal", choices=[BEHIND_SNAPSHOT, BEFORE_COMMIT, BEHIND_COMMIT])
     parser.add_argument("--mark", type=Path, default=Path("died"))
     arguments = parser.parse_args()
@@ -169,14 +175,15 @@ def main() -> None:
     rate = RateLimiterStrategy.per_second(arguments.records_per_s)
     numbers = DataGeneratorSource(lambda number: (number % KEYS, 1), arguments.records, rate)
     death = Death(arguments.fatal, arguments.mark)
-    sink = FatalSink(sink_of(arguments.target, arguments.place), death, by_writers=arguments.target in ("sql", "log"))
+    sink = sink_of(arguments.target, arguments.place, arguments.bucket)
+    fatal = FatalSink(sink, death, by_writers=arguments.target in ("sql", "log"))
     (
         env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers")
         .uid("numbers")
         .key_by(lambda pair: pair[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .uid("counts")
-        .sink_to(sink)
+        .sink_to(fatal)
         .uid("table")
     )
     env.execute(f"counts to {arguments.target}")

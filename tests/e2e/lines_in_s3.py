@@ -1,4 +1,4 @@
-"""Lines of objects, counted by key, into objects, with checkpoints beside them: what test_s3_job.py runs."""
+"""Lines of objects, counted by key, into objects, with checkpoints beside them: what the tests of S3 jobs run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ import os
 import time
 from pathlib import Path
 
-from penstock.common import Encoder, WatermarkStrategy
+from penstock.common import Duration, Encoder, WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
+from penstock.datastream.connectors.file_system import (
+    BucketAssigner,
+    FileSink,
+    FileSource,
+    RollingPolicy,
+    StreamFormat,
+)
 
 KEYS = 10
 
@@ -20,6 +26,7 @@ def main() -> None:
     parser.add_argument("bucket")
     parser.add_argument("killed", type=Path)
     parser.add_argument("kill_at", type=int)
+    parser.add_argument("--watch", action="store_true", help="take objects that are added, without an end")
     arguments, _ = parser.parse_known_args()
     killed, kill_at = arguments.killed, arguments.kill_at
 
@@ -33,19 +40,23 @@ def main() -> None:
 
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
-    text = StreamFormat.text_line_format()
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"{arguments.bucket}/in")
+    if arguments.watch:
+        source.monitor_continuously(Duration.of_millis(300))
     sink = FileSink.for_row_format(f"{arguments.bucket}/out", Encoder.simple_string_encoder())
+    if arguments.watch:
+        # Some checkpoints come in the midst of an object, others behind it.
+        sink = sink.with_rolling_policy(RollingPolicy.default_rolling_policy(rollover_interval=1_000))
     (
-        env.from_source(
-            FileSource.for_record_stream_format(text, f"{arguments.bucket}/in").build(),
-            WatermarkStrategy.no_watermarks(),
-            "lines",
-        )
+        env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "lines")
+        .uid("lines")
         .map(parse)
         .key_by(lambda pair: pair[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
+        .uid("counts")
         .map(lambda pair: f"{pair[0]} {pair[1]}")
         .sink_to(sink.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).with_compression("gzip").build())
+        .uid("objects")
     )
     env.execute("lines in S3")
 

@@ -37,6 +37,8 @@ class Counts:
     """The program, started again by its user whenever its driver has been killed."""
 
     program = counts_to_postgres.__file__
+    environment: dict[str, str] | None = None
+    """Of its processes; None: as here."""
 
     def __init__(self, server: Any, folder: Path, records: int, records_per_s: float, *options: str) -> None:
         self.server = server
@@ -50,15 +52,28 @@ class Counts:
         """What must be there before it starts."""
         Tables(self.server.url).execute(f"CREATE TABLE {TABLE} (key bigint, count bigint)")
 
+    def settings(self) -> dict[str, str]:
+        """Of the job."""
+        return SETTINGS
+
+    def checkpoints(self) -> str:
+        """Where they are."""
+        return str(self.folder / "checkpoints")
+
+    def has_checkpoint(self) -> bool:
+        """Whether one is complete."""
+        return any(Path(self.checkpoints()).glob("*/chk-*/_metadata"))
+
     def start(self) -> None:
         """From the newest checkpoint, if there is one."""
-        checkpoints = self.folder / "checkpoints"
-        settings = {**SETTINGS, "execution.checkpointing.dir": str(checkpoints)}
+        settings = {**self.settings(), "execution.checkpointing.dir": self.checkpoints()}
         options = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
-        options += ["-s", "latest"] if any(checkpoints.glob("*/chk-*/_metadata")) else []
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, self.program]
+        options += ["-s", "latest"] if self.has_checkpoint() else []
+        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, self.program, *self.arguments]
         with (self.folder / "log").open("a") as log:
-            self.driver = subprocess.Popen([*command, *self.arguments], stdout=log, stderr=log, start_new_session=True)
+            self.driver = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, env=self.environment
+            )
 
     def rows(self) -> list[tuple[Any, ...]]:
         """What is committed now."""

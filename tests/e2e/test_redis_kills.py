@@ -15,6 +15,7 @@ import redis
 from tests.e2e import counts_to_redis
 from tests.e2e.counts_to_redis import COUNTS, KEYS, NUMBERS, name_of
 from tests.e2e.test_postgres_kills import DRIVER, SERVER, WORKER, Counts
+from tests.spark.test_redis import state_in_redis
 
 from penstock.testing.redis_server import RedisServer
 
@@ -55,33 +56,48 @@ class CountsInRedis(Counts):
         return redis.Redis.from_url(self.server.url, protocol=2, decode_responses=True)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_each_count_is_there_once(tmp_path: Path, seed: int) -> None:
+class CountsWithStateInRedis(CountsInRedis):
+    """Counts are kept there, too, and not on the heap."""
+
+    def settings(self) -> dict[str, str]:
+        return {**super().settings(), **state_in_redis(self.server)}
+
+
+EACH = [
+    (kind, seed) for kind, seeds in ((CountsInRedis, 3), (CountsWithStateInRedis, 2)) for seed in range(1, seeds + 1)
+]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "seed"), EACH)
+def test_each_count_is_there_once(tmp_path: Path, kind: type[CountsInRedis], seed: int) -> None:
     """A kill between pre-commit and commit would lose commands of a checkpoint, or carry them out twice."""
     random = Random(seed)
-    kinds = random.choices((WORKER, DRIVER, SERVER), weights=(4, 3, 2), k=KILLS)
+    targets = random.choices((WORKER, DRIVER, SERVER), weights=(4, 3, 2), k=KILLS)
     records = 60_000
     with RedisServer() as server:
-        counts = CountsInRedis(server, tmp_path, records, 0)
+        counts = kind(server, tmp_path, records, 0)
         try:
             killed: Counter[str] = Counter()
-            for kind in kinds:
+            for target in targets:
                 begun = len(counts.rows())
                 counts.add(records // (KILLS + 1))
                 more = begun + random.randrange(counts.added - begun)
                 counts.until(lambda more=more: len(counts.rows()) >= more)  # type: ignore[misc]
-                killed[kind] += counts.kill(kind, random)
+                killed[target] += counts.kill(target, random)
             counts.add(records - counts.added)
             counts.until(lambda: len(counts.rows()) >= records)
             rows = counts.rows()
             with counts.client() as client:
-                left = [key for key in client.scan_iter("penstock/*") if not key.endswith("/applied")]
+                names = [key for key in client.scan_iter("penstock/*") if not key.startswith("penstock/state/")]
+            left = [name for name in names if not name.endswith("/applied")]
         finally:
             counts.end()
         seen = Counter((key, count) for key, count, _ in rows)
         unnamed = [row for row in rows if row[2] != row[0] * 7]
         lost = sum((key, count) not in seen for key in range(KEYS) for count in range(1, records // KEYS + 1))
         doubled = sum(number - 1 for number in seen.values())
-        print(f"seed {seed}: killed {dict(killed)}, {len(rows)} rows, lost {lost}, doubled {doubled}, left {len(left)}")
+        print(f"{kind.__name__}, seed {seed}: killed {dict(killed)}, {len(rows)} rows")
+        print(f"lost {lost}, doubled {doubled}, left {len(left)}")
         assert (lost, doubled, unnamed) == (0, 0, []), counts.story()
         assert sum(killed.values()) > 6

@@ -143,6 +143,9 @@ class Sink(ABC, Generic[T]):
     def validate(self) -> None:
         """Raise errors that can be known before anything runs. Called at submission."""
 
+    def validate_without_checkpoints(self) -> None:
+        """Raise a ConfigurationError if the sink needs checkpoints. Called at submission of a job that takes none."""
+
     def for_type(self, type_info: TypeInformation) -> Sink[T]:
         """This sink for a stream whose type is known. A sink that writes text may write that of the declared type."""
         return self

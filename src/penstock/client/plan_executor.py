@@ -10,6 +10,7 @@ from typing import Any
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.settings_check import check_settings
+from penstock.client.sinks_check import check_sinks
 from penstock.client.slots_check import check_slots
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_client import JobClient
@@ -44,6 +45,7 @@ class PlanExecutor(PipelineExecutor):
     def _check(self, submission: Submission) -> None:
         graph, configuration = submission.graph, submission.configuration
         self._try(lambda: check_settings(configuration))
+        self._try(lambda: check_sinks(graph, configuration))
         self._try(lambda: Dependencies.of(configuration))
         if submission.spark is None:
             self._try(lambda: check_slots(graph, configuration))

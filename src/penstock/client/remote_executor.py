@@ -14,6 +14,7 @@ from penstock.client.packed_job import packed
 from penstock.client.remote_job import RemoteJob
 from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.client.settings_check import check_settings, check_streaming_settings
+from penstock.client.sinks_check import check_sinks
 from penstock.cluster.high_availability.services import is_highly_available
 from penstock.cluster.running_cluster import running_clusters
 from penstock.common import rest_options, ssl_options
@@ -44,6 +45,7 @@ class RemoteExecutor(PipelineExecutor):
         check_settings(configuration)
         if not graph.batched:
             check_streaming_settings(configuration)
+        check_sinks(graph, configuration)
         job, bundle = packed(submission)
         cluster = cluster_of(configuration)
         id = JobID.generate()

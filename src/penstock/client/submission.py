@@ -17,6 +17,7 @@ from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
 from penstock.client.script_modules import import_folders, script_modules
 from penstock.client.settings_check import check_settings, check_streaming_settings
+from penstock.client.sinks_check import check_sinks
 from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, check_place, new_savepoint, start_point, take_job
 from penstock.client.visible_job import VisibleJob
@@ -54,6 +55,7 @@ def submit(submission: Submission) -> JobClient:
     check_settings(configuration)
     if not graph.batched:
         check_streaming_settings(configuration)
+    check_sinks(graph, configuration)
     dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
     if submission.spark is None:
         check_slots(graph, configuration)

@@ -24,6 +24,7 @@ CACHED_ENTRIES = (
     .int_type(least=0)
     .default_value(50_000)
     .with_description(
-        "Number of changed entries of a state held as Python objects; more of them wait as bytes for their checkpoint."
+        "Number of changed entries of a state held as Python objects, more of them wait as bytes for their checkpoint, "
+        "and of an operator's entries that are known without asking Redis."
     )
 )

@@ -15,19 +15,28 @@ _IN_S3 = re.compile(r"(?<=\bs3://)[^\s/:@'\"]*:[^\s@'\"]+(?=@)")
 """Secret keys of S3 may have slashes. Written as they are, pyarrow refuses the URL."""
 
 
+_PASSWORDS = r"password|passwd|passphrase|(?<![a-z0-9])pwd?(?![a-z0-9])|(?:secret|account)[-_.]?(?:access[-_.]?)?key"
+NAMES = (
+    rf"{_PASSWORDS}|secret|token|credentials?|cookies?|hmac|jaas|auth-params|basic[-.]auth|user[-_.]?info|http-headers"
+    r"|key[-_.]?pem|keystore[-_.]key|(?:api|access|private|service|signing)[-_.]?key"
+)
+"""What the name of a secret has in it, in any case: as Flink has them, and clients of databases, stores and brokers."""
 _VALUE = r"(?:(\\?['\"])[^'\"]*?\2|[^\s&'\",;\\]+)"
 """With quotes around it, which stay (JSON writes them with a backslash), or without."""
 _PAIR = re.compile(
-    r"((?:password|passwd|passphrase|\bpwd|(?:secret|account)[-_.]?(?:access[-_.]?)?key)"
-    rf"(?:\s*=|\\?['\"]\s*[:=])\s*){_VALUE}",
+    rf"((?:{NAMES})(?:=|\\?['\"]\s*[:=]\s*|\s*=\s*(?=\\?['\"]))|(?:{_PASSWORDS})\s*=\s*){_VALUE}", re.IGNORECASE
+)
+"""As in `host=localhost password=…`, the text of a connection, and in `{'sasl.password': '…'}`; not as in
+`token = tokens[0]`, a line of a program."""
+_QUERY = re.compile(rf"([?&][\w.-]*(?:signature|\bsig)=){_VALUE}", re.IGNORECASE)
+"""As in `https://host/path?sig=…`."""
+_HEADER = re.compile(
+    r"(\b(?:authorization|x-api-key)\\?['\"]?\s*[:=]\s*\\?['\"]?(?:(?:bearer|basic|token)\s+)?)[^\s'\",;\\]+",
     re.IGNORECASE,
 )
-"""As in `host=localhost password=…`, the text of a connection, and in `{'sasl.password': '…'}`."""
-_QUERY = re.compile(rf"([?&][\w.-]*(?:token|secret|signature|\bsig|api[-_]?key)=){_VALUE}", re.IGNORECASE)
-"""As in `https://host/path?token=…`."""
-_HEADER = re.compile(
-    r"(\bauthorization\\?['\"]?\s*[:=]\s*\\?['\"]?(?:(?:bearer|basic|token)\s+)?)[^\s'\",;\\]+", re.IGNORECASE
-)
+_COOKIES = re.compile(r"(\bcookie\\?['\"]?\s*:\s*\\?['\"]?)[^\r\n'\"\\]+", re.IGNORECASE)
+"""With all that is in the line: a header has several."""
+_KEY = re.compile(r"(?<=-----BEGIN )([A-Z ]*PRIVATE KEY-----).*?(?=-----END |\Z)", re.DOTALL)
 
 
 def has_password(text: str) -> bool:
@@ -36,12 +45,14 @@ def has_password(text: str) -> bool:
 
 
 def without_passwords(text: str) -> str:
-    """The text, with stars in the place of what is secret: user and password of each URL, a password with a name."""
+    """The text, with stars for what is secret: user and password of each URL, values with the name of a secret."""
     if "://" in text and "@" in text:
         text = _IN_A_URL.sub(_HIDDEN, _IN_S3.sub(_HIDDEN, text))
     if "=" in text or ":" in text:
+        for headers in (_COOKIES, _HEADER):
+            text = headers.sub(rf"\1{_HIDDEN}", text)
         text = _QUERY.sub(_starred, _PAIR.sub(_starred, text))
-    return _HEADER.sub(rf"\1{_HIDDEN}", text)
+    return _KEY.sub(rf"\1{_HIDDEN}", text)
 
 
 def _starred(found: re.Match[str]) -> str:

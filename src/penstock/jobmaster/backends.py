@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
+from types import ModuleType
 
 from penstock.common import options, postgres_options, redis_options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.common.extras import POSTGRES, REDIS, ROCKSDB
 from penstock.common.priority_queue_state_type import PriorityQueueStateType
 from penstock.common.secrets import has_password
-from penstock.connectors.postgres.connection import Database, checked_url
+from penstock.connectors.postgres import connection as postgres
+from penstock.connectors.postgres.connection import Database
+from penstock.connectors.redis import server as redis
+from penstock.connectors.redis.server import RedisServer
 from penstock.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings, StoreSettings
 
 
@@ -43,26 +49,10 @@ def _rocksdb(configuration: Configuration) -> RocksDBSettings:
 
 def _postgres(configuration: Configuration) -> PostgresSettings:
     _check_installed("postgres", "psycopg", POSTGRES)
-    url = configuration.get(postgres_options.URL)
-    if url is None:
-        raise ConfigurationError(
-            f"{options.STATE_BACKEND.key} is postgres: set {postgres_options.URL.key}, like "
-            "postgresql://host:5432/database"
-        )
-    try:
-        url = checked_url(url)
-    except ValueError as error:
-        raise ConfigurationError(f"{postgres_options.URL.key}: {error}") from None
-    database = Database(url, configuration.get(postgres_options.USER), configuration.get(postgres_options.PASSWORD))
-    if database.url_has_password:
-        raise ConfigurationError(
-            f"{postgres_options.URL.key} is shown where settings are: give the password as "
-            f"{postgres_options.PASSWORD.key}"
-        )
     return PostgresSettings(
-        url,
-        database.user_name,
-        database.password,
+        _url(configuration, postgres_options, "postgresql://host:5432/database", postgres.checked_url, Database),
+        configuration.get(postgres_options.USER),
+        configuration.get(postgres_options.PASSWORD),
         configuration.get(postgres_options.CACHED_ENTRIES),
         configuration.get(options.RETAINED_CHECKPOINTS),
     )
@@ -70,16 +60,8 @@ def _postgres(configuration: Configuration) -> PostgresSettings:
 
 def _redis(configuration: Configuration) -> RedisSettings:
     _check_installed("redis", "redis", REDIS)
-    url = configuration.get(redis_options.URL)
-    if url is None:
-        raise ConfigurationError(
-            f"{options.STATE_BACKEND.key} is redis: set {redis_options.URL.key}, like redis://host:6379/0"
-        )
-    if has_password(url):
-        raise ConfigurationError(
-            f"{redis_options.URL.key} is shown where settings are: give the password as {redis_options.PASSWORD.key}"
-        )
-    if not configuration.get(options.CHECKPOINT_INTERVAL):
+    url = _url(configuration, redis_options, "redis://host:6379/0", redis.checked_url, RedisServer)
+    if checkpoint_interval_ms(configuration) is None:
         # Its write-ahead log is applied when a checkpoint is complete: without any it would grow in memory.
         raise ConfigurationError(
             f"{options.STATE_BACKEND.key} is redis, which takes what has changed with each checkpoint: set "
@@ -91,6 +73,31 @@ def _redis(configuration: Configuration) -> RedisSettings:
         configuration.get(redis_options.PASSWORD),
         configuration.get(redis_options.CACHED_ENTRIES),
     )
+
+
+def _url(
+    configuration: Configuration,
+    of_server: ModuleType,
+    like: str,
+    checked: Callable[[str], str],
+    server: Callable[[str], Database | RedisServer],
+) -> str:
+    """Where the server is, by its options. Raises ConfigurationError, which does not show it."""
+    option = of_server.URL
+    url = configuration.get(option)
+    if url is None:
+        name = configuration.get(options.STATE_BACKEND)
+        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name}: set {option.key}, like {like}")
+    if has_password(url):
+        raise ConfigurationError(
+            f"{option.key} is shown where settings are: give the password as {of_server.PASSWORD.key}"
+        )
+    try:
+        # Its text says where it is, for which the url must be readable.
+        str(server(checked(url)))
+    except ValueError as error:
+        raise ConfigurationError(f"{option.key}: {error}") from None
+    return str(url)
 
 
 def _check_installed(backend: str, package: str, extra: str) -> None:

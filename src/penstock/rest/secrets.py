@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 
-from penstock.common.secrets import has_password
+from penstock.common.secrets import NAMES, has_password
 
 HIDDEN = "******"
-_NAMES = (
-    r"password|passwd|passphrase|pwd|authorization|signing[-_.]?key|private[-_.]?key|hmac|secret|token|api-?key|auth-params|basic-auth|service-key|account\.key|jaas|http-headers|credential"
-    r"|access[-.]?key"
-)
+_NAMES = rf"{NAMES}|authorization"
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 _INSIDE = re.compile(rf"(?:{_NAMES})[\w.-]*['\"]?\s*[:=]", re.IGNORECASE)
 """A value that has such a name within, as maps of settings have."""

@@ -19,8 +19,10 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
 from penstock.datastream.connectors.http import HttpSink, ServerSentEventSource
 from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
+from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema, KafkaSink, KafkaSource
 from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresLookup, PostgresSink, PostgresSource
 from penstock.datastream.connectors.redis import RedisLookup, RedisSink, RedisStreamSource
+from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from penstock.rest.answers import error_answer, json_answer
 from penstock.rest.secrets import shown
 
@@ -29,6 +31,22 @@ _NOBODY = "127.0.0.1:1"
 _POSTGRES, _REDIS = f"postgresql://ada:{SECRET}@{_NOBODY}/db?connect_timeout=1", f"redis://ada:{SECRET}@{_NOBODY}/0"
 _DSN = f"host=127.0.0.1 port=1 user=ada password={SECRET} connect_timeout=1"
 _S3 = f"s3://ada:{SECRET}@bucket/path?endpoint_override={_NOBODY}&scheme=http&region=us-east-1"
+_KEY = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----"
+KAFKA = {
+    "sasl.password": SECRET,
+    "sasl.jaas.config": f'org.apache.PlainLoginModule required username="ada" password="{SECRET}";',
+    "sasl.oauthbearer.client.secret": SECRET,
+    "ssl.key.password": SECRET,
+    "ssl.key.pem": _KEY,
+    "ssl.keystore.key": _KEY,
+    "ssl.keystore.password": SECRET,
+    "ssl.truststore.password": SECRET,
+    "basic.auth.user.info": f"ada:{SECRET}",
+    "schema.registry.basic.auth.user.info": f"ada:{SECRET}",
+    "bearer.auth.token": SECRET,
+}
+"""Settings of Kafka's clients, and of those of a schema registry, that hold a secret."""
+_OF_A_CLIENT = ("sasl.jaas.config", "ssl.key.password", "ssl.key.pem")
 _HTTP = f"http://ada:{SECRET}@{_NOBODY}/in?token={SECRET}"
 
 
@@ -42,6 +60,26 @@ def _change_source() -> Any:
     return PostgresChangeSource.builder().set_url(_POSTGRES).set_tables("t").set_slot_name("s").build()
 
 
+def _kafka_properties() -> dict[str, str]:
+    # The client refuses the key, which is none, and so asks nobody.
+    given = {name: KAFKA[name] for name in _OF_A_CLIENT}
+    return {**given, "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+
+
+def _kafka_source() -> Any:
+    source = KafkaSource.builder().set_bootstrap_servers(_NOBODY).set_topics("t").set_properties(_kafka_properties())
+    return source.set_value_only_deserializer(JsonDeserializationSchema()).build()
+
+
+def _kafka_sink() -> Any:
+    schema = KafkaRecordSerializationSchema.builder().set_topic("t")
+    serializer = schema.set_value_serialization_schema(JsonSerializationSchema()).build()
+    sink = KafkaSink.builder().set_bootstrap_servers(_NOBODY).set_record_serializer(serializer)
+    for name, value in _kafka_properties().items():
+        sink.set_property(name, value)
+    return sink.build()
+
+
 SOURCES: dict[str, Callable[[], Any]] = {
     "postgres": lambda: PostgresSource.builder().set_url(_DSN).set_table("t").set_partition_column("a").build(),
     "changes": _change_source,
@@ -49,6 +87,7 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "events": lambda: (
         ServerSentEventSource.builder().set_url(_HTTP).set_header("Authorization", f"Bearer {SECRET}").build()
     ),
+    "kafka": _kafka_source,
     "s3": lambda: FileSource.for_record_stream_format(StreamFormat.text_line_format(), _S3).build(),
 }
 SINKS: dict[str, Callable[[], Any]] = {
@@ -56,6 +95,7 @@ SINKS: dict[str, Callable[[], Any]] = {
     "jdbc": _jdbc,
     "redis": lambda: RedisSink.builder().set_url(_REDIS).set_stream("s", "a").build(),
     "http": lambda: HttpSink.builder().set_url(_HTTP).set_header("Authorization", f"Bearer {SECRET}").build(),
+    "kafka": _kafka_sink,
     "s3": lambda: FileSink.for_row_format(_S3, Encoder.simple_string_encoder()).build(),
 }
 EACH = [(kind, name) for kind, makers in (("source", SOURCES), ("sink", SINKS)) for name in makers]
@@ -134,6 +174,21 @@ def test_urls_of_files_are_shown_without_passwords() -> None:
         (f"Authorization: Bearer {SECRET}", "Authorization: Bearer ***"),
         (f"{{'Authorization': 'Basic {SECRET}'}}", "{'Authorization': 'Basic ***'}"),
         (f'{{"Authorization": "{SECRET}"}}', '{"Authorization": "***"}'),
+        (f"Cookie: a={SECRET}; b={SECRET}\nHost: db", "Cookie: ***\nHost: db"),
+        (f"{{'Cookie': 'a={SECRET}; b={SECRET}'}}", "{'Cookie': '***'}"),
+        (f"x-api-key: {SECRET}", "x-api-key: ***"),
+        (f"host=db pw={SECRET}, {{'my_pw': '{SECRET}'}}", "host=db pw=***, {'my_pw': '***'}"),
+        (f"token = '{SECRET}'", "token = '***'"),
+        (f"sasl.oauthbearer.client.secret={SECRET}", "sasl.oauthbearer.client.secret=***"),
+        (
+            f'sasl.jaas.config=a.PlainLoginModule required username="ada" password="{SECRET}";',
+            'sasl.jaas.config=a.PlainLoginModule required username="ada" password="***";',
+        ),
+        (
+            f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY----- is none",
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY----- is none",
+        ),
+        ("    tokens = line.split(); token = tokens[0]; cookie = cookies[token]", None),
         ("host=db user=ada, 3 = tokens, ?key=JFK, authorization failed", None),
     ],
 )
@@ -146,13 +201,17 @@ def test_secrets_by_their_names_are_shown_as_stars(text: str, expected: str | No
 
 
 @pytest.mark.parametrize(
-    "key", ["s3.secret-key", "webhook.signing-key", "http.authorization", "ssl.key.passphrase", "db.passwd", "my.pwd"]
+    "key",
+    [
+        *("s3.secret-key", "webhook.signing-key", "http.authorization", "ssl.key.passphrase", "db.passwd", "my.pwd"),
+        *("http.cookie", "pw", "db.pw", "my_pw", *KAFKA),
+    ],
 )
 def test_settings_are_known_by_their_names(key: str) -> None:
     """The page of a job's settings would show them."""
-    assert SECRET not in f"{shown({key: SECRET})}" and shown({"parallelism.default": "2"}) == {
-        "parallelism.default": "2"
-    }
+    assert SECRET not in f"{shown({key: SECRET, 'source': f'{{{key}: {SECRET}}}'})}" and shown(
+        {"parallelism.default": "2"}
+    ) == {"parallelism.default": "2"}
 
 
 @pytest.mark.parametrize(

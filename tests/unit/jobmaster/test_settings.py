@@ -96,3 +96,28 @@ def test_state_in_redis_needs_checkpoints() -> None:
         with pytest.raises(ConfigurationError, match=r"set execution\.checkpointing\.interval, like 10s"):
             store_settings(Configuration.from_dict({**settings, **interval}))
     assert store_settings(Configuration.from_dict({**settings, "execution.checkpointing.interval": "10s"})) is not None
+
+
+SERVERS = {"postgres": ("psycopg", "postgresql://"), "redis": ("redis", "redis://")}
+
+
+@pytest.mark.parametrize("backend", SERVERS)
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (None, "is {0}: set state.backend.{0}.url, like {1}host:"),
+        ("mysql://host/db", "state.backend.{0}.url: .* begins with {1}.*mysql://"),
+        ("{1}ada:a-secret@host/0", "give the password as state.backend.{0}.password"),
+        ("{1}[host:a-secret/0", "can't be read"),
+    ],
+)
+def test_a_server_of_state_is_checked_before_the_job_starts(backend: str, url: str | None, said: str) -> None:
+    """The job would fail in its workers, again and again, or show the password on the page of settings."""
+    package, scheme = SERVERS[backend]
+    pytest.importorskip(package)
+    settings = {"state.backend.type": backend, "execution.checkpointing.interval": "10s"}
+    if url is not None:
+        settings[f"state.backend.{backend}.url"] = url.replace("{1}", scheme)
+    with pytest.raises(ConfigurationError, match=said.format(backend, scheme)) as raised:
+        store_settings(Configuration.from_dict(settings))
+    assert "a-secret" not in str(raised.value)

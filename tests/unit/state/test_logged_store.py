@@ -20,6 +20,7 @@ class Plain:
     def __init__(self) -> None:
         self.entries: dict[tuple[str, int, bytes], bytes] = {}
         self.run = 0
+        self.asked = 0
 
 
 class OnPlain:
@@ -30,6 +31,7 @@ class OnPlain:
         self._run = run
 
     def get(self, table: str, group: int, key: bytes) -> bytes | None:
+        self._plain.asked += 1
         return self._plain.entries.get((table, group, key))
 
     def items(self, table: str, group: int, prefix: bytes) -> Iterator[Entry]:
@@ -57,7 +59,7 @@ class OnPlain:
 
 
 def opened(plain: Plain, run: int = 1) -> LoggedStore:
-    store = LoggedStore(lambda: OnPlain(plain, run), StoreOwner("job", "operator", 0, 4, run), "dict")
+    store = LoggedStore(lambda: OnPlain(plain, run), StoreOwner("job", "operator", 0, 4, run), "dict", cached_entries=4)
     store.name_table(TABLE, "state")
     return store
 
@@ -132,3 +134,29 @@ def test_a_predecessor_applies_nothing() -> None:
     with pytest.raises(CheckpointError):
         old.completed(late.version)
     assert new.get(key(1)) == b"old"
+
+
+def test_what_was_read_before_is_not_taken_for_what_is_restored() -> None:
+    """A key that a task has asked for too early would have no state after a restart."""
+    plain = Plain()
+    former = opened(plain)
+    former.write([(key(1), b"a")])
+    version = former.all_written(former.seal())
+    store = opened(plain, 2)
+    assert store.get(key(1)) is None
+    store.begin_with([version])
+    assert store.get(key(1)) == b"a"
+
+
+def test_values_that_are_known_are_not_asked_for_again() -> None:
+    """Each first access after a checkpoint would wait for the server."""
+    plain = Plain()
+    store = opened(plain)
+    store.write([(key(1), b"a")])
+    store.completed(store.seal().version)
+    assert store.get(key(1)) == b"a" and plain.asked == 0
+    assert store.get(key(2)) is None and store.get(key(2)) is None and plain.asked == 1
+    # As many as are kept, and more.
+    for number in range(4, 12):
+        store.get(key(number))
+    assert store.get(key(1)) == b"a" and plain.asked == 10

@@ -56,11 +56,6 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         host, port = known.get("host", "localhost").rpartition("@")[2], known.get("port", "5432")
         return f"{host}:{port}/{known.get('dbname', '')}".rstrip("/")
 
-    @property
-    def url_has_password(self) -> bool:
-        """Whether the url has one. Raises ConfigurationError if it can't be read."""
-        return "password" in Database(self.url)._settings()
-
     def connect(self, application_name: str, **settings: str) -> Any:
         """A connection in autocommit. Raises PostgresError. `settings`: libpq's, weaker than those of the url."""
         package = psycopg()

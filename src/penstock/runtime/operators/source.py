@@ -240,7 +240,7 @@ class SourceOperator(EventTimeOrigin):
         return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
 
     def _new_time(self) -> EventTime:
-        return EventTime(self.strategy, self._unblocked_ms, self.context.user_error)
+        return EventTime(self.strategy, self._interval_ms, self._unblocked_ms, self.context.user_error)
 
     def _add(self, split: str) -> EventTime:
         times = self._times[split] = self._new_time()

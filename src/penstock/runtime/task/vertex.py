@@ -90,7 +90,8 @@ class PostgresSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 class RedisSettings(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     """Keyed state is in a Redis server as of the last complete checkpoint, and in a log what has changed since.
 
-    Up to `cached_entries` of a state that have changed are kept as Python objects.
+    Up to `cached_entries` of a state that have changed are kept as Python objects, and as many bytes of a subtask's
+    entries.
     """
 
     url: str

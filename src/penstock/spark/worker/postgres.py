@@ -26,6 +26,7 @@ from penstock.connectors.postgres.connection import Database, psycopg, translate
 from penstock.runtime.task.vertex import PostgresSettings
 from penstock.spark.worker import postgres_statements as sql
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP
+from penstock.state.backends.versioned.recent_values import ABSENT, RecentValues
 from penstock.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStores
 
 _BATCH_ENTRIES = 2_000
@@ -33,39 +34,7 @@ _PAGE_ENTRIES = 2_000
 _PREFIX_BYTES = 4
 _GROUP_BYTES = 6
 _NEWEST = (1 << 63) - 1
-_ABSENT: Any = object()
 Entry = tuple[bytes, bytes]
-
-
-class RecentValues:
-    """Values by key, up to about `entries_max`: those that were used lately. None: the store has no value.
-
-    One thread reads and writes, another one only writes what the first one asks for not before it is written.
-    """
-
-    def __init__(self, entries_max: int) -> None:
-        self._half = max(entries_max // 2, 1)
-        self._young: dict[bytes, bytes | None] = {}
-        self._old: dict[bytes, bytes | None] = {}
-
-    def get(self, key: bytes) -> Any:
-        """The value, None, or _ABSENT if it is not known."""
-        value = self._young.get(key, _ABSENT)
-        if value is _ABSENT:
-            value = self._old.get(key, _ABSENT)
-            if value is not _ABSENT:
-                self.put(key, value)
-        return value
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """This is the value now."""
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, {}
-        self._young[key] = value
-
-    def clear(self) -> None:
-        """Nothing is known."""
-        self._young, self._old = {}, {}
 
 
 class Connection:
@@ -226,7 +195,7 @@ class PostgresStore:
     def get(self, key: bytes) -> bytes | None:
         """The newest value of a key; None if there is none."""
         value = self._recent.get(key)
-        if value is _ABSENT:
+        if value is ABSENT:
             if key.startswith(NUMBERS_GROUP, _PREFIX_BYTES):
                 self._own()
                 return self._numbers.get(self._names[key[:_PREFIX_BYTES]])

@@ -203,7 +203,7 @@ def redis_stores(settings: RedisSettings) -> VersionedStores:
     server = RedisServer(settings.url, settings.user, settings.password)
 
     def opened(owner: StoreOwner) -> LoggedStore:
-        return LoggedStore(lambda: RedisStore(server, owner), owner, "redis")
+        return LoggedStore(lambda: RedisStore(server, owner), owner, "redis", settings.cached_entries)
 
     return VersionedStores(opened, settings.cached_entries, "redis")
 

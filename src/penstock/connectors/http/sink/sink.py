@@ -45,6 +45,11 @@ class HttpSink(Sink[Any]):
         if self._dead_letters is not None:
             self._dead_letters.validate()
 
+    def validate_without_checkpoints(self) -> None:
+        """Raises what the sink for dead letters raises."""
+        if self._dead_letters is not None:
+            self._dead_letters.validate_without_checkpoints()
+
     def create_writer(self, context: SinkContext) -> HttpWriter:
         """Create the writer of a subtask."""
         dead_letters = None if self._dead_letters is None else self._dead_letters.create_writer(context)

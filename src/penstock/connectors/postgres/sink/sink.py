@@ -66,6 +66,14 @@ class PostgresSink(Sink[Any]):
         finally:
             session.close()
 
+    def validate_without_checkpoints(self) -> None:
+        """Raises ConfigurationError with the write-ahead log, which is in checkpoints."""
+        if self._write_ahead:
+            raise ConfigurationError(
+                "the write-ahead log of a PostgresSink is in the checkpoints of its job, and this one takes none: "
+                "enable_checkpointing, in STREAMING mode, or allow prepared transactions on the server"
+            )
+
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""
         return self.restore_writer(context, [])
@@ -77,11 +85,8 @@ class PostgresSink(Sink[Any]):
         """
         log = [item for item in state if isinstance(item, Batch)]
         transactions = [item for item in state if not isinstance(item, Batch)]
-        if self._write_ahead and not context.checkpointing:
-            raise ConfigurationError(
-                "the write-ahead log of a PostgresSink is in the checkpoints of its job, and this one takes none: "
-                "enable_checkpointing, in STREAMING mode, or allow prepared transactions on the server"
-            )
+        if not context.checkpointing:
+            self.validate_without_checkpoints()
         if log or self._write_ahead:
             logged = WriteAheadWriter(self._database, self._statement, self._execution, context, transactions, log)
             if self._write_ahead:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP
+from penstock.state.backends.versioned.recent_values import ABSENT, RecentValues
 from penstock.state.backends.versioned.store import LoggedEntry, StoreOwner, StoreVersion
 
 _PREFIX_BYTES = 4
@@ -51,14 +52,17 @@ class PlainStore(Protocol):
 class LoggedStore:
     """The state of one subtask of an operator: a store, and the log above it.
 
-    `connect` gives the store, to each thread its own: the task's, and the one that writes snapshots.
+    `connect` gives the store, to each thread its own: the task's, and the one that writes snapshots. `cached_entries`:
+    of how many the task knows the values without asking the store.
     """
 
-    def __init__(self, connect: Callable[[], PlainStore], owner: StoreOwner, kind: str) -> None:
+    def __init__(self, connect: Callable[[], PlainStore], owner: StoreOwner, kind: str, cached_entries: int) -> None:
         self._store = connect()
         self._beside = connect()
         self._owner = owner
         self._kind = kind
+        self._recent = RecentValues(cached_entries)
+        """What the store has, below the log."""
         self._is_begun = False
         self._names: dict[bytes, str] = {}
         self._numbers: dict[str, bytes] = {}
@@ -87,6 +91,7 @@ class LoggedStore:
         self._version = max((version.version for version in versions), default=0) + 1
         self._applied = 0 if owned else min(version.version for version in versions)
         self._log = {}
+        self._recent.clear()
 
     def _own(self) -> PlainStore:
         if not self._is_begun:
@@ -100,13 +105,21 @@ class LoggedStore:
         if key.startswith(NUMBERS_GROUP, _PREFIX_BYTES):
             self._own()
             return self._numbers.get(self._names[key[:_PREFIX_BYTES]])
-        return self.get_at(self._own(), list(self._log.values()), key)
+        store = self._own()
+        value = _logged(list(self._log.values()), key)
+        if value is ABSENT:
+            value = self._recent.get(key)
+        if value is ABSENT:
+            value = self._stored(store, key)
+            self._recent.put(key, value)
+        return value  # type: ignore[no-any-return]
 
     def get_at(self, store: PlainStore, log: list[dict[bytes, bytes | None]], key: bytes) -> bytes | None:
-        """The value of a key with this log above the store."""
-        for changes in reversed(log):
-            if key in changes:
-                return changes[key]
+        """The value of a key with this log above the store. In the thread of snapshots."""
+        value = _logged(log, key)
+        return self._stored(store, key) if value is ABSENT else value
+
+    def _stored(self, store: PlainStore, key: bytes) -> bytes | None:
         return store.get(self._names[key[:_PREFIX_BYTES]], _group_of(key), key[_GROUP_BYTES:])
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[Entry]:
@@ -199,6 +212,8 @@ class LoggedStore:
         groups = range(self._owner.first, self._owner.after)
         self._store.apply(groups, version, self._entries(newest))
         self._applied = version
+        for key, value in newest.items():
+            self._recent.put(key, value)
         for number in done:
             del self._log[number]
 
@@ -233,6 +248,14 @@ class LoggedView:
     def items(self, prefix: bytes) -> Iterator[Entry]:
         """All entries whose keys begin with `prefix`, sorted by key."""
         return self._store.items_at(self._plain, self._log, prefix)
+
+
+def _logged(log: list[dict[bytes, bytes | None]], key: bytes) -> Any:
+    """The newest value in the log, None if it was removed, ABSENT if the log does not have it."""
+    for changes in reversed(log):
+        if key in changes:
+            return changes[key]
+    return ABSENT
 
 
 def _group_of(key: bytes) -> int:
