@@ -111,6 +111,8 @@ def _bar(share: float, cls: str) -> Markup:
 
 
 def _percent(share: float, cls: str) -> Markup:
+    # Time is counted by the worker and divided by the driver: a little more than all of a second may come out.
+    share = min(1.0, share)
     return joined(f"{100 * share:.0f} % ", _bar(share, cls))
 
 

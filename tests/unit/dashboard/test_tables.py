@@ -49,10 +49,11 @@ def test_a_cluster_says_how_many_slots_are_held_and_how_its_jobs_have_ended() ->
 def test_skew_is_seen_as_the_share_of_the_highest_rate() -> None:
     """Which subtask has most to do would have to be read out of the numbers."""
     one = SubtaskFigures(0, "RUNNING", 1, "level-0-slot-0", 100.0, 0.0, 1, 2, 0.5, 0.0, 61_000.0)
-    other = SubtaskFigures(1, "RUNNING", 1, "level-0-slot-1", 25.0, 0.0, 1, 2, 0.5, 0.0, None)
+    other = SubtaskFigures(1, "RUNNING", 1, "level-0-slot-1", 25.0, 0.0, 1, 2, 0.5, 1.04, None)
     shown = subtasks_table([one, other])
     assert 'bar-rate" style="width: 100%"' in shown or 'style="width: 100%" class="bar-rate"' in shown
     assert "width: 25%" in shown and "1 min 1 s" in shown and "100/s" in words(shown)
+    assert "100 %" in shown and "104 %" not in shown
     assert subtasks_table([]), "a vertex of which nothing is known yet"
 
 
