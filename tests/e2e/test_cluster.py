@@ -266,7 +266,8 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     )  # fmt: skip
     until(lambda: "behind 1 other" in cluster.client.get("/submissions")[-1]["waiting"])
     given_up.send_signal(signal.SIGINT)
-    given_up.communicate(timeout=60)
+    _, said = given_up.communicate(timeout=60)
+    assert re.search(r"job '.+' waits for 2 slots, behind 1 other: 0 of", said), said
     assert (given_up.returncode, cluster.client.get("/submissions")[-1]["status"]) == (130, "CANCELED")
     os.kill(process_of(cluster, killed), signal.SIGKILL)
     until(lambda: cluster.job(killed)["phase"] == "ENDED")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.e2e.dashboard_process import DashboardProcess
+from tests.unit.dispatcher.played_cluster import PlayedCluster
 from tests.unit.rest.served import Served, serve_pages_job
 
 pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
@@ -84,6 +85,32 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
         assert hosts == {dashboard.url.removeprefix("http://")}
     finally:
         browser.close()
+
+
+@pytest.mark.soak
+def test_a_cluster_is_seen_on_a_phone_with_jobs_that_wait_and_none_is_as_high_as_the_page(tmp_path: Path) -> None:
+    """A queue would be two jobs and a lot of nothing; a job that waits, a red line about what can't be asked."""
+    cluster = PlayedCluster(tmp_path)
+    dashboard = DashboardProcess(tmp_path, cluster.client.url.removeprefix("http://"), cluster.server.token)
+    browser = Browser()
+    try:
+        browser.resize(390, 844)
+        browser.log_in(dashboard.url, dashboard.token)
+        browser.wait_for("7 of 8", "waits for 1 slot: 1 of 8 are free")
+        heights = browser.evaluate("[...document.querySelectorAll('tbody tr')].map(row => row.offsetHeight)")
+        assert len(heights) == 5 and max(heights) < 110, heights
+        browser.open(f"{dashboard.url}/job/dddddddd")
+        browser.wait_for("It waits for 1 slot: 1 of 8 are free.", "Cancel")
+        assert "Savepoint" not in browser.text() and "can't be asked" not in browser.text()
+        for tab in ("subtasks", "flame graph", "checkpoints", "latency", "exceptions", "state", "logs"):
+            browser.open(f"{dashboard.url}/job/aaaaaaaa1111?tab={tab}")
+            browser.wait_for("busy")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= 390, tab
+        assert browser.failures == []
+    finally:
+        browser.close()
+        dashboard.close()
+        cluster.close()
 
 
 @pytest.mark.soak

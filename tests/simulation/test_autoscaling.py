@@ -22,6 +22,8 @@ pytestmark = pytest.mark.simulation
 
 SEEDS_IN_CI = 8
 SEEDS_IN_SOAK = 10_000
+FIRST_SEED = 38
+"""One in four jobs runs for long enough to be rescaled: several of those behind this seed."""
 
 
 def circumstances(seed: int) -> Circumstances:
@@ -53,7 +55,7 @@ def test_a_job_that_scales_itself_gives_what_a_plain_evaluation_gives(
 ) -> None:
     """Records, state or timers would be lost or doubled when a job changes its parallelism by itself."""
     begun = CallsOf(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
-    for seed, program in programs(seeds):
+    for seed, program in programs(seeds, FIRST_SEED):
         run_program(program, circumstances(seed), seed, named=False)
     assert begun.count >= max(1, seeds // 10), "hardly any job was rescaled"
 

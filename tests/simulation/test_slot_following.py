@@ -19,6 +19,8 @@ pytestmark = pytest.mark.simulation
 
 SEEDS_IN_CI = 8
 SEEDS_IN_SOAK = 10_000
+FIRST_SEED = 119
+"""Most jobs are over before slots have come: the first that grows is one of the few behind this seed."""
 
 
 def circumstances(seed: int) -> Circumstances:
@@ -45,7 +47,7 @@ def test_a_job_that_follows_slots_gives_what_a_plain_evaluation_gives(
     """Records, state or timers would be lost or doubled each time that a machine comes or goes."""
     shrunk = CallsOf(monkeypatch, JobRescaling.restart_with)
     begun = CallsOf(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
-    for seed, program in programs(seeds):
+    for seed, program in programs(seeds, FIRST_SEED):
         run_program(program, circumstances(seed), seed, named=False)
     assert shrunk.count > seeds // 8 and begun.count - shrunk.count > seeds // 16, "hardly any job has followed"
 

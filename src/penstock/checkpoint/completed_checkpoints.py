@@ -29,6 +29,8 @@ class CompletedCheckpoints:
         self._retention = Retention(retained_max)
         self._subsumed: list[Manifest] = []
         """Retained no more, and not deleted yet."""
+        self._has_own = False
+        """Whether this run of the job has made one."""
 
     @property
     def retained(self) -> list[Manifest]:
@@ -39,6 +41,11 @@ class CompletedCheckpoints:
     def newest(self) -> Manifest | None:
         """What the job goes on from after a failure: the newest checkpoint, or savepoint that it has committed."""
         return self._retention.newest
+
+    @property
+    def are_former(self) -> bool:
+        """Whether another run of the job has left them, and this one has not gone beyond them."""
+        return self.newest is not None and not self._has_own
 
     def start_from(self, manifest: Manifest, older: Sequence[Manifest]) -> None:
         """The job goes on from a checkpoint, or savepoint, of its own. `older`: the checkpoints before it."""
@@ -54,10 +61,12 @@ class CompletedCheckpoints:
 
     def add(self, manifest: Manifest) -> None:
         """A checkpoint is complete: its manifest is stored."""
+        self._has_own = True
         self._subsumed += self._retention.add(manifest)
 
     def saved(self, manifest: Manifest) -> None:
         """Output is committed with this savepoint, whose paths are whole: it takes the place of those before it."""
+        self._has_own = True
         self._retention.saved = manifest
 
     def delete_subsumed(self, pending_files: Iterable[set[str]]) -> None:

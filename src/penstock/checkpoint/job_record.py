@@ -14,8 +14,9 @@ A run publishes by creating the entry behind the last one that it knows. Creatin
 over finds its number taken, by the claim, and is fenced off: it can neither complete a checkpoint, and so commit what
 belongs to it, nor end the job. To look before a write would not do: a process may be stopped for a minute between the
 two. Only entries of subsumed checkpoints are removed. A claim stays, since a former run may try its number at any time.
-A claim may itself come late, and find a number free because its entry was removed: it is withdrawn if anything is
-behind it.
+A claim may itself come late, and find a number free because its entry was removed: it does not count if anything is
+behind it. It is not withdrawn: what is behind it may be another claim, by a run that has seen it, and its number would
+be open again to the run before both.
 
 Source: State Management paper, 4.5 (high availability); the epoch is Flink's fencing token.
 """
@@ -144,8 +145,17 @@ def _read(store: RecordStore, numbers: list[int]) -> Recorded:
             end = End(entry.job_name, entry.how, entry.stopped_with)
             return Recorded(numbers[-1], epoch + unread, None, end, damaged)
         if manifest is not None or entry.path:
+            # Nothing is ever removed behind the newest checkpoint: where a number is missing, its entry was lost.
+            lost = min(set(range(number + 1, numbers[-1])).difference(numbers), default=0)
+            if lost and not damaged:
+                damaged = lost_entry(lost)
             return Recorded(numbers[-1], epoch + unread, manifest, None, damaged, entry.path)
     return Recorded(numbers[-1], epoch + unread, None, None, damaged)
+
+
+def lost_entry(number: int) -> str:
+    """What is wrong with a record without that entry."""
+    return f"entry {number} of the job's record is missing: it was lost, with the checkpoint that it may have been"
 
 
 def checkpoints_in(store: RecordStore) -> list[Manifest]:
@@ -240,17 +250,17 @@ class JobRecord:
         if not store.create(last + 1, seal(entry)):
             return None
         if max(store.numbers(), default=0) > last + 1:
-            # The number was free because its entry was subsumed and removed: the run has published several since. It
-            # goes on behind these, and would never find the claim.
-            store.remove(last + 1)
+            # Another run has claimed the job behind us. Or the number was free because its entry was subsumed and
+            # removed: the run has published several since, goes on behind these, and would never find the claim.
             return None
         return JobRecord(store, job_name, epoch, last + 1)
 
-    def publish(self, manifest: Manifest) -> None:
-        """Publish a checkpoint: from here on it is complete. Raises FencedError if the job was taken over."""
+    def publish(self, manifest: Manifest) -> int:
+        """Publish a checkpoint: from here on it is complete. Returns the number of its entry. Raises FencedError."""
         # With the epoch of this run, also if a former one has taken the checkpoint: we have fallen back to it.
         self._append(lambda number: encode(msgspec.structs.replace(manifest, record_number=number, epoch=self.epoch)))
         self._checkpoints[self._last] = manifest.checkpoint_id
+        return self._last
 
     def end(self, how: str, savepoint: str = "") -> None:
         """Record that the job has ended: nothing is ever restored from it. Raises FencedError."""

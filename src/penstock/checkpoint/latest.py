@@ -9,7 +9,15 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from penstock.checkpoint.failure import output_twice
-from penstock.checkpoint.job_record import End, Recorded, checkpoints_in, job_name_in, older_in, recorded
+from penstock.checkpoint.job_record import (
+    End,
+    Recorded,
+    checkpoints_in,
+    job_name_in,
+    lost_entry,
+    older_in,
+    recorded,
+)
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.storage import completed_in, file_system_of, read_manifest, record_in
 from penstock.common import options
@@ -152,11 +160,23 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
         found, damaged = _without_record(directory)
     if found is None or found[1].job_name != job_name:
         return None
+    if seen is not None and not damaged:
+        damaged = _lost_from(directory, seen.last)
     if damaged and repeats:
         raise output_twice(damaged, found[0], repeats)
     if damaged:
         _log.warning("checkpoint skipped: %s", damaged)
     return Latest(found[0], directory, found[1], seen)
+
+
+def _lost_from(directory: str, last: int) -> str:
+    """What is wrong if the newest checkpoint's copy is that of an entry behind the last one of the record."""
+    for _, inside in completed_in(directory)[-1:]:
+        with contextlib.suppress(CheckpointError):
+            number = read_manifest(f"{directory}/{inside.rpartition('/')[2]}").record_number
+            if number > last:
+                return f"{directory}: {lost_entry(number)}"
+    return ""
 
 
 def _committed_with(directory: str, savepoint: str) -> Manifest:

@@ -92,7 +92,7 @@ class Manifest(msgspec.Struct, frozen=True):
     epoch: int = 0
     """Which run of the job wrote it: job_record.py. 0: before there were epochs."""
     record_number: int = 0
-    """Which entry of the job's record it is: job_record.py. 0: a savepoint, or the copy beside the files."""
+    """Which entry of the job's record it is, or is a copy of: job_record.py. 0: a savepoint, or an older copy."""
     checksum: str = _NO_CHECKSUM
     """CRC-32 of the text, in hexadecimal, computed with this field set to zeros. The last field."""
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 from pyarrow import fs
 
 from penstock.checkpoint import record_files
@@ -132,12 +133,13 @@ class DirectoryStorage(StateFiles):
 
     def publish(self, manifest: Manifest) -> str:
         """Publish a checkpoint; returns its directory. Raises FencedError if another run has taken the job over."""
-        self._record.publish(manifest)
+        number = self._record.publish(manifest)
         self._newest = max(self._newest, manifest.checkpoint_id)
         directory = f"chk-{manifest.checkpoint_id}"
         # Behind the record: a run that was fenced off must not replace a manifest of the run that holds the job.
         try:
-            self._write_manifest(self._path(f"{directory}/{METADATA}"), manifest)
+            copy = msgspec.structs.replace(manifest, record_number=number)
+            self._write_manifest(self._path(f"{directory}/{METADATA}"), copy)
         except OSError as error:
             # The checkpoint is complete: to report it as failed would discard what belongs to it.
             _log.warning("%s: the manifest is on record, but its copy could not be written: %s", directory, error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli.decision import as_decision
+from penstock.cli.failures import failure_lines
 from penstock.cli.jobs import ask_figures, waiting
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.quantities import as_duration, as_rate, as_size
@@ -38,7 +39,7 @@ Once = Annotated[bool, typer.Option("--once", help="Write it once, and end. Alwa
 
 
 def top(job: Job = None, once: Once = False) -> None:
-    """Show a running job, refreshed every second: rates, load, back pressure, event time of operators. Ctrl-C ends it.
+    """Show a running job, refreshed every second: rates, load, back pressure, failures. Ctrl-C ends it.
 
     
       penstock top
@@ -101,6 +102,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     from rich import box
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     now_ms, ms = after["at_ms"], max(1, after["at_ms"] - before["at_ms"])
     totals = after["totals"]
@@ -126,6 +128,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
         )
     if after.get("autoscaled") is not None:
         lines.append(as_decision(after["autoscaled"], now_ms))
+    lines += failure_lines(after.get("failures", ()), now_ms)
     lines += [_initializing(vertex) for vertex in after["vertices"] if vertex["initializing"]]
     lines += chain.from_iterable(_skewed(vertex) for vertex in after["vertices"])
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -137,7 +140,8 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     earlier = {vertex["name"]: vertex for vertex in before["vertices"]}
     for vertex in after["vertices"]:
         table.add_row(*_row(earlier.get(vertex["name"], vertex), vertex, now_ms, ms))
-    return Group("\n".join(lines), table)
+    # What users write may have brackets, which are no markup.
+    return Group(Text("\n".join(lines)), table)
 
 
 def _since_end(checkpoint: dict[str, Any], now_ms: int) -> str:

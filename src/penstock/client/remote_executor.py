@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import msgspec
@@ -23,6 +24,7 @@ from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
 _POLL_S = 0.1
+_log = logging.getLogger(__name__)
 
 
 class RemoteExecutor(PipelineExecutor):
@@ -68,11 +70,16 @@ class RemoteExecutor(PipelineExecutor):
     @staticmethod
     def _begun(run: RemoteJob, name: str) -> str:
         """Wait until it has the slots that it needs. Returns its id; raises the error of a job that could not begin."""
+        is_told = False
         with LiveLine() as line:
             while not (state := run.patient_state())["job_id"]:
                 if state["status"] is not None:
                     raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")
+                if state["waiting"] and not line.is_on and not is_told:
+                    # Without a terminal a program that waits for hours would say nothing.
+                    is_told = True
+                    _log.warning("job '%s' %s", name, state["waiting"])
                 time.sleep(_POLL_S)
         return str(state["job_id"])
 

@@ -64,7 +64,9 @@ def _is_harmless(instruction: dis.Instruction, names: dict[str, Any]) -> bool:
     operation, name = instruction.opname, instruction.argval
     if operation == "LOAD_GLOBAL":
         if name in names:
-            return type(names[name]) in ATOMS and not callable(names[name])
+            # A module has all there is.
+            known = names[name]
+            return type(known) in ATOMS and not callable(known) and not isinstance(known, types.ModuleType)
         return name in _BUILTINS and hasattr(builtins, name)
     if operation in ("LOAD_ATTR", "LOAD_METHOD"):
         return name in _METHODS

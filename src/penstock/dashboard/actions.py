@@ -37,6 +37,8 @@ class Actions:
         }
         for name, button in self._buttons.items():
             button.props("outline dense no-caps padding='2px 12px'" + (" color=negative" if name == "Cancel" else ""))
+            # Until it is known what the job understands.
+            button.set_visibility(False)
 
     def allow(self, state: str, is_streaming: bool) -> None:
         """Show those buttons that a job in this state understands."""

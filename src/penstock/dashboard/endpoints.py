@@ -18,6 +18,7 @@ from penstock.dashboard.endpoint import Endpoint
 _LOOK_EVERY_S = 2.0
 _ANSWER_S = 5.0
 _GONE_MOST = 20
+_FOR_EVER_S = 1e9
 
 
 class Endpoints:
@@ -57,6 +58,15 @@ class Endpoints:
         self._last_seen = dict([*gone.items(), *found.items()][-_GONE_MOST - len(found) :])
         return list(self._last_seen.values())
 
+    async def clusters(self) -> list[dict[str, Any]]:
+        """`/overview` of those endpoints that are clusters and answer, with the endpoint as `where`."""
+        answers = await asyncio.gather(*(_cluster(one) for one in self._endpoints.values()))
+        return [
+            {**answer, "where": endpoint.url.removeprefix("http://")}
+            for endpoint, answer in zip(self._endpoints.values(), answers, strict=True)
+            if answer is not None
+        ]
+
     async def of_job(self, job_id: str) -> Endpoint:
         """Where this job is asked. Raises JobError if none has it."""
         if job_id not in self._of_job:
@@ -65,6 +75,11 @@ class Endpoints:
             return self._of_job[job_id]
         except KeyError:
             raise JobError(f"no endpoint that is shown here has a job {job_id}: it has ended") from None
+
+    async def last_seen(self, job_id: str) -> dict[str, Any] | None:
+        """The job as `jobs` has it; None: it is not known."""
+        await self.jobs()
+        return self._last_seen.get(job_id)
 
     async def _look(self) -> None:
         """Find those that have come, and leave out those that are gone."""
@@ -85,6 +100,16 @@ async def _overview(endpoint: Endpoint) -> list[dict[str, Any]]:
         return list((await endpoint.get("/jobs/overview"))["jobs"])
     except (UnreachableError, JobError):
         return []
+
+
+async def _cluster(endpoint: Endpoint) -> dict[str, Any] | None:
+    try:
+        # Programs are taken by a cluster alone.
+        if not (await endpoint.get("/config", _FOR_EVER_S))["features"]["web-submit"]:
+            return None
+        return dict(await endpoint.get("/overview"))
+    except (UnreachableError, JobError):
+        return None
 
 
 def _gone(job: dict[str, Any]) -> dict[str, Any]:

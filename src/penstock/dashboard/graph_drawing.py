@@ -18,6 +18,8 @@ _GUTTER = 26
 """Of the drawing down the page: between two vertices, and beside them."""
 _MARGIN = 12
 _NAME_MOST, _STRATEGY_MOST = 29, 11
+_NAME_FITS = 25
+"""Letters of a wide font that fit into a box. More are made narrower."""
 _BAR_X, _BAR_WIDTH = 106, 72
 _LATE_MS, _VERY_LATE_MS = 10_000, 60_000
 
@@ -119,7 +121,7 @@ def _box(vertex: VertexFigures, place: _Place, is_selected: bool) -> Markup:
         element("title", vertex.name),
         element("rect", width=_WIDTH, height=_HEIGHT, rx=6, cls="card"),
         element("path", d=f"M0,7 v-1 a6,6 0 0 1 6,-6 h{_WIDTH - 12} a6,6 0 0 1 6,6 v1 z", cls="heat"),
-        element("text", _shortened(vertex.name, _NAME_MOST), x=10, y=26, cls="name"),
+        _name(_shortened(vertex.name, _NAME_MOST)),
         element("text", subtasks, x=10, y=43, cls="faint"),
         element("text", f"in {as_rate(vertex.in_per_s)}", x=10, y=63),
         element("text", f"out {as_rate(vertex.out_per_s)}", x=_WIDTH - 10, y=63, text_anchor="end"),
@@ -139,6 +141,12 @@ def _box(vertex: VertexFigures, place: _Place, is_selected: bool) -> Markup:
         data_vertex=vertex.id,
         tabindex=0,
     )
+
+
+def _name(name: str) -> Markup:
+    # How wide letters are depends on the fonts that there are.
+    length, adjust = (_WIDTH - 20, "spacingAndGlyphs") if len(name) > _NAME_FITS else (None, None)
+    return element("text", name, x=10, y=26, cls="name", textLength=length, lengthAdjust=adjust)
 
 
 def _bar(name: str, share: float, y: float, cls: str) -> Markup:

@@ -77,8 +77,7 @@ class JobPage:
             await part.refresh(Look(endpoint, details, self._vertices, self._chosen()))
             self._lost.show(Markup())
         except PenstockError as error:
-            # What was read before stays: it may be all that is left of the job.
-            self._lost.show(element("p", str(error), cls="bad"))
+            await self._show_lost(error)
 
     async def _metrics(self, endpoint: Endpoint, details: dict[str, Any]) -> dict[str, Metrics]:
         if details["end-time"] >= 0:
@@ -90,12 +89,7 @@ class JobPage:
         return {id: metrics_of(answer) for id, answer in zip(ids, answers, strict=True)}
 
     def _show(self, details: dict[str, Any]) -> None:
-        self._title.show(
-            joined(
-                element("h1", details["name"]),
-                element("div", state_of(details["state"]), f" for {as_duration(details['duration'])}", cls="faint"),
-            )
-        )
+        self._show_title(details)
         self._actions.allow(details["state"], details["job-type"] == "STREAMING")
         chosen = self._chosen()
         id = chosen.id if chosen is not None and self._tab in _OF_ONE_VERTEX else ""
@@ -104,6 +98,20 @@ class JobPage:
             if self._vertices
             else element("p", "It waits for slots, or its process starts.", cls="nothing")
         )
+
+    def _show_title(self, job: dict[str, Any]) -> None:
+        since = f" {'after' if job['end-time'] >= 0 else 'for'} {as_duration(job['duration'])}"
+        self._title.show(joined(element("h1", job["name"]), element("div", state_of(job["state"]), since, cls="faint")))
+
+    async def _show_lost(self, error: PenstockError) -> None:
+        """Say why nothing can be read of it. What was read before stays: it may be all that is left of the job."""
+        known = await self._endpoints.last_seen(self._job_id)
+        if known is None or not known.get("waiting"):
+            self._lost.show(element("p", str(error), cls="bad"))
+            return
+        self._show_title(known)
+        self._actions.allow(known["state"], is_streaming=True)
+        self._lost.show(element("p", f"It {known['waiting']}."))
 
     def _chosen(self) -> VertexFigures | None:
         return next((one for one in self._vertices if one.id == self._vertex), next(iter(self._vertices), None))

@@ -77,7 +77,8 @@ class SubtasksPart(MarkupPart):
             endpoint.get(path), *(endpoint.get(f"{path}/metrics?get={some}") for some in names)
         )
         subtasks = subtasks_of(vertex, [value for some in values for value in some])
-        facts = f"{chosen.parallelism} subtasks of {chosen.max_parallelism} at most · skew {chosen.skew:.0f} %"
+        count = f"{chosen.parallelism} subtask{'s'[: chosen.parallelism != 1]}"
+        facts = f"{count} of {chosen.max_parallelism} at most · skew {chosen.skew:.0f} %"
         heading = element("h2", chosen.name, element("small", facts))
         hint = (
             element("p", "A box of the graph shows its subtasks here.", cls="faint") if len(look.vertices) > 1 else None

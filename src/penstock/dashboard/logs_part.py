@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from urllib.parse import quote
 
@@ -13,6 +14,8 @@ from penstock.dashboard.job_parts import Look, Part
 from penstock.dashboard.live_markup import LiveMarkup
 from penstock.dashboard.markup import element, joined
 
+_MARK = 8
+_OF_A_JOB = re.compile(rf"[0-9a-f]{{{_MARK}}}-")
 _LIST_EVERY_S = 10.0
 _READ_EVERY_S = 2.0
 _SHOWN_MOST = 300
@@ -53,11 +56,13 @@ class LogsPart(Part):
 
 
 async def logs_of(endpoint: Endpoint, job_id: str) -> dict[str, str]:
-    """Names by path: the driver's logs, or those of its cluster, then those of the job's workers."""
-    listed = (await endpoint.get("/jobmanager/logs", _LIST_EVERY_S))["logs"]
-    found = {f"/jobmanager/logs/{quote(one['name'])}": str(one["name"]) for one in listed}
+    """Names by path: the job's own first, as they are looked for, then those of its cluster, and of its workers."""
+    listed = [str(one["name"]) for one in (await endpoint.get("/jobmanager/logs", _LIST_EVERY_S))["logs"]]
+    # In a cluster the beginning of a job's id comes first.
+    own = [name for name in listed if name.startswith(f"{job_id[:_MARK]}-")]
+    others = [name for name in listed if not _OF_A_JOB.match(name)]
+    found = {f"/jobmanager/logs/{quote(name)}": _OF_A_JOB.sub("", name) for name in [*own, *others]}
     for worker in (await endpoint.get("/taskmanagers", _LIST_EVERY_S))["taskmanagers"]:
-        # In a cluster the beginning of its job's id comes first.
         job, is_of_cluster, _ = worker["id"].partition("-level-")
         if is_of_cluster and not job_id.startswith(job):
             continue

@@ -9,8 +9,8 @@ from nicegui import ui
 from penstock.dashboard.endpoints import Endpoints
 from penstock.dashboard.job_page import JobPage
 from penstock.dashboard.live_markup import LiveMarkup
-from penstock.dashboard.markup import element
-from penstock.dashboard.tables import jobs_table
+from penstock.dashboard.markup import element, joined
+from penstock.dashboard.tables import clusters_table, jobs_table
 
 _EVERY_S = 1.0
 _STYLE = (Path(__file__).parent / "pages.css").read_text(encoding="utf-8")
@@ -25,7 +25,8 @@ def register_pages(endpoints: Endpoints) -> None:
         shown = LiveMarkup("part")
 
         async def refresh() -> None:
-            shown.show(jobs_table(await endpoints.jobs()))
+            jobs = await endpoints.jobs()
+            shown.show(joined(clusters_table(await endpoints.clusters()), jobs_table(jobs)))
 
         ui.timer(_EVERY_S, refresh)
 

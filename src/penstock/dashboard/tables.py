@@ -16,6 +16,24 @@ _VALUE_MOST = 2_000
 """Characters of a key or a value of state."""
 
 
+def clusters_table(clusters: Sequence[dict[str, Any]]) -> Markup:
+    """How many slots each cluster has, how many of these jobs hold, and what became of its jobs. `where`: of each."""
+    if not clusters:
+        return Markup()
+    rows = []
+    for one in clusters:
+        total = one["slots-total"]
+        held = total - one["slots-available"]
+        rows.append(
+            [
+                one["where"],
+                joined(f"{held} of {total} ", _bar(held / total if total else 0.0, "bar-rate")),
+                *(f"{one[f'jobs-{kind}']:,}" for kind in ("running", "finished", "cancelled", "failed")),
+            ]
+        )
+    return table(["cluster", "slots held", "jobs", "finished", "cancelled", "failed"], rows, numbers=range(2, 6))
+
+
 def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
     """The jobs of `/jobs/overview`: those that run first. `where`: the endpoint; `note`: beside it."""
     if not jobs:
@@ -24,7 +42,7 @@ def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
     rows = []
     for job in ordered:
         tasks = job["tasks"]
-        running = f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] else "–"
+        running = f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] and job["end-time"] < 0 else "–"
         rows.append(
             [
                 joined(
@@ -84,7 +102,7 @@ def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
         "attempt",
         "slot",
     ]
-    return table(heads, rows, numbers=range(3, 11))
+    return table(heads, rows, numbers={0, *range(3, 11)})
 
 
 def _bar(share: float, cls: str) -> Markup:
@@ -93,6 +111,8 @@ def _bar(share: float, cls: str) -> Markup:
 
 
 def _percent(share: float, cls: str) -> Markup:
+    # Time is counted by the worker and divided by the driver: a little more than all of a second may come out.
+    share = min(1.0, share)
     return joined(f"{100 * share:.0f} % ", _bar(share, cls))
 
 

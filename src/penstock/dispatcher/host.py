@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import queue
 import threading
 import time
@@ -38,7 +39,9 @@ from penstock.dispatcher.events import (
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.lead import Lead
 from penstock.dispatcher.process import SupervisedProcess
+from penstock.logs.settings import DIRECTORY
 from penstock.spark.driver.executors import Executors
+from penstock.spark.driver.java import cache_directory
 from penstock.spark.driver.slots import slots_at_most
 from penstock.spark.internals.jvm import concurrent_tasks
 from penstock.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
@@ -75,6 +78,8 @@ class DispatcherHost:
         self._java = address_of(session)
         self.store = store
         self.log_directory = store.directory
+        self.job_logs = cache_directory(os.environ) / DIRECTORY
+        """Has a folder for each job, or a link to it."""
         """Where the log of this process is."""
         self._dispatcher = Dispatcher(self._count(), store.jobs())
         self._processes: dict[str, SupervisedProcess] = {}

@@ -24,6 +24,7 @@ from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.cluster.running_cluster import LOG
 from penstock.dispatcher.dispatcher import DispatchedJob
 from penstock.dispatcher.submission_paths import host_of
+from penstock.logs.settings import JVM_LOG
 from penstock.rest import cluster_paths
 from penstock.rest.answers import get, json_answer
 from penstock.rest.described_route import JSON, TEXT, DescribedRoute
@@ -94,7 +95,7 @@ def settings(request: Request) -> list[Any]:
 
 
 def logs(request: Request) -> dict[str, Any]:
-    """GET /jobmanager/logs: that of the cluster."""
+    """GET /jobmanager/logs: that of the cluster, and those of its jobs: of drivers, and of workers that have ended."""
     return listed(_logs(request))
 
 
@@ -105,13 +106,21 @@ async def log(request: Request) -> Response:
 
 
 def _logs(request: Request) -> dict[str, Path]:
-    directory: Path = host_of(request).log_directory
-    return {path.name: path for path in _files(directory)}
+    """By name. Those of jobs have the beginning of the job's id before it, as slots have."""
+    host = host_of(request)
+    # The log, and those that it was before it was full.
+    found = {path.name: path for path in sorted(host.log_directory.glob(f"{LOG}*")) if path.is_file()}
+    for job in host.newest().values():
+        id = job.job_id or job.id
+        found |= {f"{id[:_PREFIX]}-{path.name}": path for path in _of_job(job, host.job_logs / id)}
+    return found
 
 
-def _files(directory: Path) -> Iterator[Path]:
-    """The log, and those that it was before it was full."""
-    yield from (path for path in sorted(directory.glob(f"{LOG}*")) if path.is_file())
+def _of_job(job: DispatchedJob, folder: Path) -> Iterator[Path]:
+    """Not Spark's, which is that of all jobs. While a job runs, its process has the logs of its workers."""
+    for path in sorted(folder.glob("*.log*")):
+        if path.is_file() and (job.status is not None or not path.name.startswith(_SLOT)) and path.name != JVM_LOG:
+            yield path
 
 
 routes = [

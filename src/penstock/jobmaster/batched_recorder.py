@@ -59,7 +59,7 @@ class BatchedRecorder:
         """The job has another status. `error`: why it failed."""
         self._status_ms[status] = now_ms
         if error is not None:
-            self._failures = (JobFailure(error_name(error), str(error), now_ms, None),)
+            self._failures = (JobFailure(error_name(error), str(error), now_ms),)
         if status in _AT_END:
             self._become(list(self._executions), _AT_END[status], now_ms)
         elif status is JobStatus.CANCELLING:

@@ -68,7 +68,7 @@ class JobClosing:
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
         settings, job = self._job.settings, self._job
-        if not retains(settings.checkpoint_retention, self._end[0]):
+        if not retains(settings.checkpoint_retention, self._end, job.completed.are_former):
             if settings.has_checkpoint_directory and job.completed.newest and not job.storage.is_fenced:
                 note_deletion(self._end[1])
             self._recorded_end.over(self._end[0].name)

@@ -57,8 +57,10 @@ class JobFailure(msgspec.Struct, frozen=True):
     text: str
     """What it says: for an error of a user's function, the user's traceback first."""
     at_ms: int
-    execution: Execution | None
-    """The task that has failed; None: none in particular."""
+    slot: SlotId | None = None
+    """The slot whose tasks have failed; None: none in particular."""
+    attempt: int = 0
+    """Which attempt of it, from 0."""
 
 
 class CheckpointUnderWay(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Records how a job goes, and publishes it: what readers see costs the job master's thread nothing when they read.
 
-A job that nobody serves has none of it.
+Of a job that nobody serves only its failures are recorded.
 
 Tasks report their states by messages of which there may be hundreds at once, so a new ExecutionGraph is made at most
 every PUBLISH_EVERY_MS. What takes less time may not be seen, but for the states of the job itself, and failures.
@@ -22,18 +22,15 @@ from penstock.jobmaster.execution_graph import (
     CheckpointUnderWay,
     Execution,
     ExecutionGraph,
-    JobFailure,
     RestoredCheckpoint,
-    error_name,
 )
 from penstock.jobmaster.execution_state import ExecutionState
+from penstock.jobmaster.failure_history import FailureHistory
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.notices import Autoscaled, RestartJoined, RestartScheduled
 from penstock.runtime.ids import SlotId, SubtaskId
 
 PUBLISH_EVERY_MS = 100
-_FAILURES_MOST = 16
-"""Flink: web.exception-history-size."""
 _DECISIONS_MOST = 16
 
 
@@ -42,13 +39,13 @@ class ExecutionRecorder:
 
     def __init__(self, master: JobMaster) -> None:
         self._master = master
+        self.failures = FailureHistory(master)
+        self.is_served = False
+        """Whether somebody may read what is published."""
         self._status: JobStatus | None = None
         self._status_ms: dict[JobStatus, int] = {}
         self._executions: dict[SubtaskId, Execution] = {}
-        self._failures: deque[JobFailure] = deque(maxlen=_FAILURES_MOST)
-        self._failures_count = 0
         self._autoscaled: deque[Autoscaled] = deque(maxlen=_DECISIONS_MOST)
-        self._last_error: BaseException | None = None
         self._restored_count = 0
         self._restored: RestoredCheckpoint | None = None
         self._is_stale = True
@@ -57,13 +54,13 @@ class ExecutionRecorder:
 
     def followed(self, event: JobEvent, effects: Iterable[JobEffect], now_ms: int) -> None:
         """An event was handled, and these are its effects."""
+        self.failures.followed(effects, now_ms)
+        if self.is_served:
+            self._follow(event, effects, now_ms)
+
+    def _follow(self, event: JobEvent, effects: Iterable[JobEffect], now_ms: int) -> None:
         for effect in effects:
-            if isinstance(effect, RestartScheduled | RestartJoined):
-                if not (isinstance(effect, RestartScheduled) and effect.waits):
-                    self._failed(effect.error, now_ms)
-            elif isinstance(effect, Finish):
-                self._failed(effect.error if effect.status is JobStatus.FAILED else None, now_ms)
-            elif isinstance(effect, Autoscaled):
+            if isinstance(effect, Autoscaled):
                 self._autoscaled.append(effect)
             elif isinstance(effect, Deploy):
                 self._note_restored(effect, now_ms)
@@ -80,27 +77,11 @@ class ExecutionRecorder:
 
     def broke(self, error: BaseException, now_ms: int) -> None:
         """The job has ended by a fault of its own, without its master."""
-        self._failed(error, now_ms)
+        self.failures.add(error, now_ms)
         self._status_ms[JobStatus.FAILED] = now_ms
         self.published = msgspec.structs.replace(
             self._publish(now_ms), status=JobStatus.FAILED, status_ms=dict(self._status_ms)
         )
-
-    def _failed(self, error: BaseException | None, now_ms: int) -> None:
-        # The last failure of a job is also how it ends.
-        if error is None or error is self._last_error:
-            return
-        self._last_error = error
-        self._failures_count += 1
-        self._failures.append(JobFailure(error_name(error), str(error), now_ms, self._failed_task(error, now_ms)))
-
-    def _failed_task(self, error: BaseException, now_ms: int) -> Execution | None:
-        for region in self._master.regions:
-            attempt = region.attempt
-            if attempt.error is error and attempt.failed_slot is not None:
-                task = attempt.slots[attempt.failed_slot][0]
-                return self._execution(attempt, task, attempt.failed_slot, now_ms)
-        return None
 
     def _note_restored(self, deploy: Deploy, now_ms: int) -> None:
         attempt = self._master.regions[deploy.attempt.region].attempt
@@ -133,8 +114,8 @@ class ExecutionRecorder:
             dict(self._status_ms),
             self._master.restarts,
             dict(self._executions),
-            tuple(self._failures),
-            self._failures_count == len(self._failures),
+            self.failures.newest,
+            self.failures.is_complete,
             self._checkpoints(),
             tuple(self._autoscaled),
         )

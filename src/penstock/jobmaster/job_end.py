@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import JobCancelledError
+from penstock.common.errors import CheckpointError, JobCancelledError
 from penstock.common.job_status import JobStatus
 from penstock.runtime.ids import SlotId
 
@@ -17,7 +17,7 @@ _RETAINED = {
     ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: (JobStatus.FAILED,),
     ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
 }
-"""The ends of a job after which its checkpoints stay."""
+"""The ends of a job after which its checkpoints stay, whatever it has failed of."""
 
 _DELETED = (
     f"Its checkpoints are deleted. {options.CHECKPOINT_RETENTION.key}: RETAIN_ON_CANCELLATION would have kept them for "
@@ -32,9 +32,23 @@ BEFORE_THE_END = {
 """What a job that will end so is, as long as it is not over."""
 
 
-def retains(retention: ExternalizedCheckpointRetention, status: JobStatus) -> bool:
-    """Whether the checkpoints of a job that ends so stay."""
-    return status in _RETAINED[retention]
+_KEPT = "Its checkpoints are not deleted: they are all that there is of the work before."
+
+
+def retains(retention: ExternalizedCheckpointRetention, end: JobEnd, are_former: bool) -> bool:
+    """Whether the checkpoints of a job that ends so stay. `are_former`: they are those that another run has left.
+
+    Then they stay if the job fails, as do any if what fails is to read or to write them: who mends that, or starts from
+    an older one, needs them.
+    """
+    status, error = end
+    if status in _RETAINED[retention]:
+        return True
+    if status is JobStatus.FAILED and (are_former or isinstance(error, CheckpointError)):
+        if error is not None:
+            error.add_note(_KEPT)
+        return True
+    return False
 
 
 def note_deletion(error: BaseException | None) -> None:

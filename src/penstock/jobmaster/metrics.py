@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
@@ -17,13 +18,14 @@ OPERATOR_METRICS = {
     "numRecordsOut": ("records_out", "Records that it has emitted, side outputs included."),
     "numLateRecordsDropped": ("late_records_dropped", "Records that were late for all of their windows, and dropped."),
     "currentInputWatermark": ("watermark", "The lowest watermark of its subtasks (ms); before the first one -2**63."),
+    "currentOutputWatermark": ("output_watermark", "The same of those that they have emitted."),
 }
 """By Flink's name: the field of OperatorMetrics, and what it says. Users' own metrics come in addition."""
 
 
 @dataclasses.dataclass(frozen=True)
 class OperatorMetrics:
-    """One operator over all its subtasks. `watermark` is the lowest of them (ms)."""
+    """One operator over all its subtasks. Watermarks are the lowest of them (ms)."""
 
     name: str
     records_in: int
@@ -31,6 +33,7 @@ class OperatorMetrics:
     late_records_dropped: int
     watermark: int
     user: dict[str, int | float]
+    output_watermark: int = MIN_TIMESTAMP
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +101,8 @@ class JobFigures:
     """The latest of those that have failed since."""
     autoscaled: Autoscaled | None = None
     """The newest decision of the autoscaler."""
+    failures: Sequence[JobFailure] = ()
+    """The newest, oldest first."""
 
 
 class JobMetrics:
@@ -209,6 +214,7 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
                     metric: _combined(metric, [report for report in reports if metric in report.user])
                     for metric in sorted({metric for report in reports for metric in report.user})
                 },
+                output_watermark=min(report.output_watermark for report in reports),
             )
             for reports in per_operator
         ],

@@ -19,6 +19,7 @@ from penstock.rest.described_route import Parameter
 from penstock.rest.io_metrics import io_metrics
 from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name
+from penstock.runtime.ids import SlotId
 
 _FLINKS_SPELLING = {JobStatus.CREATED: "CREATED"}
 _BY_PRECEDENCE = (
@@ -183,13 +184,12 @@ def exceptions(request: Request) -> dict[str, Any]:
 
 
 def _failure(graph: ExecutionGraph, failure: JobFailure) -> dict[str, Any]:
-    execution = failure.execution
-    slot = None if execution is None else slot_name(execution.slot)
+    slot = None if failure.slot is None else slot_name(failure.slot)
     return {
         "exceptionName": failure.error,
         "stacktrace": failure.text,
         "timestamp": failure.at_ms,
-        "taskName": None if execution is None else _task_name(graph.graph, execution),
+        "taskName": None if failure.slot is None else _task_name(graph.graph, failure.slot, failure.attempt),
         "endpoint": slot,
         "taskManagerId": slot,
         "failureLabels": {},
@@ -197,11 +197,11 @@ def _failure(graph: ExecutionGraph, failure: JobFailure) -> dict[str, Any]:
     }
 
 
-def _task_name(graph: JobGraph, execution: Execution) -> str:
+def _task_name(graph: JobGraph, slot: SlotId, attempt: int) -> str:
     """As Flink writes it. All tasks of a slot fail together."""
-    vertices = [v for v in graph.vertices if v.level == execution.slot.level and execution.slot.index < v.parallelism]
-    names = ", ".join(f"{v.name} ({execution.slot.index + 1}/{v.parallelism})" for v in vertices)
-    return f"{names} - execution #{execution.attempt}"
+    vertices = [v for v in graph.vertices if v.level == slot.level and slot.index < v.parallelism]
+    names = ", ".join(f"{v.name} ({slot.index + 1}/{v.parallelism})" for v in vertices)
+    return f"{names} - execution #{attempt}"
 
 
 # Shared by other paths.

@@ -51,6 +51,13 @@ def of_task(growth: Growth) -> dict[str, Number]:
     if now.operators:
         metrics["numLateRecordsDropped"] = sum(operator.late_records_dropped for operator in now.operators)
         metrics["currentInputWatermark"] = now.operators[0].watermark
+    metrics["checkpointStartDelayNanos"] = now.start_delay_ms * 1_000_000
+    metrics["checkpointAlignmentTime"] = now.alignment_ns
+    metrics["mailboxMailsPerSecond"] = growth.per_second(before.mails, after.mails)
+    metrics["mailboxQueueSize"] = now.mails_waiting
+    # Two of the numbers that Flink's REST makes of a histogram.
+    metrics["mailboxLatencyMs_mean"] = now.mail_latency_mean_ms
+    metrics["mailboxLatencyMs_max"] = now.mail_latency_max_ms
     if now.latency_count:
         metrics["latency_mean"] = now.latency_sum_ms / now.latency_count
         metrics["latency_max"] = now.latency_max_ms
@@ -72,6 +79,7 @@ def of_operators(growth: Growth) -> Iterator[OperatorMetrics]:
             "numRecordsOutPerSecond": growth.per_second(before.records_out, after.records_out),
             "numLateRecordsDropped": now.late_records_dropped,
             "currentInputWatermark": now.watermark,
+            "currentOutputWatermark": now.output_watermark,
         }
         # As in Flink: what Flink has a name for is not the user's.
         yield OperatorMetrics(place, now.name, {**now.user, **metrics})

@@ -42,6 +42,8 @@ class ControlClient:
         on_failure: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
         self.received: deque[FromJobMaster] = deque()
+        self.arrived_ns: deque[int] = deque()
+        """When each of them has arrived, by the monotonic clock."""
         self._on_message = on_message
         self._heartbeat = heartbeat
         self._on_failure = on_failure
@@ -132,6 +134,8 @@ class ControlClient:
                 message = decode_from_job_master(socket.recv(zmq.NOBLOCK))
             except zmq.Again:
                 return
+            # Before the message: who finds that finds its time, too.
+            self.arrived_ns.append(time.monotonic_ns())
             self.received.append(message)
             self._on_message(message)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.unicode_text import writable
 from penstock.runtime.task.events import ControlEffect, ControlEvent
 from penstock.runtime.task.opaque import Opaque
@@ -26,6 +27,7 @@ class OperatorReport(msgspec.Struct, frozen=True, array_like=True):
     user: dict[str, int | float]
     extremes: dict[str, Literal["min", "max"]] = {}
     """Metrics of `user` that are the lowest or the highest value. All others are sums."""
+    output_watermark: int = MIN_TIMESTAMP
 
 
 class TaskReport(msgspec.Struct, frozen=True, array_like=True):
@@ -50,6 +52,16 @@ class TaskReport(msgspec.Struct, frozen=True, array_like=True):
     files_to_restore: int = 0
     initializing: bool = False
     """Whether its state is being restored, or its functions are being opened."""
+    start_delay_ms: int = 0
+    """From the trigger of the latest checkpoint until the task's part in it began."""
+    alignment_ns: int = 0
+    """How long its barriers waited for each other, or have until now."""
+    mails: int = 0
+    """Messages of the job master that its slot has handled."""
+    mails_waiting: int = 0
+    mail_latency_mean_ms: float = 0
+    """How long the latest of these have waited."""
+    mail_latency_max_ms: float = 0
 
 
 class Register(msgspec.Struct, frozen=True, tag=True):

@@ -41,7 +41,8 @@ class Payload(msgspec.Struct, frozen=True):
     logs: LogSettings | None = None
     """None: no logs are kept."""
     reports: bool = False
-    """In batched mode: whether slots tell the driver how they go. Else only those connect that have results."""
+    """In batched mode: whether slots tell the driver how they go. Else only those connect that have results, or whose
+    logs the driver does not see."""
 
 
 def this_python() -> str:

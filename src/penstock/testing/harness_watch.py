@@ -51,11 +51,19 @@ class Watch:
 
     def check(self) -> None:
         """Raise ChangedValueError for the first value that has changed."""
-        for entry_key, (value, looks, story) in list(self._seen.items()):
-            if _pickled(value) != looks and not _equal(value, pickle.loads(looks)):
-                del self._seen[entry_key]
-                changed = story.replace("{before}", shortened(pickle.loads(looks))).replace("{after}", shortened(value))
-                raise ChangedValueError(f"operator '{self._operator_name}' {changed}")
+        for entry_key in list(self._seen):
+            self.check_entry(entry_key)
+
+    def check_entry(self, entry_key: Hashable) -> None:
+        """The same for the value of one entry key, if there is one."""
+        seen = self._seen.get(entry_key)
+        if seen is None:
+            return
+        value, looks, story = seen
+        if _pickled(value) != looks and not _equal(value, pickle.loads(looks)):
+            del self._seen[entry_key]
+            changed = story.replace("{before}", shortened(pickle.loads(looks))).replace("{after}", shortened(value))
+            raise ChangedValueError(f"operator '{self._operator_name}' {changed}")
 
 
 def _pickled(value: Any) -> bytes | None:
@@ -128,6 +136,11 @@ class _Watched:
             "like count as a change. Call one of them after it",
         )
 
+    def _see_read(self, value: Any, *inside: Hashable) -> None:
+        """What the function reads may be what it has changed: it would be remembered as it looks now."""
+        self._backend.watch.check_entry(self._place(*inside))
+        self._see(value, *inside)
+
     def _forget(self) -> None:
         self._backend.watch.forget_below(*self._place())
 
@@ -139,7 +152,7 @@ class _Watched:
 class _WatchedValueState(_Watched, ValueState[Any]):
     def value(self) -> Any:
         value = self._inner.value()
-        self._see(value)
+        self._see_read(value)
         return value
 
     def update(self, value: Any) -> None:
@@ -150,7 +163,7 @@ class _WatchedValueState(_Watched, ValueState[Any]):
 class _WatchedReducingState(_Watched, ReducingState[Any]):
     def get(self) -> Any:
         value = self._inner.get()
-        self._see(value)
+        self._see_read(value)
         return value
 
     def add(self, value: Any) -> None:
@@ -164,7 +177,7 @@ class _WatchedListState(_Watched, ListState[Any]):
     def get(self) -> Iterator[Any]:
         values = list(self._inner.get())
         for index, value in enumerate(values):
-            self._see(value, index)
+            self._see_read(value, index)
         return iter(values)
 
     def add(self, value: Any) -> None:
@@ -184,7 +197,7 @@ class _WatchedListState(_Watched, ListState[Any]):
 class _WatchedMapState(_Watched, MapState[Any, Any]):
     def get(self, key: Any) -> Any:
         value = self._inner.get(key)
-        self._see(value, key)
+        self._see_read(value, key)
         return value
 
     def put(self, key: Any, value: Any) -> None:
@@ -207,7 +220,7 @@ class _WatchedMapState(_Watched, MapState[Any, Any]):
     def items(self) -> Iterator[tuple[Any, Any]]:
         entries = list(self._inner.items())
         for key, value in entries:
-            self._see(value, key)
+            self._see_read(value, key)
         return iter(entries)
 
     def keys(self) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.checkpoint.interrupted_store import Interrupted
 from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import NOTHING, End, JobRecord, RecordStore, older_in, recorded
@@ -294,6 +295,19 @@ def test_a_claim_that_comes_late_does_not_count(store: RecordFiles) -> None:
         JobRecord.claim(store, "a job", seen)
     run.publish(manifest_of(4))
     assert newest(store) == 4
+
+
+def test_a_claim_that_another_has_seen_stays(store: RecordFiles) -> None:
+    """Its number would be free for the run that both have taken over, which would go on beside the last one."""
+    former = JobRecord(store, "a job")
+    former.publish(manifest_of(1))
+    runs: list[JobRecord] = []
+    with pytest.raises(CheckpointError, match="has gone on in the meantime"):
+        JobRecord.claim(Interrupted(store, lambda: runs.append(claimed(store))), "a job", recorded(store))
+    with pytest.raises(FencedError):
+        former.publish(manifest_of(2))
+    runs[0].publish(manifest_of(2))
+    assert newest(store) == 2
 
 
 def test_a_job_without_a_checkpoint_can_be_claimed(store: RecordFiles) -> None:

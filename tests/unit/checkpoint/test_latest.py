@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.unit.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.job_record import JobRecord
+from penstock.checkpoint.job_record import JobRecord, recorded
 from penstock.checkpoint.latest import latest_of
 from penstock.checkpoint.storage import DirectoryStorage, record_in
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
 
 def runs(base: Path, job: str, completed_ms: int, stopped_with: Path | None = None, finished: bool = False) -> str:
@@ -61,3 +61,27 @@ def test_of_several_that_have_ended_the_newest_is_named(tmp_path: Path) -> None:
         runs(tmp_path, job, completed_ms, tmp_path / f"savepoint-{job}")
     with pytest.raises(CheckpointError, match="savepoint-aaaa: start from it"):
         latest_of(str(tmp_path), "a job")
+
+
+@pytest.mark.parametrize("lost", [2, 3])
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_an_entry_that_was_lost_is_told(
+    tmp_path: Path, lost: int, is_claimed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The job would go on from the checkpoint before, and write once more what was committed with the lost one."""
+    directory = str(tmp_path / "job")
+    record = JobRecord(record_in(directory), "a job")
+    storage = DirectoryStorage(directory, record)
+    for number in (1, 2, 3):
+        storage.publish(manifest_of(number, job_id="job"))
+    if is_claimed:
+        JobRecord.claim(record_in(directory), "a job", recorded(record_in(directory)))
+    record_in(directory).remove(lost)
+    if lost == 2:
+        # Subsumed: it may be removed at any time.
+        assert latest_of(str(tmp_path), "a job", ["sink"]).path.endswith("chk-3")
+        return
+    with pytest.raises(DamagedCheckpointError, match=r"entry 3 of the job's record is missing.*output of sink"):
+        latest_of(str(tmp_path), "a job", ["sink"])
+    assert latest_of(str(tmp_path), "a job").path.endswith("chk-2")
+    assert "entry 3 of the job's record is missing" in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.connectors.file_sinks import all_prepared, checkpointed
 from tests.unit.power_failure import ForgetfulDisk
@@ -42,7 +43,7 @@ def test_a_published_checkpoint_has_all_of_its_files(disk: ForgetfulDisk, root: 
     left = DirectoryStorage(str(disk.lose_power(tmp_path / "left") / "checkpoints" / "job"))
     for file in (shared, own):
         assert left.read(file.path, 0, 100) == file.path.encode()
-    assert read_manifest(f"{left.directory}/chk-3") == MANIFEST
+    assert read_manifest(f"{left.directory}/chk-3") == msgspec.structs.replace(MANIFEST, record_number=1)
 
 
 def test_a_published_savepoint_has_all_of_its_files(disk: ForgetfulDisk, root: Path, tmp_path: Path) -> None:

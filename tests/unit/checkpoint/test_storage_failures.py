@@ -341,7 +341,8 @@ def test_a_sweep_leaves_exactly_what_the_retained_checkpoints_need(
     expected |= {f"chk-{manifest.checkpoint_id}/{METADATA}" for manifest in retained}
     assert names(directory) == expected
     assert [number for number, _ in completed_in(str(directory))] == [one.checkpoint_id for one in retained]
-    assert all(read_manifest(str(directory / f"chk-{one.checkpoint_id}")) == one for one in retained)
+    left = [read_manifest(str(directory / f"chk-{one.checkpoint_id}")) for one in retained]
+    assert [msgspec.structs.replace(one, record_number=0) for one in left] == retained
 
 
 def test_a_copy_that_can_not_be_written_fails_no_checkpoint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

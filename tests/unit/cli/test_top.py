@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
@@ -15,9 +17,11 @@ from penstock.client.plan_executor import PlanExecutor
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
+from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.metrics import JobFigures, JobMetrics
 from penstock.jobmaster.notices import Autoscaled
 from penstock.rpc.messages import OperatorReport, TaskReport
+from penstock.runtime.ids import SlotId
 
 START_MS = 1_700_000_000_000
 
@@ -29,6 +33,7 @@ def sample(
     watermark: int = MIN_TIMESTAMP,
     reported: bool = True,
     autoscaled: Autoscaled | None = None,
+    failures: Sequence[JobFailure] = (),
     **others: Any,
 ) -> dict[str, Any]:
     """What a job answers that has read so many records, sent by the way that answers go."""
@@ -44,6 +49,7 @@ def sample(
         metrics.update([msgspec.structs.replace(report, **others)])
     checkpoint = CheckpointReport(7, at_ms - 1_500, 500, 1, 1, total_bytes=2_000)
     figures = JobFigures("RUNNING", 1, metrics.totals(), metrics.vertices(), checkpoint, autoscaled=autoscaled)
+    figures = dataclasses.replace(figures, failures=failures)
     return {**json.loads(msgspec.json.encode(figures)), "at_ms": at_ms}
 
 
@@ -83,6 +89,29 @@ def test_a_checkpoint_that_failed_is_seen_with_its_reason() -> None:
     after = {**sample(now_ms, 2, 2), "failed_checkpoint": json.loads(msgspec.json.encode(failed))}
     text = shown(sample(now_ms - 2_000, 1, 1), after)
     assert "checkpoint 8 failed 2.0 s ago, with 1 of 4 subtasks: it took longer than 1 s" in text
+
+
+def test_failures_are_seen_with_the_end_of_the_users_traceback() -> None:
+    """A user would see that his job restarts, and look for the reason in its logs."""
+    now_ms = START_MS + 60_000
+    frames = [f'    File "job.py", line {n}, in parse{n}' for n in range(9)]
+    text = "\n".join(["operator 'words', subtask 1 of 1, in map", *frames, "      ~~^^^", "  KeyError: '[bold]'"])
+    lost = JobFailure("penstock.TaskLostError", "of level 1\nthe worker was killed", now_ms - 40_000)
+    failed = JobFailure("penstock.UserFunctionError", text, now_ms - 2_000, SlotId(0, 0), 1)
+    seen = shown(sample(now_ms - 2_000, 1, 1), sample(now_ms, 2, 2, failures=[lost, failed]))
+    newest = "failed 2.0 s ago by penstock.UserFunctionError: operator 'words', subtask 1 of 1, in map … File"
+    assert newest in seen and "in parse8 KeyError: '[bold]' failed 40.0 s ago" in seen
+    assert "failed 40.0 s ago by penstock.TaskLostError: the worker was killed" in seen
+    assert "parse4" not in seen and "parse5" in seen
+
+
+def test_a_failure_of_one_long_line_does_not_fill_the_screen() -> None:
+    """The table of operators would be pushed off the screen by the value on which a function failed."""
+    now_ms = START_MS + 60_000
+    seen = shown(
+        sample(now_ms - 2_000, 1, 1), sample(now_ms, 2, 2, failures=[JobFailure("Error", "x" * 9_000, now_ms)])
+    )
+    assert "by Error: xxx" in seen and seen.count("x") < 300
 
 
 def test_a_subtask_with_most_of_the_records_is_seen() -> None:

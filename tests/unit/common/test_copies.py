@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import threading
+import types
 from typing import Any, NamedTuple
 
 import msgspec
@@ -213,6 +214,7 @@ def test_copies_are_equal_and_share_nothing(value: Any) -> None:
 # Functions.
 
 SEEN: list[Any] = []
+MODULE = types.ModuleType("values")
 LIMIT = 3
 
 
@@ -255,7 +257,7 @@ class Mapper:
     [
         lambda value: SEEN.append(value) or value, lambda value: (value, SEEN), with_default, generator,
         closing_over([]), Mapper().map, Mapper, str, lambda value: value.remember(), lambda value: print(value),
-        lambda value: list(SEEN), lambda value: setattr(value, "x", 1),
+        lambda value: list(SEEN), lambda value: setattr(value, "x", 1), lambda value: MODULE.values,
     ],
 )  # fmt: skip
 def test_functions_that_may_keep_what_they_return(function: Any) -> None:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.unit.dispatcher.played_cluster import PlayedCluster
 from tests.unit.rest.served import Served
 
 from penstock.client.rest_client import RestClient
@@ -50,6 +51,28 @@ def test_one_that_is_named_is_the_only_one(served: Served, tmp_path: Path) -> No
         assert [job["jid"] for job in await Endpoints(served.host, environ).jobs()] == ["id"]
 
     asyncio.run(watch())
+
+
+def test_clusters_are_told_from_jobs_that_run_by_themselves(served: Served, tmp_path: Path) -> None:
+    """Each job would be shown as a cluster without a free slot, or no cluster at all."""
+    (tmp_path / "cluster").mkdir()
+    cluster = PlayedCluster(tmp_path / "cluster")
+
+    async def watch() -> None:
+        environ = {"XDG_CACHE_HOME": str(cluster.directory)}
+        address = cluster.client.url.removeprefix("http://")
+        (found,) = await Endpoints(address, environ).clusters()
+        assert (found["where"], found["slots-total"], found["slots-available"]) == (address, 8, 1)
+        waits = await Endpoints(address, environ).last_seen("dddddddd")
+        assert waits is not None and waits["waiting"] == "waits for 1 slot: 1 of 8 are free"
+        assert await Endpoints(address, environ).last_seen("eeeeeeee") is None
+        assert await Endpoints(served.host, {"XDG_CACHE_HOME": str(tmp_path)}).clusters() == []
+        gone = Endpoints(address, environ)
+        cluster.server.close()
+        assert await gone.clusters() == []
+
+    asyncio.run(watch())
+    cluster.close()
 
 
 def test_what_pages_ask_for_at_once_is_asked_once(served: Served) -> None:

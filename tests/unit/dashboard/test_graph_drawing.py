@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ET
 
@@ -51,6 +52,18 @@ def test_figures_are_in_the_box_as_numbers() -> None:
     for shown in ("in 12,346/s", "out 1/s", "88 %", "100 %", "1 min 1 s behind", "skew 61 %", "<a>"):
         assert shown in texts
     assert "vertex calm selected" not in drawing([one]) and "selected" in drawing([one], selected="a")
+
+
+def test_a_long_name_fits_into_its_box_whatever_the_font() -> None:
+    """It would run into its neighbour, or be cut where nobody sees that it goes on."""
+    for name, shown, width in (
+        ("short", "short", None),
+        ("n" * 29, "n" * 29, "212"),
+        ("n" * 40, "n" * 28 + "…", "212"),
+    ):
+        one = dataclasses.replace(vertex("a", 0), name=name)
+        (text,) = [text for text in ET.fromstring(drawing([one])).iter("text") if text.get("class") == "name"]
+        assert (text.text, text.get("textLength")) == (shown, width)
 
 
 @pytest.mark.parametrize(("lag", "cls"), [(0, "good"), (10_000, "poor"), (60_000, "bad")])

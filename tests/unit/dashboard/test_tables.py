@@ -13,6 +13,7 @@ from penstock.dashboard.job_figures import SubtaskFigures, VertexFigures
 from penstock.dashboard.tables import (
     checkpoint_subtasks_table,
     checkpoints_table,
+    clusters_table,
     entries_table,
     failures_of,
     jobs_table,
@@ -35,13 +36,24 @@ def test_jobs_that_run_come_first(served: Served) -> None:
     assert "penstock run" in jobs_table([]), "a beginner is told how to start one"
 
 
+def test_a_cluster_says_how_many_slots_are_held_and_how_its_jobs_have_ended() -> None:
+    """Whoever wonders why a job waits would have to ask the cluster in a terminal."""
+    counts = {"jobs-running": 3, "jobs-finished": 1_200, "jobs-cancelled": 4, "jobs-failed": 5}
+    shown = clusters_table([{"where": "127.0.0.1:8081", "slots-total": 8, "slots-available": 2, **counts}])
+    assert words(shown).strip().endswith("127.0.0.1:8081 6 of 8 3 1,200 4 5") and "width: 75%" in shown
+    none = {"where": "b", "slots-total": 0, "slots-available": 0, **counts}
+    assert "0 of 0" in clusters_table([none]), "executors have not come yet"
+    assert clusters_table([]) == ""
+
+
 def test_skew_is_seen_as_the_share_of_the_highest_rate() -> None:
     """Which subtask has most to do would have to be read out of the numbers."""
     one = SubtaskFigures(0, "RUNNING", 1, "level-0-slot-0", 100.0, 0.0, 1, 2, 0.5, 0.0, 61_000.0)
-    other = SubtaskFigures(1, "RUNNING", 1, "level-0-slot-1", 25.0, 0.0, 1, 2, 0.5, 0.0, None)
+    other = SubtaskFigures(1, "RUNNING", 1, "level-0-slot-1", 25.0, 0.0, 1, 2, 0.5, 1.04, None)
     shown = subtasks_table([one, other])
     assert 'bar-rate" style="width: 100%"' in shown or 'style="width: 100%" class="bar-rate"' in shown
     assert "width: 25%" in shown and "1 min 1 s" in shown and "100/s" in words(shown)
+    assert "100 %" in shown and "104 %" not in shown
     assert subtasks_table([]), "a vertex of which nothing is known yet"
 
 

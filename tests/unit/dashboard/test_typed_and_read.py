@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
+from tests.unit.dispatcher.played_cluster import PlayedCluster
 from tests.unit.rest.served import Served
 
 from penstock.client.rest_client import RestClient
@@ -61,6 +63,26 @@ def test_logs_of_the_driver_are_listed(served: Served) -> None:
             await endpoint.text("/jobmanager/logs/driver.log?last=-1")
 
     asyncio.run(read())
+
+
+def test_of_a_clusters_logs_those_of_the_job_come_first(tmp_path: Path) -> None:
+    """Whoever looks for why a job has failed would read the log of the cluster, or that of another job."""
+    cluster = PlayedCluster(tmp_path)
+    (tmp_path / "cluster.log").write_text("it serves")
+    for id in ("aaaaaaaa1111", "bbbbbbbb2222"):
+        (tmp_path / "logs" / id).mkdir(parents=True)
+        (tmp_path / "logs" / id / "driver.log").write_text(id)
+
+    async def read() -> None:
+        endpoint = Endpoint(cluster.client)
+        found = await logs_of(endpoint, "bbbbbbbb2222")
+        assert list(found.values())[:2] == ["driver.log", "cluster.log"]
+        assert await endpoint.text(next(iter(found))) == "bbbbbbbb2222"
+        workers = {path.split("/")[2] for path in found if path.startswith("/taskmanagers")}
+        assert workers and all(worker.startswith("bbbbbbbb-") for worker in workers)
+
+    asyncio.run(read())
+    cluster.close()
 
 
 def test_the_outcome_of_a_savepoint_is_a_sentence() -> None:

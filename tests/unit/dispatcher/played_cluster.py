@@ -40,12 +40,14 @@ class PlayedCluster:
         newest = {job.id: job for job in jobs}
         host: Any = SimpleNamespace(
             newest=lambda: newest, find=newest.get, jobs=jobs, slots=8, free=1, log_directory=directory,
+            job_logs=directory / "logs",
             store=SimpleNamespace(directory=directory, folder=lambda id: directory / id),
         )  # fmt: skip
         self.server = TokenServer("0", {"XDG_CACHE_HOME": str(directory)}, 10.0)
         spark = {"spark.master": "local[2]", "spark.some.password": "secret"}
         self.application = application(host, self.server, spark)
         self.server.start(lambda: self.application, lambda: None, 1.0)
+        self.jobs = newest
         self.client = RestClient(self.server.address.url, self.server.token)
 
     def close(self) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.unit.dispatcher.played_cluster import PlayedCluster
 
 from penstock.common.errors import JobError
+from penstock.common.job_status import JobStatus
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +72,25 @@ def test_the_process_of_the_cluster_is_shown(cluster: PlayedCluster) -> None:
         cluster.client.send("GET", "/jobmanager/logs/jobs")
     assert cluster.client.get("/jobmanager/thread-dump")["threadInfos"]
     assert "Python" in cluster.client.get("/jobmanager/environment")["jvm"]["version"]
+
+
+def test_logs_of_jobs_are_those_of_drivers_and_of_workers_that_are_gone(tmp_path: Path) -> None:
+    """What explains why a job has failed would be on the machine of the cluster only, once its process has ended."""
+    cluster = PlayedCluster(tmp_path)
+    cluster.jobs["cccccccc"] = dataclasses.replace(cluster.jobs["cccccccc"], status=JobStatus.FAILED, rest=None)
+    for id in ("aaaaaaaa1111", "cccccccc", "of another cluster"):
+        folder = tmp_path / "logs" / id
+        folder.mkdir(parents=True)
+        for name in ("driver.log", "driver.log.1", "level-0-slot-0.log", "jvm.log", "job.json"):
+            (folder / name).write_text(f"{name} of {id}")
+    try:
+        assert [one["name"] for one in cluster.client.get("/jobmanager/logs")["logs"]] == [
+            "aaaaaaaa-driver.log", "aaaaaaaa-driver.log.1",
+            "cccccccc-driver.log", "cccccccc-driver.log.1", "cccccccc-level-0-slot-0.log",
+        ]  # fmt: skip
+        text = cluster.client.send("GET", "/jobmanager/logs/cccccccc-level-0-slot-0.log?last=11")
+        assert text == b"of cccccccc"
+        with pytest.raises(JobError, match="This file does not exist: aaaaaaaa-job"):
+            cluster.client.send("GET", "/jobmanager/logs/aaaaaaaa-job.json")
+    finally:
+        cluster.close()

@@ -96,6 +96,7 @@ class Job:
         self.effects: list[JobEffect] = []
         """All effects so far."""
         self.recorder = ExecutionRecorder(self.master)
+        self.recorder.is_served = True
         effects = self.master.start()
         self.recorder.followed(Tick(), effects, self.now_ms)
         self._does(effects)

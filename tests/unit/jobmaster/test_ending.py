@@ -9,7 +9,7 @@ from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, save
 
 from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import CheckpointError, JobError, TaskLostError
+from penstock.common.errors import CheckpointError, DamagedCheckpointError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.checkpoint_vertices import vertex_of_sinks
 from penstock.jobmaster.effects import CloseResults, Finish, JobEffect, Reply
@@ -358,6 +358,26 @@ def test_a_job_says_that_its_checkpoints_are_deleted(is_named: bool, end: str) -
     assert job.finish is not None and job.finish.error is not None
     notes = getattr(job.finish.error, "__notes__", [])
     assert [("RETAIN_ON_CANCELLATION" in note, "penstock stop" in note) for note in notes] == [(True, True)] * is_named
+
+
+@pytest.mark.parametrize("goes_beyond", [False, True])
+@pytest.mark.parametrize("error", [TaskLostError("a worker"), DamagedCheckpointError("a file is damaged")])
+def test_a_run_that_fails_leaves_what_it_was_to_go_on_from(goes_beyond: bool, error: Exception) -> None:
+    """One flipped bit, or one mistake in a new program, and whole checkpoints of all the work before were deleted."""
+    former = Job().runs()
+    former.takes_checkpoint()
+    settings = dataclasses.replace(
+        SETTINGS, checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+    )
+    job = Job(settings, attempts=0, origin=former.master.completed.newest, epoch=2).runs()
+    if goes_beyond:
+        job.takes_checkpoint()
+    job.fails(error)
+    assert job.finish is not None and job.finish.error is error
+    stays = not goes_beyond or isinstance(error, DamagedCheckpointError)
+    assert any(isinstance(effect, DeleteJob) for effect in job.effects) is not stays
+    assert any("not deleted" in note for note in error.__notes__) is stays
+    error.__notes__.clear()
 
 
 def test_checkpoints_that_stay_or_never_were_are_not_said_to_be_deleted() -> None:

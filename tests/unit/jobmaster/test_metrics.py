@@ -27,7 +27,8 @@ def operator(
     user: dict[str, int | float] | None = None,
     extremes: dict[str, Literal["min", "max"]] | None = None,
 ) -> OperatorReport:
-    return OperatorReport(name, records, records * 2, records * 3, watermark, user or {}, extremes or {})
+    own, ends = user or {}, extremes or {}
+    return OperatorReport(name, records, records * 2, records * 3, watermark, own, ends, watermark - 1)
 
 
 def report(subtask: int, *operators: OperatorReport, vertex: int = COUNT, **figures: int) -> TaskReport:
@@ -78,6 +79,7 @@ def test_what_an_operator_has_done() -> None:
         "numRecordsIn": 12,
         "numRecordsOut": 24,
         "numLateRecordsDropped": 36,
+        "currentOutputWatermark": 99,
         "currentInputWatermark": 100,
     }
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.jobmaster.played_job import plan
@@ -53,6 +54,25 @@ def test_metrics_of_a_task_have_flinks_names_and_rates(served: Served) -> None:
     names = {metric["id"] for metric in served.get(f"{served.vertex(1)}/subtasks/1/metrics")}
     assert {"first.mine.seen", "first.numRecordsIn", "numBytesOut", "currentInputWatermark"} <= names
     assert served.get(f"{served.vertex(1)}/watermarks")[1] == {"id": "1.currentInputWatermark", "value": "5000"}
+
+
+def test_metrics_of_checkpoints_mails_and_emitted_watermarks_have_flinks_names(served: Served) -> None:
+    """Alerts on a task whose barriers do not come, or that does not hear its job master, would find nothing."""
+    operators = [OperatorReport("last", 0, 0, 0, 9_000, {"watermarkLag": 400}, output_watermark=8_000)]
+    one = msgspec.structs.replace(
+        task(*operators), start_delay_ms=3, alignment_ns=4_000, mails_waiting=2, mail_latency_mean_ms=1.5,
+        mail_latency_max_ms=6.0,
+    )  # fmt: skip
+    for seconds, mails in ((4.0, 10), (6.0, 14)):
+        served.job.metrics.update([msgspec.structs.replace(one, mails=mails)])
+        served.entry.meter.sample(seconds)
+    wanted = "checkpointStartDelayNanos,checkpointAlignmentTime,mailboxMailsPerSecond,mailboxQueueSize"
+    wanted += ",mailboxLatencyMs_mean,mailboxLatencyMs_max,last.currentOutputWatermark,last.watermarkLag"
+    assert values(served, f"{served.vertex(1)}/subtasks/0/metrics?get={wanted}") == {
+        "checkpointStartDelayNanos": 3_000_000, "checkpointAlignmentTime": 4_000, "mailboxMailsPerSecond": 2,
+        "mailboxQueueSize": 2, "mailboxLatencyMs_mean": 1.5, "mailboxLatencyMs_max": 6, "last.watermarkLag": 400,
+        "last.currentOutputWatermark": 8_000,
+    }  # fmt: skip
 
 
 def test_metrics_are_aggregated_over_subtasks(served: Served) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.api.output_tag import OutputTag
+from penstock.common.constants import MIN_TIMESTAMP
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.partitioners import CustomPartitioner, ForwardPartitioner, HashPartitioner, Partitioner
 from penstock.runtime.operators.function import UserFunction
@@ -176,6 +177,15 @@ def test_a_fork_gives_every_branch_everything() -> None:
     ]
     assert [(c.name, c.records_in, c.records_out) for c in chain.counters[1:]] == [("a", 2, 0), ("b", 2, 0)]
     assert chain.counters[0].records_out == 2
+
+
+def test_the_watermark_that_an_operator_has_emitted_is_known() -> None:
+    """Of two operators one of which holds event time back nobody could say which."""
+    log: list = []
+    chain = chained((mapping(str.upper), 1), (End("end", log),))
+    assert [counters.output_watermark for counters in chain.counters] == [MIN_TIMESTAMP] * 2
+    chain.head.watermark(5)
+    assert [counters.output_watermark for counters in chain.counters] == [5, MIN_TIMESTAMP], "the end emits none"
 
 
 def test_side_outputs_go_where_they_are_read_with_the_watermarks() -> None:

@@ -205,7 +205,7 @@ def test_the_end_comes_after_everything(rig) -> None:
     """Event time would move backwards from its end, inside the chain."""
     one = Reading(rig, BY_VALUE.with_idleness(Duration.of_millis(100)), "a")
     one.reads(records("a", 1000))
-    one.tick(500)
+    one.tick(200)
     before = len(one.rig.log)
     one.reads(END_OF_INPUT)
     assert one.rig.operator.ended
@@ -330,7 +330,7 @@ def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
     """Event time would stand still for ever where a generator means to let it go on by the clock."""
     now = [0]
     strategy = WatermarkStrategy.for_generator(lambda: ByTheClock(lambda: now[0]))
-    time = EventTime(strategy, lambda: now[0], lambda error, *_: error)
+    time = EventTime(strategy, 1_000, lambda: now[0], lambda error, *_: error)
     list(time.pieces(["a"], [1000]))
     seen = []
     for now[0] in range(1_000, 62_000, 1_000):
@@ -342,7 +342,9 @@ def test_a_generator_that_has_marked_its_output_idle_is_asked_again() -> None:
 def test_records_end_the_idleness_that_a_timeout_began_and_no_other() -> None:
     """An output would count again though its generator waits, with a watermark that holds back all others."""
     now = [0]
-    time = EventTime(copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), lambda: now[0], lambda error, *_: error)
+    time = EventTime(
+        copy(PUNCTUATED).with_idleness(Duration.of_millis(500)), 500, lambda: now[0], lambda error, *_: error
+    )
     now[0] = 500
     time.periodic()
     assert not time.active
@@ -392,7 +394,7 @@ def test_chunks_are_handed_to_periodic_generators_whole() -> None:
             output.emit_watermark(7)
             output.emit_watermark(3)
 
-    time = EventTime(WatermarkStrategy.for_generator(Periodic), lambda: 0, lambda error, *_: error)
+    time = EventTime(WatermarkStrategy.for_generator(Periodic), 200, lambda: 0, lambda error, *_: error)
     assert list(time.pieces([1, 2], None)) == [([1, 2], None)]
     assert list(time.pieces([3], [30])) == [([3], [30])]
     assert calls == [([1, 2], [MIN_TIMESTAMP] * 2), ([3], [30])]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy
 import pytest
 
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.rpc.messages import FromSlot, Heartbeat, OperatorReport, TaskReport, decode_to_job_master, encode
 from penstock.runtime.task.counters import OperatorCounters, TaskCounters
-from penstock.runtime.task.metrics import OperatorMetricGroup
+from penstock.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
 
 
 def test_metrics_are_collected_under_their_groups() -> None:
@@ -123,3 +124,14 @@ def test_latencies_are_summed_up() -> None:
     for ms in (3, 9, 6):
         counters.latency(ms)
     assert (counters.latency_count, counters.latency_sum_ms, counters.latency_max_ms) == (3, 18, 9)
+
+
+def test_the_lag_of_event_time_is_there_while_event_time_goes_on() -> None:
+    """A source without timestamps, or one that has ended, would be shown as millions of years behind or ahead."""
+    counters = OperatorCounters("source")
+    group = OperatorMetricGroup(counters)
+    group.gauge("watermarkLag", lambda: watermark_lag_ms(counters, 10_000))
+    for emitted_ms, user in ((MIN_TIMESTAMP, {}), (9_400, {"watermarkLag": 600}), (MAX_TIMESTAMP, {})):
+        counters.output_watermark = emitted_ms
+        group.collect()
+        assert counters.user == user

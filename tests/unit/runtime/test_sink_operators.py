@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.api.sink import Sink, SinkWriter
-from penstock.common.errors import UserFunctionError
+from penstock.common.errors import DamagedCheckpointError, UserFunctionError
 from penstock.runtime.operators.sink import WRITER, CollectOperator, SinkOperator
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
@@ -173,6 +173,19 @@ def test_a_sink_that_has_state_but_can_not_take_it_back(rig) -> None:
     restored = SinkOperator("Sink: out", Recording(), 9)
     restored.restore_lists([NamedList(WRITER, Redistribution.SPLIT, ["a"])])
     with pytest.raises(UserFunctionError, match="Recording cannot be restored from a snapshot"):
+        rig(restored)
+
+
+def test_a_writer_whose_part_of_a_checkpoint_is_gone(rig) -> None:
+    """The job would be restarted for ever from a checkpoint that can't be restored, as if its input were wrong."""
+
+    class Gone(Stateful):
+        def restore_writer(self, context, state):
+            raise DamagedCheckpointError("the part file is missing")
+
+    restored = SinkOperator("Sink: out", Gone(), 9)
+    restored.restore_lists([NamedList(WRITER, Redistribution.SPLIT, ["a"])])
+    with pytest.raises(DamagedCheckpointError, match="operator 'Sink: out', subtask 2 of 4: the part file is missing"):
         rig(restored)
 
 

@@ -179,7 +179,7 @@ def test_what_a_task_reads_back_is_reported() -> None:
 
     assert slot.restore(storage) == file.bytes
     assert operators[0].lists == [NamedList("positions", Redistribution.SPLIT, ["here", "there"])]
-    assert [report.restored_bytes for report in reports_of(slot)] == [file.bytes, 0]
+    assert [report.restored_bytes for report in reports_of(slot, 0)] == [file.bytes, 0]
 
 
 def finished(writing):

@@ -186,11 +186,15 @@ def test_how_long_an_alignment_took_is_told() -> None:
     host.ns = 5_000_000
     host.sends(0, CheckpointBarrier(1, 0)).works()
     host.ns += 30_000_000
+    counters = host.task.counters
+    assert counters.aligned_ns(host.ns) == 30_000_000, "while it lasts: the barrier that is missing may never come"
     host.sends(1, CheckpointBarrier(1, 0)).works()
     (acknowledge,) = host.asks()
     assert acknowledge.state.figures.alignment_ms == 30
+    assert counters.aligned_ns(host.ns + 5) == 30_000_000
     host.sends(0, CheckpointBarrier(2, 0)).works().handle(AbortCheckpoint(2))
     host.ns += 70_000_000
+    assert counters.aligned_ns(host.ns) == 30_000_000, "that of an aborted one has no end"
     host.sends(0, CheckpointBarrier(3, 0)).sends(1, CheckpointBarrier(3, 0)).works()
     (acknowledge,) = host.asks()
     assert acknowledge.state.figures.alignment_ms == 0, "not from the one that was aborted"
@@ -201,6 +205,7 @@ def test_how_long_a_barrier_was_on_its_way_is_told() -> None:
     host = Host(mapping())
     host.now_ms = 1_000
     host.sends(0, CheckpointBarrier(1, 400)).works()
+    assert host.task.counters.start_delay_ms == 600
     host.now_ms = 5_000
     host.sends(1, CheckpointBarrier(1, 400)).works()
     (acknowledge,) = host.asks()
@@ -208,6 +213,7 @@ def test_how_long_a_barrier_was_on_its_way_is_told() -> None:
     host.sends(0, CheckpointBarrier(2, 9_000)).sends(1, CheckpointBarrier(2, 9_000)).works()
     (acknowledge,) = host.asks()
     assert acknowledge.state.figures.start_delay_ms == 0, "the clock of the driver is ahead"
+    assert host.task.counters.start_delay_ms == 0
 
 
 def test_functions_are_notified_of_aborted_checkpoints_once() -> None:
@@ -384,11 +390,12 @@ def test_when_the_task_wants_to_be_called() -> None:
     assert host.task.wake_at_ms() == 1200, "nothing until splits are added but the watermark interval"
 
 
-def test_latency_markers_pass_through_and_are_counted_at_the_end() -> None:
-    """Latency could not be measured, or each marker would come once a channel."""
+def test_latency_markers_are_measured_by_each_task_and_pass_through() -> None:
+    """Which of the operators on its way makes a record late would stay unknown; or each marker come once a channel."""
     host = Host(mapping())
     host.sends(0, LatencyMarker(900, 0, 0))
     assert host.flushed() == [LatencyMarker(900, 0, 0)]
+    assert (host.task.counters.latency_count, host.task.counters.latency_sum_ms) == (1, 100)
     last = Host(CollectOperator("collect", 3), leaves=False)
     last.sends(0, LatencyMarker(900, 0, 0)).sends(1, LatencyMarker(990, 0, 0), ["x"]).works()
     counters = last.task.counters

@@ -78,5 +78,5 @@ def test_a_watermark_has_64_bits() -> None:
         return RuntimeError("the user's")
 
     with pytest.raises(RuntimeError, match="the user's"):
-        list(EventTime(strategy, lambda: 0, user_error).pieces(["a"], [1]))
+        list(EventTime(strategy, 200, lambda: 0, user_error).pieces(["a"], [1]))
     assert "a watermark is an int of 64 bits" in str(errors[0])

@@ -119,6 +119,31 @@ def test_a_full_disk_fails_the_job(failures: list[BaseException]) -> None:
     assert [str(error) for error in failures] == ["[Errno 28] No space left on device"]
 
 
+def test_lines_for_the_driver_arrive_to_the_last() -> None:
+    """What a function printed before it failed on another machine is what explains it."""
+    logged: list[tuple[int, int, str]] = []
+    heard = threading.Event()
+
+    def on_report(message: FromSlot) -> None:
+        if isinstance(message.report, Heartbeat) and message.report.log:
+            logged.append((message.level, message.index, message.report.log))
+            heard.set()
+
+    results = BatchedResults(ControlServer("127.0.0.1"), lambda error: None, on_report=on_report)
+    written = ["while it runs"]
+    take = lambda: written.pop() if written else ""  # noqa: E731
+    sender = ConnectedResultSender(results.address, 10, 7, 1, 3, is_reported=True, take_log=take)
+    sender.begin(list)
+    assert heard.wait(30)
+    heard.clear()
+    written.append("as it fails")
+    # Without `finish`, to which a slot that fails does not come.
+    sender.close()
+    assert heard.wait(30)
+    results.close()
+    assert logged == [(1, 3, "while it runs"), (1, 3, "as it fails")]
+
+
 def test_a_slot_of_a_job_that_is_served_says_how_it_goes_results_or_not() -> None:
     """Whoever looks at the job would see tasks that never begin, and counters of zero until the end."""
     told: list[FromSlot] = []

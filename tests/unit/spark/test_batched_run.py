@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,8 +16,12 @@ from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.results.result_sinks import ResultSink
+from penstock.logs.job_log import JobLog
+from penstock.runtime.ids import SubtaskId
 from penstock.spark.driver.batched_run import BatchedRun
+from penstock.spark.job_files import JobFiles
 from penstock.spark.payload import Payload
+from penstock.spark.worker.result_sender import ConnectedResultSender
 
 NO_REPORTS = msgspec.msgpack.encode([])
 
@@ -29,8 +34,10 @@ class Spark:
         self.asked = threading.Event()
         """Whether it was asked to cancel."""
         self._cancelled = False
+        self.payloads: list[Payload] = []
 
     def run(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
+        self.payloads = payloads
         self.submitted.set()
         self.begins.wait(20)
         assert self.ends.wait(20)
@@ -63,17 +70,33 @@ class Sink(ResultSink):
 class Job:
     """Was started."""
 
-    def __init__(self, at_end: Callable[[BatchedRun], None] = lambda run: None) -> None:
+    def __init__(self, at_end: Callable[[BatchedRun], None] = lambda run: None, log: JobLog | None = None) -> None:
         self.spark = Spark()
         self.sink = Sink(lambda: at_end(self.run))
-        self.run = BatchedRun(plan(), {1: self.sink}, Configuration(), JobID.generate())
-        self.run.start(self.spark, "127.0.0.1", [])
+        self.run = BatchedRun(plan(), {1: self.sink}, Configuration(), JobID.generate(), log)
+        self.run.start(self.spark, "127.0.0.1", [Payload("", "", b"", b"", JobFiles(), False)])
         assert self.spark.submitted.wait(10)
 
     def is_canceled(self) -> bool:
         """At its end."""
         cancelled = isinstance(self.run.wait(), JobCancelledError) and self.run.status is JobStatus.CANCELED
         return cancelled and self.sink.ended == ["JobCancelledError"]
+
+
+def test_lines_of_workers_on_other_machines_are_in_the_drivers_folder(tmp_path: Path) -> None:
+    """They would have to be looked for on each machine, and be gone with one that is given back."""
+    job = Job(log=JobLog(Configuration(), "id", "count", tmp_path))
+    (payload,) = job.spark.payloads
+    assert payload.control is not None
+    written = ["what a function has printed"]
+    sender = ConnectedResultSender(payload.control, 1_000, 7, 1, 0, True, lambda: written.pop() if written else "")
+    sender.begin(list)
+    sender.finish(SubtaskId(1, 0), threading.Event())
+    sender.close()
+    job.spark.begins.set()
+    job.spark.ends.set()
+    job.run.wait()
+    assert (tmp_path / "id" / "level-1-slot-0.log").read_text() == "what a function has printed\n"
 
 
 def test_a_cancel_before_the_spark_job_has_begun() -> None:

@@ -13,6 +13,7 @@ from tests.unit.jobmaster.played_job import plan
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import CheckpointError
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.rpc.messages import Answer, Command
 from penstock.spark.driver.commands import answer_command
@@ -24,6 +25,7 @@ class Commanded:
     status = JobStatus.RUNNING
     restarts = 2
     autoscaled = None
+    failures = tuple(JobFailure("RuntimeError", f"the {n}th", n) for n in range(5))
 
     def __init__(self) -> None:
         self.metrics = JobMetrics(plan())
@@ -85,6 +87,12 @@ def test_a_checkpoint_that_failed_before_the_newest_is_not_told_again() -> None:
     job = Commanded()
     job.reports.append(CheckpointReport(3, 3_000, 20, 2, 2))
     assert job.gets(Command("figures")).answered["failed_checkpoint"] is None
+
+
+def test_figures_have_the_newest_failures_only() -> None:
+    """`penstock top` would not say why a job restarts, or fetch each second all by which it has failed."""
+    failures = Commanded().gets(Command("figures")).answered["failures"]
+    assert [failure["text"] for failure in failures] == ["the 2th", "the 3th", "the 4th"]
 
 
 def test_checkpoints_have_those_that_failed_and_why() -> None:

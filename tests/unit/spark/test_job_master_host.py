@@ -19,8 +19,9 @@ from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.client import ControlClient
-from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotReport, TaskReport, ToTask
+from penstock.rpc.messages import FromSlot, Heartbeat, Register, SlotFailed, SlotReport, TaskReport, ToTask
 from penstock.rpc.server import ControlServer
+from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import Acknowledge, Cancel, Close, DataEnded, Finished, TriggerCheckpoint
 from penstock.spark.driver.job_master_host import JobMasterHost
 
@@ -222,6 +223,18 @@ def test_a_region_is_deployed_again_while_the_other_is_still_heard_and_reached()
     assert all(query.stopped.is_set() for query in (job.queries[0], job.queries[2]))
     for slot in job.slots.values():
         slot.close()
+
+
+def test_what_a_job_has_failed_by_is_known_though_nobody_serves_it() -> None:
+    """Without REST `penstock top` would count restarts, and not say what they are for."""
+    job = Job(3_600_000, 1, FixedDelay(3, 3_600_000)).runs()
+    assert not job.host.failures
+    text = "operator 'm', subtask 1 of 1, in map\n  ValueError: 3"
+    job.slots[1].send(FromSlot(0, 1, 0, SlotFailed("UserFunctionError", text)))
+    until(lambda: bool(job.host.failures))
+    (failure,) = job.host.failures
+    assert (failure.error, failure.text, failure.slot) == ("penstock.UserFunctionError", text, SlotId(1, 0))
+    job.close()
 
 
 def task_report(vertex: int, bytes_in: int) -> TaskReport:

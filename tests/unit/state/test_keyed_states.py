@@ -210,8 +210,12 @@ def test_one_name_is_one_state(backend) -> None:
     store = backend.store()
     store.get_state(VALUE).update(5)
     assert store.get_state(ValueStateDescriptor("value", ANY)).value() == 5
-    with pytest.raises(ProgramError, match=r"'value' is declared as ValueStateDescriptor and as ListStateDescriptor"):
-        store.get_list_state(ListStateDescriptor("value", ANY))
+    for other, get in (
+        (ListStateDescriptor("value", ANY), store.get_list_state),
+        (ValueStateDescriptor("value", Types.INT()), store.get_state),
+    ):
+        with pytest.raises(ProgramError, match=r"'value' is declared as value of .*, and as (list|value) of .*: give"):
+            get(other)
 
 
 @dataclass(unsafe_hash=True)

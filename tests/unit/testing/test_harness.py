@@ -313,6 +313,37 @@ def test_a_value_changed_in_state_without_update_is_told(change, told: str) -> N
         harness.push(("a", "change"))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda self: self.value.value().append(9) or self.value.value(),
+        lambda self: [one.append(9) for one in self.list.get()] + [*self.list.get()],
+        lambda self: self.map.get("x").append(9) or self.map.get("x"),
+        lambda self: self.map.get("x").append(9) or [*self.map.items()],
+        lambda self: self.sum.get().append(9) or self.sum.get(),
+    ],
+)
+def test_a_change_is_told_though_it_is_read_back(change) -> None:
+    """What a function reads after its change is what it has changed only as long as it is on the heap."""
+
+    def process(self, value, ctx):
+        self.value.update([1])
+        self.list.add([1])
+        self.map.put("x", [1])
+        self.sum.add([1])
+        change(self)
+
+    harness = keyed(
+        process,
+        value=("get_state", ValueStateDescriptor("value", ANY)),
+        list=("get_list_state", ListStateDescriptor("list", ANY)),
+        map=("get_map_state", MapStateDescriptor("map", ANY, ANY)),
+        sum=("get_reducing_state", ReducingStateDescriptor("sum", lambda a, b: a + b, ANY)),
+    )
+    with pytest.raises(UserFunctionError, match=r"ChangedValueError: .* changed it in place"):
+        harness.push(("a", "change"))
+
+
 def test_equal_values_are_no_change() -> None:
     """False alarms at each step would teach users to ignore them."""
     harness = keyed(

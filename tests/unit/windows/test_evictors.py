@@ -19,6 +19,7 @@ from penstock.datastream.window import (
     Evictor,
     GlobalWindows,
     PurgingTrigger,
+    SlidingEventTimeWindows,
     TimeEvictor,
     TimestampedValue,
     TumblingEventTimeWindows,
@@ -227,3 +228,52 @@ def test_evictors_show_their_settings() -> None:
     """A plan would not say what is evicted."""
     shown_ones = [CountEvictor.of(3), TimeEvictor.of(5, True), DeltaEvictor.of(1.5, Distance()), All()]
     assert [*map(repr, shown_ones)] == ["CountEvictor(3)", "TimeEvictor(5 ms, after)", "DeltaEvictor(1.5)", "All()"]
+
+
+class FirstIsKept(AggregateFunction):
+    """Its accumulator is the first record itself."""
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value if accumulator is None else counted_in(accumulator, value)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator["n"]
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return counted_in(acc_a, acc_b)
+
+
+def counted_in(record: Any, other: Any) -> Any:
+    """`record`, changed in place."""
+    record["n"] += other["n"]
+    return record
+
+
+def changing(key: Any, window: Any, records: Any) -> Any:
+    for record in records:
+        record["n"] += 10
+    yield sum(record["n"] for record in records)
+
+
+@pytest.mark.parametrize(
+    ("finish", "expected"),
+    [
+        (lambda windowed: windowed.aggregate(FirstIsKept()), [2, 2, 2]),
+        (lambda windowed: windowed.reduce(counted_in), [{"n": 2}] * 3),
+        (lambda windowed: windowed.apply(changing), [22] * 3),
+    ],
+)
+def test_functions_may_change_what_they_are_given(finish: Any, expected: list[Any]) -> None:
+    """The window would keep, and show next time, what a function has made of its records."""
+    harness = harness_of(CountEvictor.of(2), CountTrigger.of(1), finish=finish)
+    assert outputs(harness, [{"n": 1} for _ in range(4)])[1:] == expected
+
+
+def test_a_record_in_several_windows_is_in_each_as_its_own() -> None:
+    """An accumulator that is the record itself would count what belongs to the other window."""
+    windows = SlidingEventTimeWindows.of(Time.milliseconds(10), Time.milliseconds(5))
+    harness = harness_of(None, CountTrigger.of(3), windows, lambda windowed: windowed.aggregate(FirstIsKept()))
+    assert outputs(harness, [({"n": 1}, at) for at in (6, 7, 8)]) == [3, 3]

@@ -56,8 +56,11 @@ class TimeWindow(tuple[int, int], Window):
         return f"TimeWindow(start={self[0]}, end={self[1]})"
 
     def max_timestamp(self) -> int:
-        """Last millisecond of the window."""
-        return self[1] - 1
+        """Last millisecond of the window (ms): the end of time at the latest, when all that is left fires.
+
+        Flink's window of a record close to the end of time has an end before its start, and the record counts as late.
+        """
+        return min(self[1] - 1, MAX_TIMESTAMP)
 
     def intersects(self, other: TimeWindow) -> bool:
         """Whether the two overlap or touch."""

@@ -10,8 +10,9 @@ A leader writes by creating the entry behind the last one that it knows. Creatin
 by another finds its number taken, by the claim: what it writes never counts. The record of a job works the same way
 (`checkpoint/job_record.py`). An entry has all pointers, so the newest one is the whole truth. Older ones are removed,
 but for claims: a former leader may try that number at any time. A process that claims may be just as late, and find a
-number free because its entry was removed; so it looks behind its claim, and withdraws it if anything is there. The last
-sixteen entries stay, so that none of them can be missed in a folder that changes while it is listed.
+number free because its entry was removed; so it looks behind its claim, which does not count if anything is there, and
+stays nevertheless: to remove it would open its number to a former leader. The last sixteen entries stay, so that none
+of them can be missed in a folder that changes while it is listed.
 """
 
 from __future__ import annotations
@@ -86,7 +87,6 @@ class Journal:
         if not self._create(entry):
             return False
         if max(self._store.numbers(), default=0) > entry.number:
-            self._store.remove(entry.number)
             return False
         self._last = entry
         return True

@@ -8,6 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Sink, SinkWriter
+from penstock.common.errors import DamagedCheckpointError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.state.handles import Redistribution
@@ -142,6 +143,12 @@ class SinkOperator(Operator):
         """Errors of the sink name the operator and the method."""
         try:
             yield
+        except DamagedCheckpointError as error:
+            # What the writer left is part of the checkpoint: restored again and again, it stays lost.
+            info = self.context.info
+            raise DamagedCheckpointError(
+                f"operator '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}"
+            ) from error
         except RAISED as error:
             raise self.context.user_error(error, f"{type(self.sink).__name__}.{method}") from error
 

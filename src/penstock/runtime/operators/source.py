@@ -14,7 +14,7 @@ from penstock.common.user_traceback import without_our_frames
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.runtime.operators.operator import Input, Timestamps, Values
-from penstock.runtime.task.metrics import OperatorMetricGroup
+from penstock.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
 from penstock.runtime.time.alignment_gate import AlignmentGate
 from penstock.runtime.time.combined_watermark import CombinedWatermark
 from penstock.runtime.time.event_time import EventTime, checked_timestamps
@@ -59,7 +59,10 @@ class SourceOperator(EventTimeOrigin):
         self._restored: list[Any] = []
 
     def open(self) -> None:
-        self.metrics = OperatorMetricGroup(self.context.counters)
+        counters = self.context.counters
+        self.metrics = OperatorMetricGroup(counters)
+        self.metrics.gauge("watermarkLag", lambda: watermark_lag_ms(counters, self.context.now_ms()))
+        counters.extremes["watermarkLag"] = "max"
         with self._errors_named("create_reader"):
             self.reader = self.source.create_reader(ReaderOfSubtask(self.context, self.metrics))
         if self._restored:
@@ -237,7 +240,7 @@ class SourceOperator(EventTimeOrigin):
         return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
 
     def _new_time(self) -> EventTime:
-        return EventTime(self.strategy, self._unblocked_ms, self.context.user_error)
+        return EventTime(self.strategy, self._interval_ms, self._unblocked_ms, self.context.user_error)
 
     def _add(self, split: str) -> EventTime:
         times = self._times[split] = self._new_time()

@@ -31,7 +31,7 @@ class TimestampsAndWatermarksOperator(EventTimeOrigin):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._time = EventTime(self.strategy, context.unblocked_ms, context.user_error)
+        self._time = EventTime(self.strategy, self._interval_ms, context.unblocked_ms, context.user_error)
         self._next_ms = context.now_ms() + self._interval_ms
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:

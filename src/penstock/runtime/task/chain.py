@@ -115,6 +115,7 @@ class Outlet:
             branches.shares = True
 
     def watermark(self, timestamp: int) -> bool:
+        self._counters.output_watermark = timestamp
         go_on = True
         for input in self._inputs:
             go_on = input.watermark(timestamp) and go_on

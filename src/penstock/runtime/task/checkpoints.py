@@ -74,11 +74,11 @@ class TaskCheckpoints:
         self._edges = parts.edges
         self._work = parts.work
         self._ask = parts.ask
+        self._counters = parts.counters
         self._clock = environment.clock
         self._now_ms = environment.now_ms
         self._unaligned_after_ms = level.unaligned_after_ms
         self._aligning = 0
-        self._aligning_since_ns: int | None = None
         self._first_barrier_ms: int | None = None
         self._last_triggered = 0
         self._last_completed = 0
@@ -193,7 +193,7 @@ class TaskCheckpoints:
         if goes_on and self.feedback is not None:
             self.feedback.go_on()
         if self.alignment.current is None:
-            self._aligning_since_ns = self._first_barrier_ms = None
+            self._counters.aligning_since_ns = self._first_barrier_ms = None
         # `complete` forgets the numbers up to its own, so older aborts, which may be duplicates, do not count.
         if checkpoint_id > self._last_completed and checkpoint_id not in self._aborted:
             self._aborted.add(checkpoint_id)
@@ -253,25 +253,29 @@ class TaskCheckpoints:
 
     def _note_alignment(self) -> None:
         assert self.alignment.current is not None
-        number = self.alignment.current.checkpoint_id
+        counters, barrier = self._counters, self.alignment.current
         # One that was declined, or overtaken by a newer one, has no figures.
-        if self._aligning_since_ns is None or self._aligning != number:
-            self._aligning = number
-            self._aligning_since_ns = self._clock()
+        if counters.aligning_since_ns is None or self._aligning != barrier.checkpoint_id:
+            self._aligning = barrier.checkpoint_id
+            counters.aligning_since_ns = self._clock()
             self._first_barrier_ms = self._now_ms()
+            counters.start_delay_ms = _delay_ms(barrier, self._first_barrier_ms)
 
     def _aligned(self, barrier: CheckpointBarrier) -> None:
-        since_ns, self._aligning_since_ns = self._aligning_since_ns, None
+        counters = self._counters
+        since_ns = counters.aligning_since_ns
         arrived_ms, self._first_barrier_ms = self._first_barrier_ms, None
-        aligned_ns = self._clock() - since_ns if since_ns is not None else 0
-        delay_ms = _delay_ms(barrier, self._now_ms() if arrived_ms is None else arrived_ms)
+        counters.alignment_ns = aligned_ns = self._clock() - since_ns if since_ns is not None else 0
+        counters.aligning_since_ns = None
+        counters.start_delay_ms = delay_ms = _delay_ms(barrier, self._now_ms() if arrived_ms is None else arrived_ms)
         figures = SnapshotFigures(aligned_ns / 1e6, set_aside=self.alignment.set_aside, start_delay_ms=delay_ms)
         self._work.append(partial(self._take, barrier, figures))
 
     def _take(self, barrier: CheckpointBarrier, figures: SnapshotFigures | None) -> None:
         started_ns = self._clock()
         if figures is None:
-            figures = SnapshotFigures(start_delay_ms=_delay_ms(barrier, self._now_ms()))
+            self._counters.start_delay_ms = delay_ms = _delay_ms(barrier, self._now_ms())
+            figures = SnapshotFigures(start_delay_ms=delay_ms)
         # What operators send in `prepare` belongs before the barrier; what they freeze must not change after it.
         self.snapshots.prepare(barrier.checkpoint_id, bool(barrier.options.savepoint))
         self.last = barrier.checkpoint_id

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.metrics import Counter, Distribution, Meter, MetricGroup
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.unicode_text import check_writable
 from penstock.common.user_calls import RAISED
 from penstock.runtime.task.counters import OperatorCounters
@@ -21,7 +22,7 @@ class OperatorMetricGroup(MetricGroup):
     def __init__(self, counters: OperatorCounters, scope: str = "") -> None:
         self._counters = counters
         self._scope = scope
-        self._read: dict[str, Callable[[], int | float]] = {}
+        self._read: dict[str, Callable[[], int | float | None]] = {}
         self._metrics: dict[str, Counter | Meter | Distribution] = {}
         self._groups: list[OperatorMetricGroup] = []
 
@@ -41,7 +42,7 @@ class OperatorMetricGroup(MetricGroup):
         self._read[name] = counter.get_count
         return counter
 
-    def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
+    def gauge(self, name: str, obj: Callable[[], int | float | None]) -> None:
         _check_name(name)
         self._read[name] = obj
 
@@ -77,6 +78,15 @@ class OperatorMetricGroup(MetricGroup):
                 self._counters.user.pop(self._scope + name, None)
         for group in self._groups:
             group.collect()
+
+
+def watermark_lag_ms(counters: OperatorCounters, now_ms: int) -> int | None:
+    """How far behind the clock event time is that an operator has emitted; None: it has not begun, or has ended.
+
+    Source: FLIP-33, watermarkLag.
+    """
+    emitted_ms = counters.output_watermark
+    return now_ms - emitted_ms if MIN_TIMESTAMP < emitted_ms < MAX_TIMESTAMP else None
 
 
 def _check_name(name: str) -> None:

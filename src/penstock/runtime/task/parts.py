@@ -11,6 +11,7 @@ from penstock.runtime.network.buffer_queue import BufferQueue
 from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.context import SubtaskInfo
+from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Effect
 from penstock.runtime.task.inputs import TaskInputs, Work
@@ -33,6 +34,7 @@ class TaskParts(NamedTuple):
     inputs: TaskInputs
     work: deque[Work]
     """What is to be done, in order."""
+    counters: TaskCounters
     ask: Callable[[Effect], None]
     """Takes what is requested of the host."""
 

@@ -132,7 +132,7 @@ class Task:
         # `ask` is looked up at each call: the simulator's checks put themselves in its place.
         parts = TaskParts(
             self.id, self.info, vertex, level, environment, key_groups, self.chain, self.edges, self.inputs, self._work,
-            lambda effect: self.ask(effect),
+            self.counters, lambda effect: self.ask(effect),
         )  # fmt: skip
         self._checkpoints = TaskCheckpoints(parts)
         self._feedback = self._with_feedback(parts)

@@ -3,8 +3,8 @@
 Source: Flink docs, "Generating Watermarks". An idle split is one without a record for the strategy's idle timeout; the
 next record makes it active again. One that its generator has marked idle is active again when the generator says so, or
 emits a watermark; it goes on to be asked at each interval (Flink, `WatermarkOutput.markIdle`). Time in which the task
-could not emit does not count (FLINK-35886), nor does the time that operators after it in the chain take for a chunk: a
-source that is not polled is not quiet.
+could not emit does not count (FLINK-35886), nor does the time that operators after it in the chain take for a chunk, or
+for which the task did not run: a source that is not polled is not quiet (`IdleTimer`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.timestamps import as_timestamp
 from penstock.common.user_calls import RAISED, results_of
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
+from penstock.runtime.time.idle_timer import IdleTimer
 
 
 class TimestampError(ValueError):
@@ -53,11 +54,16 @@ def checked_timestamps(timestamps: list[int], count: int) -> list[int]:
 class EventTime(WatermarkOutput):
     """Applies a WatermarkStrategy to one sequence of records; what it generates is read by `take`.
 
-    `user_error` makes an error for the user of what the generator raises: `OperatorContext.user_error`.
+    `user_error` makes an error for the user of what the generator raises: `OperatorContext.user_error`. `periodic` is
+    called each `interval_ms`.
     """
 
     def __init__(
-        self, strategy: WatermarkStrategy, unblocked_ms: Callable[[], int], user_error: Callable[..., Exception]
+        self,
+        strategy: WatermarkStrategy,
+        interval_ms: int,
+        unblocked_ms: Callable[[], int],
+        user_error: Callable[..., Exception],
     ) -> None:
         self._user_error = user_error
         try:
@@ -66,9 +72,8 @@ class EventTime(WatermarkOutput):
             raise user_error(error, "watermark generator") from error
         self._name = type(self._generator).__name__
         self._assign = strategy.timestamp_assigner
-        self._idle_timeout_ms = strategy.idle_timeout_ms
-        self._unblocked_ms = unblocked_ms
-        self._last_record_ms = unblocked_ms()
+        timeout_ms = strategy.idle_timeout_ms
+        self._idle = None if timeout_ms is None else IdleTimer(timeout_ms, interval_ms, unblocked_ms)
         self._watermark = MIN_TIMESTAMP
         self._taken = MIN_TIMESTAMP
         self.active = True
@@ -104,8 +109,9 @@ class EventTime(WatermarkOutput):
 
         Each piece goes before `take` of that moment.
         """
-        generator = self._generator
-        self._last_record_ms = self._unblocked_ms()
+        generator, idle = self._generator, self._idle
+        if idle is not None:
+            idle.record()
         if self._timed_out:
             self._timed_out = False
             self.active = True
@@ -116,7 +122,8 @@ class EventTime(WatermarkOutput):
             except RAISED as error:
                 raise self._user_error(error, f"{self._name}.on_event") from error
             yield values, timestamps
-            self._last_record_ms = self._unblocked_ms()
+            if idle is not None:
+                idle.record()
             return
         start, active = 0, self.active
         for index, (value, timestamp) in enumerate(zip(values, known, strict=True)):
@@ -130,11 +137,12 @@ class EventTime(WatermarkOutput):
                 start = index + 1
         if start < len(values):
             yield values[start:], None if timestamps is None else timestamps[start:]
-        self._last_record_ms = self._unblocked_ms()
+        if idle is not None:
+            idle.record()
 
     def periodic(self) -> None:
         """The auto-watermark interval is over: call the generator, or mark the split idle."""
-        if self._idle_timeout_ms is not None and self._unblocked_ms() - self._last_record_ms >= self._idle_timeout_ms:
+        if self._idle is not None and self._idle.look():
             self._timed_out = self._timed_out or self.active
             self.active = False
         else:

@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.copies import own_copy
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
 
 
 class Contents(ABC):
-    """`first` makes contents of a record, `add` adds another. What they return is kept; it may be the same object."""
+    """`first` makes contents of a record, `add` adds another. What they return is kept; it may be the same object.
+
+    A record that goes into several windows is in the contents of each as an object of its own, since functions may keep
+    it there and change it; unless contents are lists of records, of which the window function has its own.
+    """
 
     method: str
     """How errors name the user's function that is called for a record."""
@@ -88,7 +91,7 @@ class Contents(ABC):
 
     @abstractmethod
     def elements_of(self, values: list[Any]) -> list[Any]:
-        """The elements that the window function is called with if these records are all that the window has."""
+        """The elements that the window function is called with if these records, its own, are all of the window."""
 
 
 class AllRecords(Contents):
@@ -157,8 +160,7 @@ class Reduced(Contents):
         self.function.close(context)
 
     def first(self, value: Any) -> Any:
-        # Each window has its own: a function may change its first argument.
-        return own_copy(value)
+        return value
 
     def add(self, value: Any, contents: Any) -> Any:
         return self.function.call(contents, value)
@@ -177,7 +179,7 @@ class Reduced(Contents):
             if before is None:
                 before = older(key)
             if before is None:
-                layer[key] = own_copy(value)
+                layer[key] = value
                 for waiting in newcomers:
                     waiting[key] = True
             else:
@@ -190,8 +192,7 @@ class Reduced(Contents):
         return [contents]
 
     def elements_of(self, values: list[Any]) -> list[Any]:
-        # The first one is copied: a function may change its first argument, and the window keeps its records.
-        return [functools.reduce(self.function.call, values[1:], own_copy(values[0]))] if values else []
+        return [functools.reduce(self.function.call, values)] if values else []
 
 
 class Aggregated(Contents):

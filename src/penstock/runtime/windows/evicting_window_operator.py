@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.windows.evictor import Evictor, TimestampedValue
+from penstock.common.copies import own_copies
 from penstock.common.user_calls import RAISED
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
@@ -52,7 +53,8 @@ class EvictingWindowOperator(WindowOperator):
         return value, timestamp
 
     def elements(self, contents: Any) -> list[Any]:
-        return self.contents.elements_of([value for value, _ in contents])
+        # Reduce and aggregate may change and keep what they are called with, and the window keeps its records.
+        return self.contents.elements_of(own_copies([value for value, _ in contents]))
 
     def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
         where = (key, state_window)
@@ -61,7 +63,7 @@ class EvictingWindowOperator(WindowOperator):
             return
         if result.is_fire():
             contents = self._evicted("evict_before", key, window, contents)
-            yield from self.evaluate(key, window, contents)
+            yield from self.evaluate(key, window, contents, stays=False)
             contents = self._evicted("evict_after", key, window, contents)
         if result.is_purge() or not contents:
             self.table.discard(where)

@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
@@ -30,7 +31,7 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.api.windows.assigners import AlignedWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.copies import ATOMS
+from penstock.common.copies import ATOMS, as_it_is, own_copies
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
@@ -81,8 +82,11 @@ class SlicedWindowOperator(WindowingOperator):
         self.event_time = assigner.is_event_time()
         self._size, self._slide, self._offset = assigner.size_ms, assigner.slide_ms, assigner.offset_ms
         self._width = math.gcd(self._size, self._slide)
+        self._overlap = self._slide < self._size
         # Slices much shorter than the slide would make more work when windows fire than they save before.
-        self._is_cut = self._slide < self._size and self._slide <= self._width * _SLICES_PER_SLIDE_MAX
+        self._is_cut = self._overlap and self._slide <= self._width * _SLICES_PER_SLIDE_MAX
+        self._for_window: Callable[[Values], Values] = as_it_is
+        """Makes a window's own of the records of a chunk."""
         self._stays_ms = allowed_lateness_ms if self.event_time else 0
         self._domain = TimeDomain.EVENT_TIME if self.event_time else TimeDomain.PROCESSING_TIME
 
@@ -138,6 +142,9 @@ class SlicedWindowOperator(WindowingOperator):
         if not values:
             return True
         keys = self.keys_of(values)
+        if self._overlap and not self._shares and not self.contents.keeps_records:
+            # Asked once for a chunk and not for each window: most records can't be changed.
+            self._for_window = as_it_is if all(map(is_, own_copies(values), values)) else own_copies
         if not self.event_time:
             self._add_records(self._slice_of(self.context.now_ms()), keys, values)
             return True
@@ -167,7 +174,7 @@ class SlicedWindowOperator(WindowingOperator):
         else:
             # Not by slice: a window takes its records in the order of their arrival.
             for window, (some_keys, some_values) in self._by_window(keys, values, timestamps, behind).items():
-                self._add_to_slice(window, [window], some_keys, some_values)
+                self._add_to_slice(window, [window], some_keys, self._for_window(some_values))
         # No window that has ended holds a slice from the horizon on, so these may as well come last.
         for key, value, timestamp in behind:
             yield from self._take_behind(key, value, timestamp)
@@ -220,7 +227,7 @@ class SlicedWindowOperator(WindowingOperator):
             self._add_to_slice(start, windows, keys, values)
         else:
             for window in windows:
-                self._add_to_slice(window, [window], keys, values)
+                self._add_to_slice(window, [window], keys, self._for_window(values))
 
     def _add_to_slice(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
         newcomers = [self._waiting_for(window) for window in windows]
@@ -259,7 +266,8 @@ class SlicedWindowOperator(WindowingOperator):
                     self._waiting_for(window)[key] = True
                 continue
             if not self._shares:
-                self._add(window, key, value, timestamp)
+                (own,) = self._for_window([value])
+                self._add(window, key, own, timestamp)
             _keys_at(window, self._ended, self._ended_heap)[key] = True
             contents = self._put_together(self._slices_in(window), key)
             yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
@@ -287,8 +295,8 @@ class SlicedWindowOperator(WindowingOperator):
         ends, stays = self._size - 1, self._stays_ms
         waiting, fired = self._waiting_heap, self._ended_heap
         while True:
-            fires_at = waiting[0] + ends if waiting else None
-            goes_at = fired[0] + ends + stays if fired else None
+            fires_at = min(waiting[0] + ends, MAX_TIMESTAMP) if waiting else None
+            goes_at = min(fired[0] + ends + stays, MAX_TIMESTAMP) if fired else None
             if fires_at is not None and fires_at <= until and (goes_at is None or fires_at <= goes_at):
                 yield from self._fire(heappop(waiting))
             elif goes_at is not None and goes_at <= until:
@@ -316,7 +324,7 @@ class SlicedWindowOperator(WindowingOperator):
         else:
             contents = map(slices[0], rest)
         result = self.contents.result
-        timestamp = window + self._size - 1
+        timestamp = min(window + self._size - 1, MAX_TIMESTAMP)
         while True:
             room = self.context.budget.chunk_records - len(self.results)
             try:
@@ -337,9 +345,10 @@ class SlicedWindowOperator(WindowingOperator):
         slices = self._slices_in(window)
         time_window = TimeWindow(window, window + self._size)
         goes = not self._stays_ms
+        stays = self._overlap or not goes
         chunk_records = self.context.budget.chunk_records
         for count, key in enumerate(keys, start=1):
-            yield from self.evaluate(key, time_window, self._put_together(slices, key))
+            yield from self.evaluate(key, time_window, self._put_together(slices, key), stays)
             if goes:
                 self.clear_evaluation(key, time_window)
             if count % chunk_records == 0:

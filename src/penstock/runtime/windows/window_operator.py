@@ -17,6 +17,7 @@ from penstock.api.timers import TimeDomain
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
 from penstock.api.windows.trigger import Trigger, TriggerResult
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.copies import own_copy
 from penstock.common.errors import ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values
@@ -82,14 +83,18 @@ class WindowOperator(WindowingOperator):
         for key, timestamp, value in zip(self.keys_of(values), times, values, strict=True):
             backend.key = key
             try:
-                windows = assign(value, timestamp, context)
+                windows = [*assign(value, timestamp, context)]
             except ProgramError as error:
                 raise ProgramError(f"operator '{self.name}': {error}") from error
             except RAISED as error:
                 method = f"{type(self.assigner).__name__}.assign_windows"
                 raise self.context.user_error(error, method, value, key, timestamp) from error
             in_none = True
-            for window in windows:
+            if len(windows) > 1 and not self.keeps_records:
+                each = [own_copy(value) for _ in windows]
+            else:
+                each = [value] * len(windows)
+            for window, value in zip(windows, each, strict=True):
                 actual, state_window = add(key, window)
                 if actual is None:
                     continue
@@ -184,7 +189,7 @@ class WindowOperator(WindowingOperator):
         return self.event_time and self.cleanup_time(window) <= self.timers.watermark
 
     def _is_late(self, timestamp: int) -> bool:
-        return self.event_time and timestamp + self.allowed_lateness_ms <= self.timers.watermark
+        return self.event_time and min(timestamp + self.allowed_lateness_ms, MAX_TIMESTAMP) <= self.timers.watermark
 
     # Windows.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
+from penstock.common.copies import own_copies
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import text_returned
 from penstock.runtime.operators.gathering import GatheringOperator
@@ -93,13 +94,20 @@ class WindowingOperator(GatheringOperator):
 
     # For subclasses.
 
-    def evaluate(self, key: Any, window: Window, contents: Any) -> Iterator[None]:
-        """Gather the results of a window that fires."""
+    def evaluate(self, key: Any, window: Window, contents: Any, stays: bool = True) -> Iterator[None]:
+        """Gather the results of a window that fires.
+
+        `stays`: whether contents, or their records, are those of a later firing, too, or of another window. Then the
+        window function has its own: what it changes of them must not depend on what was restored in the meantime.
+        """
         backend = self.backend
         backend.key, backend.namespace = key, window
         timestamp = window.max_timestamp()
         try:
-            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, self.elements(contents))
+            elements = self.elements(contents)
+            if stays and not self.evaluation.passes_on:
+                elements = own_copies(elements)
+            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, elements)
             if isinstance(results, str | bytes):
                 raise text_returned(results)
             for result in results if results is not None else ():

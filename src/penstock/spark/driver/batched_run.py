@@ -97,6 +97,8 @@ class BatchedRun:
         self.status = status
 
     def _on_report(self, message: FromSlot) -> None:
+        if isinstance(message.report, Heartbeat) and message.report.log and self._log is not None:
+            self._log.of_worker(message.level, message.index, message.report.log)
         with self._recording:
             slot, has_finished = SlotId(message.level, message.index), isinstance(message.report, Finished)
             counts = self._recorder.slot_reported(slot, message.attempt, has_finished, _now_ms())

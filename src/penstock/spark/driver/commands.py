@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -11,10 +11,13 @@ import msgspec
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.metrics import JobFigures, JobMetrics
 from penstock.jobmaster.notices import Autoscaled
 from penstock.rpc.messages import Answer, Command
 
+_FAILURES_MOST = 3
+"""Of a job that fails all night."""
 _log = logging.getLogger(__name__)
 
 
@@ -32,6 +35,10 @@ class CommandedJob(Protocol):
     @property
     def metrics(self) -> JobMetrics:
         """Its counters."""
+
+    @property
+    def failures(self) -> Sequence[JobFailure]:
+        """Its newest failures, oldest first."""
 
     @property
     def autoscaled(self) -> Autoscaled | None:
@@ -97,6 +104,7 @@ def _figures(job: CommandedJob) -> JobFigures:
         metrics.rescales,
         failed_checkpoint=reports[-1] if reports and not reports[-1].is_completed else None,
         autoscaled=job.autoscaled,
+        failures=job.failures[-_FAILURES_MOST:],
     )
 
 

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -49,7 +49,7 @@ from penstock.jobmaster.events import (
     Tick,
     UpdateRequested,
 )
-from penstock.jobmaster.execution_graph import ExecutionGraph
+from penstock.jobmaster.execution_graph import ExecutionGraph, JobFailure
 from penstock.jobmaster.execution_recorder import ExecutionRecorder
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.metrics import JobMetrics
@@ -113,7 +113,7 @@ class JobMasterHost:
         self.on_deleted: Callable[[], None] = lambda: None
         """Called by the storage's thread when no checkpoint of the job is left. It may raise."""
         self._master = master
-        self._recorder: ExecutionRecorder | None = None
+        self._recorder = ExecutionRecorder(master)
         self._server = server
         self._new_savepoint = new_savepoint
         self._slots = slots
@@ -140,7 +140,7 @@ class JobMasterHost:
 
     def record(self) -> None:
         """Record how the job goes, for readers of `execution_graph`. Called before `start`, by who serves the job."""
-        self._recorder = ExecutionRecorder(self._master)
+        self._recorder.is_served = True
 
     def start(self) -> None:
         """Begin the job. Raises SourceError or CheckpointError if it can't begin; `over` is set at its end."""
@@ -150,7 +150,7 @@ class JobMasterHost:
             self._events.followed(self._master.abandon())
             self._finish(Finish(JobStatus.FAILED, None))
             raise
-        self._record(Tick(), effects, _now_ms())
+        self._recorder.followed(Tick(), effects, _now_ms())
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
         # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
@@ -178,8 +178,12 @@ class JobMasterHost:
     @property
     def execution_graph(self) -> ExecutionGraph:
         """The job as it was a moment ago. `record` has been called."""
-        assert self._recorder is not None
         return self._recorder.published
+
+    @property
+    def failures(self) -> Sequence[JobFailure]:
+        """The newest, oldest first."""
+        return self._recorder.failures.newest
 
     @property
     def autoscaled(self) -> Autoscaled | None:
@@ -308,16 +312,12 @@ class JobMasterHost:
     def _handled(self, event: JobEvent) -> list[JobEffect]:
         now_ms = _now_ms()
         effects = self._master.handle(event, now_ms)
-        self._record(event, effects, now_ms)
+        self._recorder.followed(event, effects, now_ms)
         if self._spans is not None:
             master = self._master
             restored_id = max(region.attempt.restored_id for region in master.regions)
             self._spans.status(master.status, master.restarts, restored_id, now_ms)
         return effects
-
-    def _record(self, event: JobEvent, effects: list[JobEffect], now_ms: int) -> None:
-        if self._recorder is not None:
-            self._recorder.followed(event, effects, now_ms)
 
     def _fail(self, error: BaseException) -> None:
         """A fault of our own fails all regions. If the job master can't handle that either, the job ends here."""
@@ -333,8 +333,7 @@ class JobMasterHost:
     def _end_here(self, error: BaseException) -> None:
         """End the job without its master."""
         self._fault = as_exception(error)
-        if self._recorder is not None:
-            self._recorder.broke(self._fault, _now_ms())
+        self._recorder.broke(self._fault, _now_ms())
         stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
         self._carry_out([*stops, CloseResults(self._fault), Finish(JobStatus.FAILED, self._fault)])
 

@@ -53,8 +53,9 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             level = unpack(payload)
             assert payload.control is not None
             results = ConnectedResultSender(
-                payload.control, payload.heartbeat_ms, run, level.level, index, payload.reports
-            )
+                payload.control, payload.heartbeat_ms, run, level.level, index,
+                is_reported=payload.reports or log.is_far, take_log=log.take_far,
+            )  # fmt: skip
             garbage = GarbageCollection(time.monotonic_ns())
             yield from run_slot(
                 level, index, run, batches, results, lambda: garbage.waited(time.monotonic_ns(), idle_ns=0)
@@ -99,7 +100,7 @@ def run_slot(
         notify=calls.notices.notify,
     )
     slot = Slot(level, index, environment)
-    results.begin(lambda: reports_of(slot))
+    results.begin(lambda: reports_of(slot, time.monotonic_ns()))
     interrupt = Interrupt()
     abandoned = threading.Event()
 
@@ -119,7 +120,7 @@ def run_slot(
         )
         _send_results(slot, results)
         results.finish(next(iter(slot.tasks.values())).id, abandoned)
-        slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot))))
+        slot.send_outcome((run, msgspec.msgpack.encode(reports_of(slot, time.monotonic_ns()))))
         yield to_batch(slot.outbox.take())
     except BaseException:
         if abandoned.is_set():

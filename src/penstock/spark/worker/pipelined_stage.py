@@ -59,6 +59,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.iterators import IteratorTransport
+from penstock.spark.worker.mailbox import Mailbox
 from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
@@ -131,6 +132,7 @@ class SlotHost:
         self._event_loops = EventLoops(self._transport.ring)
         self._notices = ReaderNotices(self._transport.ring)
         self._stacks = StackSampler(self._sampled)
+        self._mailbox = Mailbox()
         self._client = ControlClient(
             payload.control, self._on_message, self._next_heartbeat, payload.heartbeat_ms, self._fail
         )
@@ -200,7 +202,8 @@ class SlotHost:
         if fault is not None:
             self._life.fail(fault)
         while self._client.received:
-            message = self._client.received.popleft()
+            message, arrived_ns = self._client.received.popleft(), self._client.arrived_ns.popleft()
+            self._mailbox.handled(arrived_ns, time.monotonic_ns())
             assert isinstance(message, ToTask)
             self._life.control(message.attempt, message.vertex, message.event)
         if self._side_channel is not None:
@@ -337,12 +340,15 @@ class SlotHost:
 
     def _heartbeat(self, sent: int | None = None) -> Heartbeat:
         slot = self._life.slot
-        reports = reports_of(slot) if slot is not None else []
+        now_ns = time.monotonic_ns()
+        reports = reports_of(slot, now_ns) if slot is not None else []
+        mails = self._mailbox.figures(len(self._client.received))
+        reports = [msgspec.structs.replace(report, **mails) for report in reports]
         waiting = self._waiting
         if waiting is not None:
             # A slot may be back-pressured for minutes: the time is reported while it lasts.
             what, since_ns = waiting
-            ns = time.monotonic_ns() - since_ns
+            ns = max(0, now_ns - since_ns)
             reports = [msgspec.structs.replace(report, **{what: getattr(report, what) + ns}) for report in reports]
         return Heartbeat(reports, sent, self._log.take_far())
 

@@ -7,8 +7,8 @@ from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.task import TaskState
 
 
-def reports_of(slot: Slot) -> list[TaskReport]:
-    """The present counters of all tasks of a slot.
+def reports_of(slot: Slot, now_ns: int) -> list[TaskReport]:
+    """The present counters of all tasks of a slot. `now_ns`: of the clock by which it counts.
 
     May be called by another thread while the slot works: each number is read once, so a report may mix two moments.
     """
@@ -32,6 +32,7 @@ def reports_of(slot: Slot) -> list[TaskReport]:
                 o.watermark,
                 dict(o.user),
                 dict(o.extremes),
+                o.output_watermark,
             )
             for o in c.operators
         ]
@@ -55,6 +56,8 @@ def reports_of(slot: Slot) -> list[TaskReport]:
                 c.restored_files,
                 c.files_to_restore,
                 task.state is TaskState.CREATED,
+                c.start_delay_ms,
+                c.aligned_ns(now_ns),
             )
         )
     return reports

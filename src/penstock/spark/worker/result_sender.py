@@ -45,11 +45,19 @@ class ResultSender(Protocol):
 class ConnectedResultSender:
     """Of one run of the slot `index` of `level`. Connects with the first result: most slots have none.
 
-    `is_reported`: connects at once, and says how the slot's tasks go.
+    `is_reported`: connects at once, and says how the slot's tasks go. `take_log`: what they have written since it was
+    last called, if it is for the driver.
     """
 
     def __init__(
-        self, address: ControlAddress, heartbeat_ms: int, run: int, level: int, index: int, is_reported: bool = False
+        self,
+        address: ControlAddress,
+        heartbeat_ms: int,
+        run: int,
+        level: int,
+        index: int,
+        is_reported: bool = False,
+        take_log: Callable[[], str] = lambda: "",
     ) -> None:
         self._address = address
         self._heartbeat_ms = heartbeat_ms
@@ -59,6 +67,7 @@ class ConnectedResultSender:
         self._answered = threading.Event()
         self._is_complete = False
         self._is_reported = is_reported
+        self._take_log = take_log
         self._reports: Callable[[], list[TaskReport]] = list
 
     def begin(self, reports: Callable[[], list[TaskReport]]) -> None:
@@ -76,7 +85,7 @@ class ConnectedResultSender:
             self._client = ControlClient(
                 self._address,
                 self._on_answer,
-                lambda sent: FromSlot(*self._slot, Heartbeat(self._reports())),
+                lambda sent: FromSlot(*self._slot, Heartbeat(self._reports(), log=self._take_log())),
                 self._heartbeat_ms,
             )
         return self._client
@@ -100,4 +109,7 @@ class ConnectedResultSender:
 
     def close(self) -> None:
         if self._client is not None:
+            # What it wrote last may be why it has failed.
+            if lines := self._take_log():
+                self._client.send(FromSlot(*self._slot, Heartbeat([], log=lines)))
             self._client.close()

@@ -62,6 +62,11 @@ class TaskLog:
         sys.stdout = _Lines(self._streams[0], lambda line: handler.print_line("stdout", logging.INFO, line))
         sys.stderr = _Lines(self._streams[1], lambda line: handler.print_line("stderr", logging.WARNING, line))
 
+    @property
+    def is_far(self) -> bool:
+        """Whether the driver does not see the folder."""
+        return self._far is not None
+
     def take_far(self) -> str:
         """Any thread's: lines that the driver does not see in the folder, since the last call."""
         return self._far.take() if self._far is not None else ""

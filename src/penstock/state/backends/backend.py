@@ -83,16 +83,17 @@ class KeyedStateBackend(ABC):
     def state(self, descriptor: StateDescriptor, namespaced: bool = False) -> Any:
         """The state that `descriptor` names, of the current key, and of the current namespace too if `namespaced`.
 
-        Raises ProgramError if the name is in use for a state of another kind, CheckpointError if what was restored is
-        of another kind or type.
+        Raises ProgramError if the name is in use for a state of another kind or type, CheckpointError if what was
+        restored is.
         """
         name = descriptor.get_name()
         known = self.declared.setdefault(name, descriptor)
-        if type(known) is not type(descriptor):
-            raise ProgramError(
-                f"the state '{name}' is declared as {type(known).__name__} and as {type(descriptor).__name__}: "
-                "give them different names"
-            )
+        if known is not descriptor:
+            first, other = str(schema_of(known)), str(schema_of(descriptor))
+            if first != other:
+                raise ProgramError(
+                    f"the state '{name}' is declared as {first}, and as {other}: give them different names"
+                )
         state = self._states.get((name, namespaced))
         if state is None:
             table_name = f"{WINDOW_PREFIX}{name}" if namespaced else name

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
+from tests.unit.checkpoint.interrupted_store import Interrupted
 
 from penstock.checkpoint.record_files import DIRECTORY, RecordFiles
 from penstock.checkpoint.storage import record_in
@@ -73,6 +74,19 @@ def test_a_claim_that_comes_late_does_not_count(store: RecordFiles) -> None:
     assert not late.claim(2)
     leader.write({"a": "state-1-200"})
     assert Journal(store).read().jobs == {"a": "state-1-200"}
+
+
+def test_a_claim_that_another_has_seen_stays(store: RecordFiles) -> None:
+    """Its number would be free for the leader before both, which would lead beside the last one."""
+    former = leading(store)
+    former.write({"a": "state-1-1"})
+    leaders: list[Journal] = []
+    between = Journal(Interrupted(store, lambda: leaders.append(leading(store))))
+    assert not between.claim(between.read().term + 1)
+    with pytest.raises(NotLeadingError):
+        former.write({"a": "state-1-2"})
+    leaders[0].write({"a": "state-3-1"})
+    assert Journal(store).read().jobs == {"a": "state-3-1"}
 
 
 def test_old_entries_are_removed_and_claims_are_not(store: RecordFiles) -> None:

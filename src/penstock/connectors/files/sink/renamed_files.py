@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from penstock.api.sink import SinkContext
 from penstock.common.durable import make_directory, sync, sync_parent
-from penstock.common.errors import JobError
+from penstock.common.errors import DamagedCheckpointError
 from penstock.common.stored import stored_as
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered
@@ -75,12 +75,12 @@ class RenamedFiles(RecoverableWriter):
             if system.get_file_info(resolve_below(self._base_path, persisted.final_path)[1]).type is fs.FileType.File:
                 # Committed by a run that went on from this checkpoint, or is at it.
                 return Recovered([], None)
-            raise JobError(
+            raise DamagedCheckpointError(
                 f"the part file {persisted.hidden_path} can't be gone on with: it is missing. A run that went on from "
                 "this checkpoint has committed or removed it; start from a later checkpoint, or from a savepoint"
             )
         if found.size < persisted.size:
-            raise JobError(
+            raise DamagedCheckpointError(
                 f"the part file {persisted.hidden_path} has {found.size} bytes, but had {persisted.size} at the "
                 "checkpoint; the file system has lost data"
             )
