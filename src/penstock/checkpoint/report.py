@@ -44,6 +44,8 @@ class CheckpointReport:
     """The same by subtask, vertex by vertex in the order of the graph."""
     savepoint: str = ""
     """The directory of a savepoint; empty for a checkpoint."""
+    counts: bool = False
+    """Whether its failure counts against the tolerance: `CheckpointFailureReason`."""
 
     @property
     def is_completed(self) -> bool:
@@ -83,4 +85,5 @@ class CheckpointReport:
             pending.of_tasks,
             str(reason.error(detail)),
             savepoint=pending.savepoint,
+            counts=reason.counts,
         )

@@ -24,6 +24,7 @@ from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
+from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.rescaling import wanted
@@ -48,6 +49,7 @@ class Job:
         self.restarts = 2
         self.autoscaled: Autoscaled | None = None
         self.read = 0
+        self.failures: list[JobFailure] = []
         self.graph = planned.graphs[0]
         self._metrics = JobMetrics(self.graph)
         self.server = ControlServer("127.0.0.1")

@@ -91,6 +91,20 @@ def test_every_checkpoint_that_one_event_ends_is_logged(log, caplog) -> None:
     ]
 
 
+def test_checkpoints_that_fail_are_noted_until_one_completes(log, caplog) -> None:
+    """Output would wait for a store that is full, and nothing on the terminal say so; or a line each second."""
+    history: list[CheckpointReport] = []
+    one = events(log, history)
+    for number, counts in ((1, True), (2, True), (3, False), (4, None), (5, False), (6, None)):
+        failure = "" if counts is None else "the disk is full"
+        history.append(CheckpointReport(number, 0, 9, 1, 2, failure=failure, counts=bool(counts)))
+        one.followed([])
+    assert [record.getMessage() for record in caplog.records if record.name != log.name] == [
+        "job 'x': checkpoint 1 failed: the disk is full",
+        "job 'x': checkpoints complete again, after 2 that failed",
+    ]
+
+
 def test_notices_name_the_job_and_the_error(log, caplog) -> None:
     """A user of several jobs could not tell which of them went back to an older checkpoint, and why."""
     error = TaskLostError("away")

@@ -64,6 +64,8 @@ class JobEvents:
         """The last line of the error of the last restart."""
         self._in_a_row = 0
         """How many consecutive restarts had this error."""
+        self._checkpoints_failed = 0
+        """How many checkpoints have failed since the last one that completed."""
 
     def happened(self, event: JobEvent) -> None:
         """An event is about to be handled."""
@@ -75,6 +77,7 @@ class JobEvents:
         """Logs the effects of the event."""
         for report in self._new_checkpoints():
             self._log_checkpoint(report)
+            self._note_checkpoint(report)
             if self._spans is not None:
                 self._spans.checkpoint(report)
         for effect in effects:
@@ -144,6 +147,18 @@ class JobEvents:
             )
         else:
             self._log.warning("checkpoint %d failed: %s", report.checkpoint_id, report.failure)
+
+    def _note_checkpoint(self, report: CheckpointReport) -> None:
+        """Say when checkpoints begin to fail, and when they complete again: output may wait for them meanwhile."""
+        failed = self._checkpoints_failed
+        if report.is_completed and not report.savepoint:
+            self._checkpoints_failed = 0
+            if failed:
+                _notices.warning("%s: checkpoints complete again, after %d that failed", self._name, failed)
+        elif report.counts and not report.savepoint:
+            self._checkpoints_failed += 1
+            if not failed:
+                _notices.warning("%s: checkpoint %d failed: %s", self._name, report.checkpoint_id, report.failure)
 
     def _log_end(self, effect: Finish) -> None:
         if effect.error is None:
