@@ -24,10 +24,11 @@ NAMES = (
 _VALUE = r"(?:(\\?['\"])[^'\"]*?\2|[^\s&'\",;\\]+)"
 """With quotes around it, which stay (JSON writes them with a backslash), or without."""
 _PAIR = re.compile(
-    rf"((?:{NAMES})(?:=|\\?['\"]\s*[:=]\s*|\s*=\s*(?=\\?['\"]))|(?:{_PASSWORDS})\s*=\s*){_VALUE}", re.IGNORECASE
+    rf"((?:{NAMES})(?:=|\\?['\"]\s*=\s*|\s*=\s*(?=\\?['\"]))|(?:{_PASSWORDS})\s*=\s*){_VALUE}", re.IGNORECASE
 )
-"""As in `host=localhost password=…`, the text of a connection, and in `{'sasl.password': '…'}`; not as in
-`token = tokens[0]`, a line of a program."""
+"""As in `host=localhost password=…`, the text of a connection; not as in `token = tokens[0]`, a line of a program."""
+_ENTRY = re.compile(rf"((?:{NAMES})\\?['\"]\s*:\s*)(\\?['\"])[^'\"]*?\2", re.IGNORECASE)
+"""As in `{'sasl.password': '…'}`. A number, a list or null is no secret, and JSON with stars in its place is none."""
 _QUERY = re.compile(rf"([?&][\w.-]*(?:signature|\bsig)=){_VALUE}", re.IGNORECASE)
 """As in `https://host/path?sig=…`."""
 _HEADER = re.compile(
@@ -51,7 +52,7 @@ def without_passwords(text: str) -> str:
     if "=" in text or ":" in text:
         for headers in (_COOKIES, _HEADER):
             text = headers.sub(rf"\1{_HIDDEN}", text)
-        text = _QUERY.sub(_starred, _PAIR.sub(_starred, text))
+        text = _QUERY.sub(_starred, _ENTRY.sub(_starred, _PAIR.sub(_starred, text)))
     return _KEY.sub(rf"\1{_HIDDEN}", text)
 
 

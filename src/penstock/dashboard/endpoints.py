@@ -76,11 +76,6 @@ class Endpoints:
         except KeyError:
             raise JobError(f"no endpoint that is shown here has a job {job_id}: it has ended") from None
 
-    async def last_seen(self, job_id: str) -> dict[str, Any] | None:
-        """The job as `jobs` has it; None: it is not known."""
-        await self.jobs()
-        return self._last_seen.get(job_id)
-
     async def _look(self) -> None:
         """Find those that have come, and leave out those that are gone."""
         now_s = time.monotonic()

@@ -74,10 +74,13 @@ class JobPage:
             self._vertices = vertices_of(details, await self._metrics(endpoint, details))
             self._show(details)
             part = self._parts[self._tab]
-            await part.refresh(Look(endpoint, details, self._vertices, self._chosen()))
+            # Of a job without tasks there is nothing more to ask.
+            if self._vertices or isinstance(part, LogsPart):
+                await part.refresh(Look(endpoint, details, self._vertices, self._chosen()))
             self._lost.show(Markup())
         except PenstockError as error:
-            await self._show_lost(error)
+            # What was read before stays: it may be all that is left of the job.
+            self._lost.show(element("p", str(error), cls="bad"))
 
     async def _metrics(self, endpoint: Endpoint, details: dict[str, Any]) -> dict[str, Metrics]:
         if details["end-time"] >= 0:
@@ -89,29 +92,18 @@ class JobPage:
         return {id: metrics_of(answer) for id, answer in zip(ids, answers, strict=True)}
 
     def _show(self, details: dict[str, Any]) -> None:
-        self._show_title(details)
+        since = f" {'after' if details['end-time'] >= 0 else 'for'} {as_duration(details['duration'])}"
+        self._title.show(
+            joined(element("h1", details["name"]), element("div", state_of(details["state"]), since, cls="faint"))
+        )
         self._actions.allow(details["state"], details["job-type"] == "STREAMING")
         chosen = self._chosen()
         id = chosen.id if chosen is not None and self._tab in _OF_ONE_VERTEX else ""
         self._graph.show(
             joined(drawing(self._vertices, id), drawing(self._vertices, id, down=True), _LEGEND)
             if self._vertices
-            else element("p", "It waits for slots, or its process starts.", cls="nothing")
+            else element("p", f"It {details.get('waiting') or 'starts'}.", cls="nothing")
         )
-
-    def _show_title(self, job: dict[str, Any]) -> None:
-        since = f" {'after' if job['end-time'] >= 0 else 'for'} {as_duration(job['duration'])}"
-        self._title.show(joined(element("h1", job["name"]), element("div", state_of(job["state"]), since, cls="faint")))
-
-    async def _show_lost(self, error: PenstockError) -> None:
-        """Say why nothing can be read of it. What was read before stays: it may be all that is left of the job."""
-        known = await self._endpoints.last_seen(self._job_id)
-        if known is None or not known.get("waiting"):
-            self._lost.show(element("p", str(error), cls="bad"))
-            return
-        self._show_title(known)
-        self._actions.allow(known["state"], is_streaming=True)
-        self._lost.show(element("p", f"It {known['waiting']}."))
 
     def _chosen(self) -> VertexFigures | None:
         return next((one for one in self._vertices if one.id == self._vertex), next(iter(self._vertices), None))

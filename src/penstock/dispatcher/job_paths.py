@@ -30,6 +30,7 @@ from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer, now_ms
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
+from penstock.rest.job_paths import state_counts
 
 _ASK_S = 10.0
 _OVERVIEW_S = 1.0
@@ -124,19 +125,46 @@ async def of_job(request: Request) -> Response:
     return Response(answer, status, media_type=JSON)
 
 
+def _own_answer(host: DispatcherHost, job: DispatchedJob, path: str) -> dict[str, Any] | None:
+    """To GET of a job that has no process yet, or one that does not serve it yet. Flink: a job that is INITIALIZING."""
+    state, at_ms = "INITIALIZING", now_ms()
+    if path == f"/jobs/{_id(job)}/status":
+        return {"status": state}
+    if path != f"/jobs/{_id(job)}":
+        return None
+    return {
+        **_own_overview(host, job),
+        "state": state,
+        "isStoppable": False,
+        "job-type": "STREAMING",
+        "application-id": _id(job),
+        "maxParallelism": -1,
+        "now": at_ms,
+        "timestamps": {**{status.name: 0 for status in JobStatus}, state: job.submitted_ms},
+        "vertices": [],
+        "status-counts": state_counts([]),
+        "plan": {"jid": _id(job), "name": job.name, "type": "STREAMING", "nodes": []},
+    }
+
+
 def _answer(
     request: Request, job: DispatchedJob, method: str, path: str, body: bytes, most_s: float = _ASK_S
 ) -> tuple[int, bytes]:
     """The status, and what is answered."""
+    host = host_of(request)
+    known = path.partition("?")[0]
+    own = _own_answer(host, job, known) if method == "GET" and job.status is None else None
     if job.rest is not None:
         try:
-            return RestClient(job.rest.url, job.rest.token(), most_s).answer(method, path, body or None)
+            status, answered = RestClient(job.rest.url, job.rest.token(), most_s).answer(method, path, body or None)
+            if status != 404 or own is None:
+                return status, answered
         except (OSError, UnreachableError):
             # It has just ended.
-            pass
-    host = host_of(request)
+            own = None
+    if own is not None:
+        return 200, msgspec.json.encode(own)
     kept = read_archive(host.store.folder(job.id) / ARCHIVE) if method == "GET" else None
-    known = path.partition("?")[0]
     answer = kept.find(known) if kept is not None else None
     if answer is None and kept is not None and known.endswith("/metrics"):
         # Nothing is measured any more. As Flink answers for a job that has ended.

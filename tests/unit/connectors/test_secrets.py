@@ -242,3 +242,10 @@ def test_a_url_that_can_not_be_read_is_not_repeated() -> None:
             resolve(url)
         lines = traceback.format_exception(raised.value)
         assert SECRET not in "".join(line for line in lines if __file__ not in line)
+
+
+def test_an_answer_stays_json_whatever_has_the_name_of_a_secret() -> None:
+    """A client could read nothing of it: how the endpoint is to be asked, for example, says that it takes a token."""
+    value = {"security": [{"token": []}], "password": None, "secret": {"type": "http"}, "token": 5, "cookie": "mine"}
+    body = bytes(json_answer(value).body)
+    assert json.loads(body) == {**value, "cookie": "***"}

@@ -63,9 +63,6 @@ def test_clusters_are_told_from_jobs_that_run_by_themselves(served: Served, tmp_
         address = cluster.client.url.removeprefix("http://")
         (found,) = await Endpoints(address, environ).clusters()
         assert (found["where"], found["slots-total"], found["slots-available"]) == (address, 8, 1)
-        waits = await Endpoints(address, environ).last_seen("dddddddd")
-        assert waits is not None and waits["waiting"] == "waits for 1 slot: 1 of 8 are free"
-        assert await Endpoints(address, environ).last_seen("eeeeeeee") is None
         assert await Endpoints(served.host, {"XDG_CACHE_HOME": str(tmp_path)}).clusters() == []
         gone = Endpoints(address, environ)
         cluster.server.close()

@@ -1,0 +1,51 @@
+"""Jobs of a cluster whose processes can't be asked, or not yet."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.dispatcher.played_cluster import PlayedCluster
+
+from penstock.common.errors import JobError
+from penstock.common.job_status import JobStatus
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[PlayedCluster]:
+    one = PlayedCluster(tmp_path)
+    yield one
+    one.close()
+
+
+def test_a_job_that_waits_is_initializing_and_says_for_what(cluster: PlayedCluster) -> None:
+    """Flink's clients and pages would show an error, and a user look for what is broken."""
+    found = cluster.client.get("/jobs/dddddddd")
+    assert (found["jid"], found["state"], found["vertices"], found["plan"]["nodes"]) == (
+        "dddddddd", "INITIALIZING", [], [],
+    )  # fmt: skip
+    assert found["waiting"] == "waits for 1 slot: 1 of 8 are free"
+    assert cluster.client.get("/jobs/dddddddd/status") == {"status": "INITIALIZING"}
+    with pytest.raises(JobError, match="Job dddddddd can't be asked: it is queued"):
+        cluster.client.get("/jobs/dddddddd/checkpoints")
+
+
+def test_a_job_whose_process_does_not_serve_it_yet_is_initializing(cluster: PlayedCluster) -> None:
+    """A client that has just been told the id of its job would read that there is none."""
+    job, other = cluster.jobs["aaaaaaaa1111"], cluster.jobs["bbbbbbbb2222"]
+    assert cluster.client.get("/jobs/aaaaaaaa1111")["state"] == "CREATED"
+    cluster.jobs["aaaaaaaa1111"] = dataclasses.replace(job, rest=other.rest)
+    assert cluster.client.get("/jobs/aaaaaaaa1111")["state"] == "INITIALIZING"
+    with pytest.raises(JobError, match="not found"):
+        cluster.client.get("/jobs/aaaaaaaa1111/plan")
+
+
+def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedCluster) -> None:
+    """A job whose process hangs, or of which nothing was kept, would seem to be about to begin."""
+    with pytest.raises(JobError, match="Job cccccccc can't be asked: it is running"):
+        cluster.client.get("/jobs/cccccccc")
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
+    with pytest.raises(JobError, match=r"which has ended \(CANCELED\), this is not known"):
+        cluster.client.get("/jobs/dddddddd")
