@@ -16,6 +16,7 @@ import msgspec
 
 from penstock.common.errors import CheckpointError
 from penstock.common.user_calls import RAISED
+from penstock.runtime.commits import Commits
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.network.channel_log import ChannelLog
@@ -42,7 +43,7 @@ from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.overtaken import Overtaken, may_overtake
 from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.replay import replay
-from penstock.runtime.task.snapshot import Commits, Snapshots, TaskSnapshot
+from penstock.runtime.task.snapshot import Snapshots, TaskSnapshot
 from penstock.runtime.task.snapshot_logs import SnapshotLogs
 from penstock.state.handles import SnapshotFigures
 

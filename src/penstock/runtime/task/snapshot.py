@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
+from penstock.runtime.commits import Commits
 from penstock.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
@@ -294,10 +295,6 @@ def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
     """The operator's backend, if it keeps state in a store that has files of its own."""
     backend = operator.keyed_backend()
     return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
-
-
-Commits = list[tuple[int, list[Any]]]
-"""By sink: what is to be committed when the checkpoint is complete."""
 
 
 class Snapshots:
