@@ -28,7 +28,9 @@ from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, restore_operator
+from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.runtime.task.restore import restore_operator
+from penstock.runtime.task.snapshot import OperatorSnapshot
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend

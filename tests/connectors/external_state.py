@@ -16,7 +16,9 @@ from penstock.api.windows.window import TimeWindow
 from penstock.common.typeinfo import Types
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, TaskSnapshot, restore_operator
+from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.runtime.task.restore import restore_operator
+from penstock.runtime.task.snapshot import OperatorSnapshot, TaskSnapshot
 from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.simulator.storage import MemoryStorage
 from penstock.spark.worker.postgres import postgres_stores

@@ -13,7 +13,7 @@ from penstock.jobmaster.ending import JobEnding
 from penstock.runtime.network.alignment import AtLeastOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.runtime.task.snapshot import KeyedChain
+from penstock.runtime.task.keyed_chain import KeyedChain
 from penstock.simulator import SimulationError
 
 pytestmark = pytest.mark.simulation

@@ -40,10 +40,10 @@ from penstock.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
 from penstock.checkpoint.storage_requests import StorageRequests
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
+from penstock.runtime.commits import Commits
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
-from penstock.runtime.task.snapshot import Commits
 from penstock.state.handles import SubtaskState, files_of
 
 EnumeratorStates = Callable[[], dict[str, str] | None]

@@ -20,9 +20,9 @@ import msgspec
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
-from penstock.state.backends.rocksdb.store_files import EXTERNAL
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
+    EXTERNAL_VERSION,
     KeyedFile,
     ListsFile,
     OperatorState,
@@ -106,7 +106,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     def has_external_state(self) -> bool:
         """Whether state is in a store outside of the checkpoint, which names a version of it."""
-        return EXTERNAL in self._store_files()
+        return EXTERNAL_VERSION in self._store_files()
 
     def _store_files(self) -> set[str]:
         return {file.store_file for state in self._states() for file in store_files_of(state.keyed)}

@@ -16,6 +16,8 @@ import msgspec
 UNITS = frozenset({"key", "entry", "element"})
 """What an entry of a table is. "key": all that a key (and namespace) has in the state. "entry", "element": of a map or
 a list, the whole content or what has changed of it; in a store, an entry of a map, or some elements of a list."""
+EXTERNAL_VERSION = "external-version"
+"""The `store_file` of the one file that an external store has in snapshots: it says which version of it is meant."""
 
 
 class Section(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -17,7 +17,8 @@ from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot
+from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.runtime.task.snapshot import OperatorSnapshot
 from penstock.state.key_groups import KeyGroups
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,

@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.network.alignment import AlignmentOutput, AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfInput
 
 
 class Play:
     def __init__(self, kind, channels: int = 2) -> None:
         self.log: list[str] = []
-        self.alignment = kind(
-            range(channels),
+        output = AlignmentOutput(
             lambda channel, item: self.log.append(f"end@{channel}" if isinstance(item, EndOfInput) else item),
             lambda barrier: self.log.append(f"snapshot{barrier.checkpoint_id}"),
             lambda n, *_: self.log.append(f"decline{n}"),
         )
+        self.alignment = kind(range(channels), output)
 
     def __call__(self, play: str) -> str:
         self.log.clear()

@@ -11,7 +11,9 @@ from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.context import SubtaskInfo
-from penstock.runtime.task.snapshot import KeyedChain, OperatorSnapshot, Snapshots, TaskSnapshot, restore_operator
+from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.runtime.task.restore import restore_operator
+from penstock.runtime.task.snapshot import OperatorSnapshot, Snapshots, TaskSnapshot
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.handles import RestoredOperator, SubtaskState

@@ -17,7 +17,8 @@ from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task.snapshot import KeyedChain, restore_operator
+from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.runtime.task.restore import restore_operator
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.handles import OperatorState
 from penstock.state.key_groups import key_group_range, subtask_of

@@ -24,35 +24,36 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfInput
-from penstock.runtime.network.set_aside import AlignmentLimits, SetAside, Spilled, SpillFile, Whole
+from penstock.runtime.network.set_aside import AlignmentLimits, SetAside, Spilled, Whole
+
+
+class AlignmentOutput(NamedTuple):
+    """What a task does when its alignment says so."""
+
+    deliver: Callable[[Any, Any], None]
+    """With a channel and its next item, which is no barrier."""
+    snapshot: Callable[[CheckpointBarrier], None]
+    """All that belongs before this barrier has been delivered."""
+    decline: Callable[[int, DeclineReason, str], None]
+    """With a checkpoint that can't be taken, why, and details."""
 
 
 class ExactlyOnceAlignment:
-    """Items of channels in; the same items out by `deliver`, with `snapshot` called at the right point between them.
+    """Items of channels in; the same items out, with a snapshot at the right point between them.
 
-    A channel may be any hashable object. `decline` gets a checkpoint that can't be taken, why, and details.
+    A channel may be any hashable object. `aside`: what holds the items that wait; None: in memory, up to the default.
     """
 
-    def __init__(
-        self,
-        channels: Iterable[Hashable],
-        deliver: Callable[[Any, Any], None],
-        snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int, DeclineReason, str], None],
-        limits: AlignmentLimits | None = None,
-        open_spill: Callable[[], SpillFile] | None = None,
-    ) -> None:
+    def __init__(self, channels: Iterable[Hashable], output: AlignmentOutput, aside: SetAside | None = None) -> None:
         # Those that have not ended: only their barriers are waited for.
         self._live = set(channels)
-        self._deliver = deliver
-        self._snapshot = snapshot
-        self._decline = decline
+        self._deliver, self._snapshot, self._decline = output
         self._arrived: set[Hashable] = set()
-        self._aside = SetAside(limits or AlignmentLimits(), open_spill)
+        self._aside = aside or SetAside(AlignmentLimits())
         # What is received or replayed goes through this one queue, so that nothing overtakes what waited.
         self._replaying: deque[tuple[Any, Any]] = deque()
         self._aborted: set[int] = set()
@@ -168,16 +169,8 @@ class ExactlyOnceAlignment:
 class AtLeastOnceAlignment(ExactlyOnceAlignment):
     """Barriers are counted, nothing is set aside: records that overtake a barrier are in the snapshot, and replayed."""
 
-    def __init__(
-        self,
-        channels: Iterable[Hashable],
-        deliver: Callable[[Any, Any], None],
-        snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int, DeclineReason, str], None],
-        limits: AlignmentLimits | None = None,
-        open_spill: Callable[[], SpillFile] | None = None,
-    ) -> None:
-        super().__init__(channels, deliver, snapshot, decline, limits, open_spill)
+    def __init__(self, channels: Iterable[Hashable], output: AlignmentOutput, aside: SetAside | None = None) -> None:
+        super().__init__(channels, output, aside)
         self._pending: dict[int, tuple[CheckpointBarrier, set[Hashable]]] = {}
         self._last_counted = 0
 

@@ -58,7 +58,7 @@ class Spilled(NamedTuple):
 class SetAside:
     """What one task has set aside. Without `open_spill` all is held in memory."""
 
-    def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None) -> None:
+    def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None = None) -> None:
         self.bytes = 0
         self.bytes_max = limits.bytes_max
         self._limits = limits

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-from penstock.runtime.decline_reason import DeclineReason
-from penstock.runtime.network.alignment import ExactlyOnceAlignment
+from penstock.runtime.network.alignment import AlignmentOutput, ExactlyOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier
-from penstock.runtime.network.set_aside import AlignmentLimits, SpillFile
+from penstock.runtime.network.set_aside import SetAside
 
 
 class UnalignedAlignment(ExactlyOnceAlignment):
@@ -30,17 +29,14 @@ class UnalignedAlignment(ExactlyOnceAlignment):
     def __init__(
         self,
         channels: Iterable[Hashable],
-        deliver: Callable[[Any, Any], None],
-        snapshot: Callable[[CheckpointBarrier], None],
-        decline: Callable[[int, DeclineReason, str], None],
-        limits: AlignmentLimits | None = None,
-        open_spill: Callable[[], SpillFile] | None = None,
+        output: AlignmentOutput,
+        aside: SetAside | None = None,
         *,
         overtaken: Callable[[int, set[Any]], None],
         arrived: Callable[[Any, int], None],
         at_once: bool,
     ) -> None:
-        super().__init__(channels, deliver, snapshot, decline, limits, open_spill)
+        super().__init__(channels, output, aside)
         self._overtaken = overtaken
         self._has_arrived = arrived
         self._at_once = at_once

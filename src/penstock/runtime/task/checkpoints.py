@@ -16,10 +16,12 @@ import msgspec
 
 from penstock.common.errors import CheckpointError
 from penstock.common.user_calls import RAISED
+from penstock.runtime.commits import Commits
 from penstock.runtime.decline_reason import DeclineReason
-from penstock.runtime.network.alignment import AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.runtime.network.alignment import AlignmentOutput, AtLeastOnceAlignment, ExactlyOnceAlignment
 from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import CheckpointBarrier
+from penstock.runtime.network.set_aside import SetAside
 from penstock.runtime.network.unaligned import UnalignedAlignment
 from penstock.runtime.operators.sink import SinkOperator
 from penstock.runtime.task.events import (
@@ -42,7 +44,7 @@ from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.overtaken import Overtaken, may_overtake
 from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.replay import replay
-from penstock.runtime.task.snapshot import Commits, Snapshots, TaskSnapshot
+from penstock.runtime.task.snapshot import Snapshots, TaskSnapshot
 from penstock.runtime.task.snapshot_logs import SnapshotLogs
 from penstock.state.handles import SnapshotFigures
 
@@ -99,17 +101,20 @@ class TaskCheckpoints:
         }
 
     def _with_alignment(self, parts: TaskParts) -> ExactlyOnceAlignment:
-        inputs, limits, open_spill = parts.inputs, parts.level.alignment_limits, parts.environment.open_spill
         alignment = ExactlyOnceAlignment if parts.level.exactly_once else AtLeastOnceAlignment
-        return alignment(inputs.channels, inputs.deliver, self._aligned, self.decline, limits, open_spill)
+        output = AlignmentOutput(parts.inputs.deliver, self._aligned, self.decline)
+        return alignment(parts.inputs.channels, output, _set_aside(parts))
 
     def _with_unaligned(self, parts: TaskParts) -> UnalignedAlignment:
-        limits, open_spill = parts.level.alignment_limits, parts.environment.open_spill
         overtaken = Overtaken(parts, self.logs)
         return UnalignedAlignment(
-            parts.inputs.channels, overtaken.deliver, self._aligned, self.decline, limits, open_spill,
-            overtaken=overtaken.begin, arrived=overtaken.barrier, at_once=parts.level.unaligned_after_ms == 0,
-        )  # fmt: skip
+            parts.inputs.channels,
+            AlignmentOutput(overtaken.deliver, self._aligned, self.decline),
+            _set_aside(parts),
+            overtaken=overtaken.begin,
+            arrived=overtaken.barrier,
+            at_once=parts.level.unaligned_after_ms == 0,
+        )
 
     def _logged(self, snapshot: TaskSnapshot, log: ChannelLog) -> None:
         """All that was in flight is known."""
@@ -311,3 +316,7 @@ class TaskCheckpoints:
 def _delay_ms(barrier: CheckpointBarrier, now_ms: int) -> int:
     """From the trigger to now. Two machines' clocks may differ, so it could be negative."""
     return max(0, now_ms - barrier.timestamp_ms)
+
+
+def _set_aside(parts: TaskParts) -> SetAside:
+    return SetAside(parts.level.alignment_limits, parts.environment.open_spill)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
+from penstock.runtime.commits import Commits
 from penstock.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.sink import SinkOperator
+from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.runtime.task.restore import restore_operator
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.restored_files import restore_stores
 from penstock.state.backends.rocksdb.store_files import write_store_files
-from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
-from penstock.state.backends.versioned.restored_versions import restore_versions
 from penstock.state.handles import (
     KeyedFile,
     ListsFile,
@@ -34,8 +34,7 @@ from penstock.state.handles import (
 )
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.operator_state import NamedList
-from penstock.state.schema import as_before
-from penstock.state.snapshot.files import read_items, restore_keyed, write_columns, write_keyed, write_lists
+from penstock.state.snapshot.files import write_columns, write_keyed, write_lists
 from penstock.state.snapshot.storage import SnapshotStorage
 from penstock.state.tables import FrozenTable
 
@@ -44,37 +43,8 @@ if TYPE_CHECKING:
     from penstock.runtime.task.chain import Chain
     from penstock.runtime.task.context import SubtaskInfo
 
-_CHAIN_FILES_MAX = 40
 _IN_FLIGHT = "(task) in flight"
 """Name of the list with what a barrier has overtaken: of the first operator of the task."""
-
-
-class KeyedChain:
-    """The files that make up an operator's keyed state in one subtask: a full one, then increments, oldest first."""
-
-    growth_max = 1.0
-    """The next snapshot is full when the increments exceed this multiple of the full file's size."""
-
-    def __init__(self) -> None:
-        self.files: list[KeyedFile] = []
-        self.store_files: dict[str, KeyedFile] = {}
-        """The store's files that the last full snapshot copied; those that the store still has are not copied again."""
-        self.has_gap = False
-        """Whether changes since the last file are missing here: they went into a savepoint, or could not be written."""
-        self.failures = 0
-        """How many snapshots failed. An increment frozen before a failure builds on changes that are in no file."""
-        self.store_snapshots_under_way = 0
-        """How many snapshots with the files of the store are frozen and not yet written."""
-
-    @property
-    def next_is_full(self) -> bool:
-        """Whether to write all state: the increments have become as large as the full file, or too many."""
-        own = [file for file in self.files if not file.store_file]
-        # A restore reads the whole chain, so its length bounds the time of a restore and the number of files.
-        if self.has_gap or not own or len(own) >= _CHAIN_FILES_MAX:
-            return True
-        full = own[0].bytes + sum(file.bytes for file in store_files_of(self.files))
-        return sum(file.bytes for file in own[1:]) > full * self.growth_max
 
 
 class OperatorSnapshot:
@@ -240,64 +210,10 @@ def _bytes_of(state: OperatorState) -> int:
     return sum(file.bytes for file in state.keyed) + (state.lists.bytes if state.lists is not None else 0)
 
 
-def restore_operator(
-    operator: Operator,
-    restored: RestoredOperator,
-    chain: KeyedChain,
-    groups: range,
-    storage: SnapshotStorage,
-    in_flight: list[LoggedBuffer],
-) -> int:
-    """Restore state, before the operator is opened. Returns how many bytes were read; raises CheckpointError.
-
-    What was in flight to its task is appended to `in_flight`.
-    """
-    read = 0
-    # The last one counts: the files of a store do not say what kind of state they hold.
-    schemas = {table.name: table.schema for files in restored.chains for file in files for table in file.tables}
-    tables = {
-        name: table for name, schema in schemas.items() if (table := operator.restored_table(name, schema)) is not None
-    }
-    # Only a chain restored by the job and subtask that wrote it can be extended by increments: after rescaling, a file
-    # holds key groups of other subtasks, too.
-    extends = restored.goes_on and len(restored.chains) == 1
-    chains = restored.chains
-    backend = _with_store(operator)
-    if backend is not None:
-        stores = [of_store for files in chains if (of_store := store_files_of(files))]
-        if isinstance(backend, VersionedKeyedStateBackend):
-            begun_with = restore_versions(backend, storage, stores)
-        else:
-            begun_with = restore_stores(backend, storage, stores, groups)
-        read += sum(file.bytes for files in stores for file in files)
-        if extends:
-            chain.store_files = {file.store_file: file for file in begun_with}
-        chains = [[file for file in files if not file.store_file] for files in chains]
-    for files in chains:
-        read += restore_keyed(storage, files, groups, tables)
-    if extends:
-        chain.files = restored.chains[0]
-    lists: dict[str, NamedList] = {}
-    for path, part in restored.lists:
-        read += part.bytes
-        if part.redistribution is Redistribution.IN_FLIGHT:
-            in_flight += read_items(storage, path, part)
-            continue
-        new = NamedList(part.name, part.redistribution, [], as_before(part.schema))
-        lists.setdefault(part.name, new).items.extend(read_items(storage, path, part))
-    # Without any, too: the operator learns that it was restored.
-    operator.restore_lists(list(lists.values()))
-    return read
-
-
 def _with_store(operator: Operator) -> RocksDBKeyedStateBackend | None:
     """The operator's backend, if it keeps state in a store that has files of its own."""
     backend = operator.keyed_backend()
     return backend if isinstance(backend, RocksDBKeyedStateBackend) else None
-
-
-Commits = list[tuple[int, list[Any]]]
-"""By sink: what is to be committed when the checkpoint is complete."""
 
 
 class Snapshots:

@@ -23,7 +23,7 @@ import msgspec
 from penstock.common.errors import CheckpointError
 from penstock.state.collections import ListChanges, MapChanges
 from penstock.state.gained_fields import StateUnpickler
-from penstock.state.handles import KeyedFile, Section, TableInFile
+from penstock.state.handles import EXTERNAL_VERSION, KeyedFile, Section, TableInFile
 from penstock.state.snapshot.footer import list_sections, sections_of
 from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
@@ -36,9 +36,6 @@ F = TypeVar("F", bound="FrozenStore")
 _PART_BYTES = 1 << 20
 """How much of a file is copied in one step: about a millisecond's work."""
 
-
-EXTERNAL = "external-version"
-"""The name of the one file that an external store has in snapshots: it says which version of it is meant."""
 NUMBERS_GROUP = b"\xff\xff"
 """In place of a key group, which is smaller: the entry with the number of the next segment of a list."""
 
@@ -193,7 +190,7 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, I
 
 def check_own_files(names: Container[str], path: str) -> None:
     """Raises CheckpointError if the files of these names, one of which is at `path`, are not those of an own store."""
-    if EXTERNAL in names:
+    if EXTERNAL_VERSION in names:
         raise CheckpointError(
             f"the state in {path} is in an external store, and only jobs with its state.backend.type and the same "
             "server read it there. Take a savepoint for all others"

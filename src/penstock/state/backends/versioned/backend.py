@@ -16,10 +16,10 @@ import msgspec
 
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store import LinkedFiles, Stores
-from penstock.state.backends.rocksdb.store_files import EXTERNAL, FrozenStore, TableStore
+from penstock.state.backends.rocksdb.store_files import FrozenStore, TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStore, VersionedStores
-from penstock.state.handles import TableInFile
+from penstock.state.handles import EXTERNAL_VERSION, TableInFile
 from penstock.state.key_groups import KeyGroups
 from penstock.state.tables import FrozenTable, Layer
 
@@ -45,7 +45,7 @@ class VersionFile:
 
     def __init__(self, version: StoreVersion) -> None:
         self._data = msgspec.json.encode(version)
-        self.sizes = {EXTERNAL: len(self._data)}
+        self.sizes = {EXTERNAL_VERSION: len(self._data)}
 
     def is_lasting(self, name: str) -> bool:
         """No: each snapshot has another version."""

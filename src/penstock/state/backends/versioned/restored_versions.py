@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from penstock.common.errors import CheckpointError
-from penstock.state.backends.rocksdb.store_files import EXTERNAL, contents_of
+from penstock.state.backends.rocksdb.store_files import contents_of
 from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
 from penstock.state.backends.versioned.store import StoreVersion
-from penstock.state.handles import KeyedFile
+from penstock.state.handles import EXTERNAL_VERSION, KeyedFile
 from penstock.state.snapshot.storage import SnapshotStorage
 
 
@@ -25,7 +25,7 @@ def restore_versions(
     """
     versions = []
     for files in stores:
-        if any(file.store_file != EXTERNAL for file in files):
+        if any(file.store_file != EXTERNAL_VERSION for file in files):
             raise CheckpointError(
                 f"the state in {files[0].path} is in RocksDB's own files. Only a savepoint can be restored with "
                 "another backend; or set state.backend.type to rocksdb"
