@@ -19,8 +19,8 @@ from penstock.cli.main import app
 from penstock.client.settings_check import WITHOUT_EFFECT
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import DurationType, MemorySizeType
+from penstock.common.operator_metrics import OPERATOR_METRICS
 from penstock.common.options import ALL_OPTIONS
-from penstock.jobmaster.metrics import OPERATOR_METRICS
 
 ROOT = Path(__file__).parents[1]
 _MARKER = re.compile(r"^<!-- generated: ([\w/.-]+)(?: ([\w/.-]+))? -->$", re.MULTILINE)

@@ -42,4 +42,6 @@ def test_a_job_is_traced(tmp_path: Path) -> None:
     assert [start["restarts"] for start in starts] == [0, 1] and starts[1]["checkpointId"] > 0
     assert "COMPLETED" in {one["checkpointStatus"] for one in checkpoints}
     assert {one["jobName"] for one in starts + checkpoints} == {"traced"}
-    assert all(span.end_time_unix_nano > span.start_time_unix_nano for span in spans)
+    # A checkpoint that is aborted in the millisecond of its trigger takes none.
+    assert all(span.end_time_unix_nano >= span.start_time_unix_nano for span in spans)
+    assert any(span.end_time_unix_nano > span.start_time_unix_nano for span in spans)

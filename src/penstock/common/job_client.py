@@ -12,6 +12,7 @@ from penstock.common.completable_future import CompletableFuture
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.common.operator_metrics import OPERATOR_METRICS
 
 T = TypeVar("T")
 
@@ -160,9 +161,11 @@ class JobClient:
         return _later(self._accumulators)
 
     def _accumulators(self) -> dict[str, Any]:
-        own = {"numRecordsIn", "numRecordsOut", "numLateRecordsDropped", "currentInputWatermark"}
         return {
-            name: value for metrics in self.get_metrics().values() for name, value in metrics.items() if name not in own
+            name: value
+            for metrics in self.get_metrics().values()
+            for name, value in metrics.items()
+            if name not in OPERATOR_METRICS
         }
 
     def _wait(self) -> BaseException | None:

@@ -8,19 +8,11 @@ from collections.abc import Iterable, Sequence
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.operator_metrics import OPERATOR_METRICS
 from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import OperatorReport, TaskReport
-
-OPERATOR_METRICS = {
-    "numRecordsIn": ("records_in", "Records received by the operator."),
-    "numRecordsOut": ("records_out", "Records that it has emitted, side outputs included."),
-    "numLateRecordsDropped": ("late_records_dropped", "Records that were late for all of their windows, and dropped."),
-    "currentInputWatermark": ("watermark", "The lowest watermark of its subtasks (ms); before the first one -2**63."),
-    "currentOutputWatermark": ("output_watermark", "The same of those that they have emitted."),
-}
-"""By Flink's name: the field of OperatorMetrics, and what it says. Users' own metrics come in addition."""
 
 
 @dataclasses.dataclass(frozen=True)
