@@ -124,6 +124,14 @@ def test_skipping_keeps_what_follows(tmp_path):
     check_source(make, max_records=1)
 
 
+@pytest.mark.parametrize("record", ['bad,"x\n7,seven"', '3,"x\n7,seven",more', 'bad,"x\n\n7,seven\n8,eight"'])
+def test_a_bad_record_of_several_lines_is_skipped_as_a_whole(tmp_path, record):
+    """What is within its quotes would be read as records that nobody has written."""
+    path = write(tmp_path / "a.csv", f"n,s\n1,one\n{record}\n2,two\n")
+    kept = read_all(csv_source(path, types={"n": int}, on_error="skip"), 1)
+    assert kept == [{"n": 1, "s": "one"}, {"n": 2, "s": "two"}]
+
+
 def test_pyflink_schema(tmp_path):
     """PyFlink programs that describe their files by a schema would not run."""
     schema = (

@@ -190,7 +190,8 @@ class _CsvParser(LineParser):
             rows = [row[:width] for row in rows]
         if not all(len(row) == width for row in rows):
             index, row = next((i, row) for i, row in enumerate(rows) if len(row) != width)
-            raise BadLineError(self._line_of(text, index), f"this record has {len(row)} fields, not {width}")
+            line, lines = self._lines_of(text, index)
+            raise BadLineError(line, f"this record has {len(row)} fields, not {width}", lines)
         # Fast path: csv.reader's rows already are the selected fields, in order.
         if self._as_they_are:
             return results_of(self._make, len(rows), rows)
@@ -217,7 +218,8 @@ class _CsvParser(LineParser):
                     value in nulls or convert(value)
                 except Exception as error:
                     reason = f"field {position + 1} is {value!r}, which can't be converted: {error}"
-                    raise BadLineError(self._line_of(text, index), reason) from error
+                    line, lines = self._lines_of(text, index)
+                    raise BadLineError(line, reason, lines) from error
             raise
 
     def _up_to_error(self, text: str, block: bytes, last: bool) -> tuple[list[Any], int]:
@@ -245,8 +247,8 @@ class _CsvParser(LineParser):
                 raise BadLineError(line, "a value holds a newline, but the format says newlines_in_values=False")
             line = reader.line_num
 
-    def _line_of(self, text: str, index: int) -> int:
-        """Return the first line of record `index` (empty lines are not records)."""
+    def _lines_of(self, text: str, index: int) -> tuple[int, int]:
+        """Return the first line of record `index` (empty lines are not records), and how many it has."""
         reader = self._settings.dialect.reader(text)
         line = 0
         for row in reader:
@@ -255,7 +257,7 @@ class _CsvParser(LineParser):
                     break
                 index -= 1
             line = reader.line_num
-        return line
+        return line, max(1, reader.line_num - line)
 
 
 def _bytes_of_lines(block: bytes, count: int) -> int:

@@ -18,12 +18,16 @@ _SHOWN_CHARACTERS = 120
 
 
 class BadLineError(Exception):
-    """Raised by a parser: the record that begins in line `index` (from 0) of the block is invalid, for this reason."""
+    """Raised by a parser: the record that begins in line `index` (from 0) of the block is invalid, for this reason.
 
-    def __init__(self, index: int, reason: str) -> None:
+    `lines`: how many lines the record has. What is behind them is parsed again.
+    """
+
+    def __init__(self, index: int, reason: str, lines: int = 1) -> None:
         super().__init__(reason)
         self.index = index
         self.reason = reason
+        self.lines = lines
 
 
 class LineParser(ABC):
@@ -95,16 +99,16 @@ class LineFormat(RecordFormat):
                 more, unfinished = parser.parse(block, last)
                 return (values + more if values else more), unfinished
             except BadLineError as bad:
-                # Drop the bad line and parse the rest again: parsers work on whole blocks, and cannot resume behind a
-                # line.
-                lines = block.split(b"\n", bad.index + 1)
+                # Drop the bad record and parse the rest again: parsers work on whole blocks, and cannot resume behind
+                # a line.
+                lines = block.split(b"\n", bad.index + bad.lines)
                 start = sum(map(len, lines[: bad.index])) + bad.index
                 if self._on_error == "fail":
                     raise SourceError(self._complaint(path, offset + start, lines[bad.index], bad.reason)) from bad
                 skipped(1)
                 if start:
                     values += parser.parse(block[:start], True)[0]
-                after = start + len(lines[bad.index]) + 1
+                after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
         return values, 0
 

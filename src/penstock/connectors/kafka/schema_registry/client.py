@@ -93,7 +93,8 @@ class SchemaRegistryClient:
                 raise ValueError(f"{self} has no schema with the id {schema_id}") from None
             raise
         known: dict[str, Any] = {}
-        self._load_references(answer, known)
+        if isinstance(answer, dict):
+            self._load_references(answer, known)
         return _parsed(answer, f"the schema with the id {schema_id}", known)
 
     def _load_references(self, answer: Mapping[str, Any], known: dict[str, Any]) -> None:
@@ -107,7 +108,10 @@ class SchemaRegistryClient:
             _parsed(referred, f"the schema of '{reference['name']}'", known)
 
 
-def _parsed(answer: Mapping[str, Any], what: str, known: dict[str, Any]) -> Any:
+def _parsed(answer: Any, what: str, known: dict[str, Any]) -> Any:
+    if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
+        # Of a proxy, or of a registry that has not started: it says nothing of the message.
+        raise SchemaRegistryError(f"{what}: the answer is none of a registry: {str(answer)[:200]!r}")
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
         raise ValueError(f"{what} is of the format {kind}, not AVRO")

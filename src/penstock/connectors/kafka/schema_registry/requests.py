@@ -86,7 +86,8 @@ def _content_of(what: str, status: int, answer: bytes) -> Any:
     if status == 200 and content is not None:
         return content
     told = content if isinstance(content, dict) else {}
+    code = told.get("error_code")
     text = told.get("message") or f"{answer[:200].decode(errors='replace')!r}, which is no answer of a registry"
     advice = f"\n{_ADVICE[status]}" if status in _ADVICE else ""
     kind = TransientSchemaRegistryError if status in _TRANSIENT else SchemaRegistryError
-    raise kind(f"{what}: {status}: {text}{advice}", int(told.get("error_code", 0)))
+    raise kind(f"{what}: {status}: {text}{advice}", code if isinstance(code, int) else 0)

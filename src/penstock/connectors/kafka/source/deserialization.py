@@ -121,7 +121,8 @@ class Deserializer:
         except RAISED:
             values = [self._value_of(message) for message in messages]
         timestamps = [message.timestamp() for message in messages]
-        if None in values:
+        # Not `None in values`: arrays have an answer of their own to being compared.
+        if any(value is None for value in values):
             kept = [index for index, value in enumerate(values) if value is not None]
             values = [values[index] for index in kept]
             timestamps = [timestamps[index] for index in kept]

@@ -43,7 +43,7 @@ class Deserializer(ABC):
         except RAISED:
             records = [self._record_of(stream, entry) for entry in entries]
         timestamps = [int(entry_id.partition(b"-")[0]) for entry_id, _ in entries]
-        if None in records:
+        if any(record is None for record in records):
             kept = [index for index, record in enumerate(records) if record is not None]
             return [records[index] for index in kept], [timestamps[index] for index in kept]
         return records, timestamps
