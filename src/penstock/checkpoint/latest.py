@@ -171,9 +171,9 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
 
 def _lost_from(directory: str, last: int) -> str:
     """What is wrong if the newest checkpoint's copy is that of an entry behind the last one of the record."""
-    for _, inside in completed_in(directory)[-1:]:
+    for path in _copies_in(directory)[:1]:
         with contextlib.suppress(CheckpointError):
-            number = read_manifest(f"{directory}/{inside.rpartition('/')[2]}").record_number
+            number = read_manifest(path).record_number
             if number > last:
                 return f"{directory}: {lost_entry(number)}"
     return ""
@@ -193,13 +193,17 @@ def _committed_with(directory: str, savepoint: str) -> Manifest:
 def _without_record(directory: str) -> tuple[tuple[str, Manifest] | None, str]:
     """The newest whole checkpoint of those from before there were records, and what is wrong with a newer one."""
     damaged = ""
-    for _, inside in reversed(completed_in(directory)):
-        path = f"{directory}/{inside.rpartition('/')[2]}"
+    for path in _copies_in(directory):
         try:
             return (path, read_manifest(path)), damaged
         except DamagedCheckpointError as error:
             damaged = damaged or str(error)
     return None, damaged
+
+
+def _copies_in(directory: str) -> list[str]:
+    """The directories of checkpoints with a manifest, as `directory` is written, the newest first."""
+    return [f"{directory}/{inside.rpartition('/')[2]}" for _, inside in reversed(completed_in(directory))]
 
 
 def _like(base: str, root: str, path: str) -> str:

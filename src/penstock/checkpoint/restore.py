@@ -72,8 +72,7 @@ def _check_sinks(manifest: Manifest, vertices: Sequence[CheckpointVertex], allow
         raise CheckpointError(
             f"checkpoint {manifest.checkpoint_id} holds uncommitted results of sinks that this program does not "
             f"have: {', '.join(gone)}. Give sinks the uid they had (those without one are identified by their position "
-            "in the program), or leave these results uncommitted: "
-            f"{_TO_ALLOW}"
+            f"in the program), or leave these results uncommitted: {_TO_ALLOW}"
         )
 
 

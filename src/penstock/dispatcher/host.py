@@ -78,9 +78,9 @@ class DispatcherHost:
         self._java = address_of(session)
         self.store = store
         self.log_directory = store.directory
+        """Where the log of this process is."""
         self.job_logs = cache_directory(os.environ) / DIRECTORY
         """Has a folder for each job, or a link to it."""
-        """Where the log of this process is."""
         self._dispatcher = Dispatcher(self._count(), store.jobs())
         self._processes: dict[str, SupervisedProcess] = {}
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()

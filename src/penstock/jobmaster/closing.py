@@ -13,7 +13,7 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import CloseResults, Finish, JobEffect
 from penstock.jobmaster.events import ResultsClosed
-from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, cancelled, note_deletion, retains
+from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, are_needed, cancelled, note_checkpoints, retains
 from penstock.jobmaster.phases import JOB, JobPhase, JobStep, after
 
 
@@ -68,9 +68,12 @@ class JobClosing:
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
         settings, job = self._job.settings, self._job
-        if not retains(settings.checkpoint_retention, self._end, job.completed.are_former):
-            if settings.has_checkpoint_directory and job.completed.newest and not job.storage.is_fenced:
-                note_deletion(self._end[1])
+        if retains(settings.checkpoint_retention, self._end[0]):
+            return
+        stay = are_needed(self._end, job.completed.are_former)
+        if settings.has_checkpoint_directory and job.completed.newest and not job.storage.is_fenced:
+            note_checkpoints(self._end[1], stay)
+        if not stay:
             self._recorded_end.over(self._end[0].name)
 
     def go_on(self) -> None:

@@ -17,12 +17,13 @@ _RETAINED = {
     ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: (JobStatus.FAILED,),
     ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
 }
-"""The ends of a job after which its checkpoints stay, whatever it has failed of."""
+"""The ends of a job after which its checkpoints stay, whatever it has failed by."""
 
 _DELETED = (
     f"Its checkpoints are deleted. {options.CHECKPOINT_RETENTION.key}: RETAIN_ON_CANCELLATION would have kept them for "
     "-s latest; penstock stop ends a job with a savepoint."
 )
+_KEPT = "Its checkpoints are not deleted: they are all that there is of the work before."
 
 BEFORE_THE_END = {
     JobStatus.FINISHED: JobStatus.RUNNING,
@@ -32,29 +33,25 @@ BEFORE_THE_END = {
 """What a job that will end so is, as long as it is not over."""
 
 
-_KEPT = "Its checkpoints are not deleted: they are all that there is of the work before."
+def retains(retention: ExternalizedCheckpointRetention, status: JobStatus) -> bool:
+    """Whether the checkpoints of a job that ends so are to stay."""
+    return status in _RETAINED[retention]
 
 
-def retains(retention: ExternalizedCheckpointRetention, end: JobEnd, are_former: bool) -> bool:
-    """Whether the checkpoints of a job that ends so stay. `are_former`: they are those that another run has left.
+def are_needed(end: JobEnd, are_former: bool) -> bool:
+    """Whether they stay though they are not to. `are_former`: they are those that another run has left.
 
-    Then they stay if the job fails, as do any if what fails is to read or to write them: who mends that, or starts from
+    Then they do if the job fails, as do any if what fails is to read or to write them: who mends that, or starts from
     an older one, needs them.
     """
     status, error = end
-    if status in _RETAINED[retention]:
-        return True
-    if status is JobStatus.FAILED and (are_former or isinstance(error, CheckpointError)):
-        if error is not None:
-            error.add_note(_KEPT)
-        return True
-    return False
+    return status is JobStatus.FAILED and (are_former or isinstance(error, CheckpointError))
 
 
-def note_deletion(error: BaseException | None) -> None:
-    """Say with the error that checkpoints are deleted, and how they would have stayed."""
+def note_checkpoints(error: BaseException | None, stay: bool) -> None:
+    """Say with the error that checkpoints stay, or that they are deleted, and how they would have stayed."""
     if error is not None:
-        error.add_note(_DELETED)
+        error.add_note(_KEPT if stay else _DELETED)
 
 
 def cancelled(name: str, abandoned: Sequence[SlotId]) -> JobCancelledError:

@@ -367,7 +367,9 @@ def test_a_run_that_fails_leaves_what_it_was_to_go_on_from(goes_beyond: bool, er
     former = Job().runs()
     former.takes_checkpoint()
     settings = dataclasses.replace(
-        SETTINGS, checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+        SETTINGS,
+        checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        has_checkpoint_directory=True,
     )
     job = Job(settings, attempts=0, origin=former.master.completed.newest, epoch=2).runs()
     if goes_beyond:
@@ -391,6 +393,9 @@ def test_checkpoints_that_stay_or_never_were_are_not_said_to_be_deleted() -> Non
         job.handle(CancelRequested())
         job.of_tasks(lambda v: Finished(v, 0))
         assert job.finish is not None and not hasattr(job.finish.error, "__notes__")
+        failed = Job(settings, attempts=0).runs()
+        failed.fails(CheckpointError("the disk is full"))
+        assert failed.finish is not None and not hasattr(failed.finish.error, "__notes__")
 
 
 def test_the_job_is_over_when_the_storage_has_answered() -> None:

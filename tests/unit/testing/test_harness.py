@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -268,6 +269,15 @@ def test_a_value_changed_after_it_was_emitted_stays_as_it_was_emitted() -> None:
     assert sides.side_outputs(LATE) == [{"x": 1}]
 
 
+OF_EACH_KIND: dict[str, Any] = {
+    "value": ("get_state", ValueStateDescriptor("value", ANY)),
+    "list": ("get_list_state", ListStateDescriptor("list", ANY)),
+    "map": ("get_map_state", MapStateDescriptor("map", ANY, ANY)),
+    "sum": ("get_reducing_state", ReducingStateDescriptor("sum", lambda a, b: a + b, ANY)),
+}
+"""States that are watched for changes in place."""
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -300,13 +310,7 @@ def test_a_value_changed_in_state_without_update_is_told(change, told: str) -> N
         else:
             change(self)
 
-    harness = keyed(
-        process,
-        value=("get_state", ValueStateDescriptor("value", ANY)),
-        list=("get_list_state", ListStateDescriptor("list", ANY)),
-        map=("get_map_state", MapStateDescriptor("map", ANY, ANY)),
-        sum=("get_reducing_state", ReducingStateDescriptor("sum", lambda a, b: a + b, ANY)),
-    )
+    harness = keyed(process, **OF_EACH_KIND)
     harness.push(("a", "store"))
     harness.push(("a", "properly"))
     with pytest.raises(ChangedValueError, match=told):
@@ -333,13 +337,7 @@ def test_a_change_is_told_though_it_is_read_back(change) -> None:
         self.sum.add([1])
         change(self)
 
-    harness = keyed(
-        process,
-        value=("get_state", ValueStateDescriptor("value", ANY)),
-        list=("get_list_state", ListStateDescriptor("list", ANY)),
-        map=("get_map_state", MapStateDescriptor("map", ANY, ANY)),
-        sum=("get_reducing_state", ReducingStateDescriptor("sum", lambda a, b: a + b, ANY)),
-    )
+    harness = keyed(process, **OF_EACH_KIND)
     with pytest.raises(UserFunctionError, match=r"ChangedValueError: .* changed it in place"):
         harness.push(("a", "change"))
 

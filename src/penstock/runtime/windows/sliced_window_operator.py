@@ -273,7 +273,11 @@ class SlicedWindowOperator(WindowingOperator):
             yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
 
     def _is_over(self, window: int) -> bool:
-        return min(window + self._size - 1 + self._stays_ms, MAX_TIMESTAMP) <= self.timers.watermark
+        return self._last_ms(window, self._stays_ms) <= self.timers.watermark
+
+    def _last_ms(self, window: int, stays_ms: int = 0) -> int:
+        """The last millisecond of a window, or of the time for which it stays: the end of time at the latest."""
+        return min(window + self._size - 1 + stays_ms, MAX_TIMESTAMP)
 
     def _add(self, start: int, key: Any, value: Any, timestamp: int) -> None:
         try:
@@ -292,11 +296,11 @@ class SlicedWindowOperator(WindowingOperator):
     def fire_until(self, domain: TimeDomain, until: int) -> Iterator[None]:
         if domain is not self._domain:
             return
-        ends, stays = self._size - 1, self._stays_ms
+        last_ms, stays_ms = self._last_ms, self._stays_ms
         waiting, fired = self._waiting_heap, self._ended_heap
         while True:
-            fires_at = min(waiting[0] + ends, MAX_TIMESTAMP) if waiting else None
-            goes_at = min(fired[0] + ends + stays, MAX_TIMESTAMP) if fired else None
+            fires_at = last_ms(waiting[0]) if waiting else None
+            goes_at = last_ms(fired[0], stays_ms) if fired else None
             if fires_at is not None and fires_at <= until and (goes_at is None or fires_at <= goes_at):
                 yield from self._fire(heappop(waiting))
             elif goes_at is not None and goes_at <= until:
@@ -324,7 +328,7 @@ class SlicedWindowOperator(WindowingOperator):
         else:
             contents = map(slices[0], rest)
         result = self.contents.result
-        timestamp = min(window + self._size - 1, MAX_TIMESTAMP)
+        timestamp = self._last_ms(window)
         while True:
             room = self.context.budget.chunk_records - len(self.results)
             try:

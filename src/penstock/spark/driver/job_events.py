@@ -151,11 +151,13 @@ class JobEvents:
     def _note_checkpoint(self, report: CheckpointReport) -> None:
         """Say when checkpoints begin to fail, and when they complete again: output may wait for them meanwhile."""
         failed = self._checkpoints_failed
-        if report.is_completed and not report.savepoint:
+        if report.savepoint:
+            return
+        if report.is_completed:
             self._checkpoints_failed = 0
             if failed:
                 _notices.warning("%s: checkpoints complete again, after %d that failed", self._name, failed)
-        elif report.counts and not report.savepoint:
+        elif report.counts:
             self._checkpoints_failed += 1
             if not failed:
                 _notices.warning("%s: checkpoint %d failed: %s", self._name, report.checkpoint_id, report.failure)
