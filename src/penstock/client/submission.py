@@ -107,10 +107,14 @@ def submit(submission: Submission) -> JobClient:
 def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID) -> JobLog:
     log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
     mode = "BATCH" if graph.batched else "STREAMING"
-    version = penstock.__version__
     log.events.info(
         "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
-        *(job_id, graph.name, mode, graph.slots, version, os.getpid()),
+        job_id,
+        graph.name,
+        mode,
+        graph.slots,
+        penstock.__version__,
+        os.getpid(),
     )
     return log
 

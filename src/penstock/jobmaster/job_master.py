@@ -128,8 +128,14 @@ class JobMaster:
         self._slot_following: SlotFollowing = SlotFollowing(self, self._rescaling, self._emit)
         self._questions: Questions = Questions(self, self._emit)
         self._reports = SlotReports(
-            *(self, self._collected, self._region_runs, self._ending.data_ended),
-            *(self._watermarks, self._autoscaling, self._updating, self._questions),
+            self,
+            collected=self._collected,
+            region_runs=self._region_runs,
+            data_ended=self._ending.data_ended,
+            watermarks=self._watermarks,
+            autoscaling=self._autoscaling,
+            updating=self._updating,
+            questions=self._questions,
         )
         self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
         self._closing: JobClosing = JobClosing(self, recorded_end, self._emit)
@@ -400,15 +406,10 @@ class JobMaster:
             # A broken invariant is a fault of ours: it goes to the host, and the message gets the journal.
             raise
         except RAISED as error:
-            self._fail_guarded(as_exception(error), region)
+            fail = self.fail_all if region is None else partial(self.fail, region)
+            fail(as_exception(error))
             return False
         return True
-
-    def _fail_guarded(self, error: Exception, region: Region | None) -> None:
-        if region is None:
-            self.fail_all(error)
-        else:
-            self.fail(region, error)
 
     def _of_coordinator(self, effect: CheckpointEffect) -> None:
         if isinstance(effect, SendToTask):

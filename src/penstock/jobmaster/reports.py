@@ -43,6 +43,7 @@ class SlotReports:
     def __init__(
         self,
         job: ControlledJob,
+        *,
         collected: CollectedOnce,
         region_runs: Callable[[], None],
         data_ended: Callable[[], None],

@@ -83,7 +83,13 @@ def _answer_of(number: int, reply: StateReply) -> ReadAnswer:
     if state is None:
         return ReadAnswer(number, type(error).__name__, str(error))
     return ReadAnswer(
-        *(number, "", "", state.operator, state.state, state.type, state.columns, state.entries, state.is_complete)
+        number,
+        operator=state.operator,
+        state=state.state,
+        schema=state.type,
+        columns=state.columns,
+        entries=state.entries,
+        is_complete=state.is_complete,
     )
 
 
