@@ -88,7 +88,8 @@ Cluster = Annotated[
     ),
 ]
 Detached = Annotated[
-    bool, typer.Option("--detached", "-d", help="With -m: return when the job has begun, and do not show its end.")
+    bool,
+    typer.Option("--detached", "-d", help="With -m: return when the job has begun, or waits for slots."),
 ]
 FromState = Annotated[
     str | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import msgspec
 
@@ -31,7 +32,7 @@ class RemoteExecutor(PipelineExecutor):
     """The job runs in the cluster, and outlives this program; there is no Spark here."""
 
     def execute(self, submission: Submission) -> JobClient:
-        """Send the job, and wait until the cluster has begun it.
+        """Send the job, and wait until the cluster has begun it, or, if it is not attached, has it wait for slots.
 
         Raises ProgramError and ConfigurationError for what can't run, JobError if the cluster refuses it.
         """
@@ -49,7 +50,8 @@ class RemoteExecutor(PipelineExecutor):
         job, bundle = packed(submission)
         cluster = cluster_of(configuration)
         id = JobID.generate()
-        run = RemoteJob(cluster, str(id), graph, configuration.get(rest_options.ATTACHED))
+        attached = configuration.get(rest_options.ATTACHED)
+        run = RemoteJob(cluster, str(id), graph, attached)
         try:
             run.submit(msgspec.msgpack.encode(job), bundle)
         except UnreachableError as error:
@@ -59,29 +61,36 @@ class RemoteExecutor(PipelineExecutor):
             ) from None
         submission.on_taken(id)
         try:
-            job_id = JobID(self._begun(run, graph.name))
+            state = self._begun(run, graph.name, attached)
         except KeyboardInterrupt:
             # It would start when slots are free, with nobody there.
             run.cancel()
             raise
+        # Of its submission, by which it is found as well: its own is known when it begins.
+        job_id = JobID(state["job_id"] or str(id))
         submission.on_start(job_id)
         return JobClient(job_id, run)
 
     @staticmethod
-    def _begun(run: RemoteJob, name: str) -> str:
-        """Wait until it has the slots that it needs. Returns its id; raises the error of a job that could not begin."""
+    def _begun(run: RemoteJob, name: str, attached: bool) -> dict[str, Any]:
+        """Wait until it has the slots that it needs, and its id; one that is not attached may wait on without us.
+
+        Returns its state; raises the error of a job that could not begin.
+        """
         is_told = False
         with LiveLine() as line:
             while not (state := run.patient_state())["job_id"]:
                 if state["status"] is not None:
                     raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")
-                if state["waiting"] and not line.is_on and not is_told:
+                if state["waiting"] and not is_told and not (attached and line.is_on):
                     # Without a terminal a program that waits for hours would say nothing.
                     is_told = True
                     _log.warning("job '%s' %s", name, state["waiting"])
+                if state["waiting"] and not attached:
+                    break
                 time.sleep(_POLL_S)
-        return str(state["job_id"])
+        return state
 
 
 def _check_of_cluster(configuration: Configuration) -> None:

@@ -135,10 +135,12 @@ class RemoteJob:
     def wait(self) -> BaseException | None:
         """Wait for the end of the job, and show what it prints. Returns the error that ended it, if any.
 
-        One that is not attached is not waited for, unless it has not begun yet.
+        One that is not attached is not waited for; it has an error if it ended before it began.
         """
-        if not self._attached and self.state()["job_id"]:
-            return None
+        if not self._attached:
+            state = self.patient_state()
+            if state["job_id"] or state["status"] is None:
+                return None
         try:
             while True:
                 state = self.patient_state()

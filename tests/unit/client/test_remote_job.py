@@ -97,3 +97,13 @@ def test_a_job_that_waits_is_found_again_when_another_process_has_taken_the_clus
     with cluster(answer) as client:
         assert RemoteJob(client, "a", graph()).patient_state()["job_id"] == "a"
     assert len(asked) == 3
+
+
+def test_a_job_that_is_not_attached_is_not_waited_for_in_the_queue() -> None:
+    """A script that submits with -d would hang until others' jobs have ended."""
+
+    def answer(path: str, begin: int) -> bytes:
+        return json.dumps({"status": None, "phase": "QUEUED", "job_id": "", "waiting": "waits for 2 slots"}).encode()
+
+    with cluster(answer) as client:
+        assert RemoteJob(client, "a", graph(), attached=False).wait() is None
