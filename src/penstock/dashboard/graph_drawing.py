@@ -117,17 +117,20 @@ def _tip(x: float, y: float, down: bool) -> Markup:
 
 def _box(vertex: VertexFigures, place: _Place, is_selected: bool) -> Markup:
     subtasks = f"{vertex.status.lower()} · parallelism {vertex.parallelism}"
+    came, went = f"in {as_rate(vertex.in_per_s)}", f"out {as_rate(vertex.out_per_s)}"
+    if vertex.has_ended:
+        came, went = f"in {vertex.read:,}", f"out {vertex.written:,}"
     parts = [
         element("title", vertex.name),
         element("rect", width=_WIDTH, height=_HEIGHT, rx=6, cls="card"),
         element("path", d=f"M0,7 v-1 a6,6 0 0 1 6,-6 h{_WIDTH - 12} a6,6 0 0 1 6,6 v1 z", cls="heat"),
         _name(_shortened(vertex.name, _NAME_MOST)),
         element("text", subtasks, x=10, y=43, cls="faint"),
-        element("text", f"in {as_rate(vertex.in_per_s)}", x=10, y=63),
-        element("text", f"out {as_rate(vertex.out_per_s)}", x=_WIDTH - 10, y=63, text_anchor="end"),
+        element("text", came, x=10, y=63),
+        element("text", went, x=_WIDTH - 10, y=63, text_anchor="end"),
         _bar("busy", vertex.busy, 82, "bar-busy"),
         _bar("back pressure", vertex.back_pressure, 100, "bar-back"),
-        _event_time(vertex),
+        *([] if vertex.has_ended else [_event_time(vertex)]),
     ]
     if vertex.parallelism > 1 and vertex.status == "RUNNING":
         parts.append(

@@ -17,6 +17,7 @@ METRICS = (
 """What is asked of each vertex, and of each subtask of the one that is looked at."""
 _NO_WATERMARK = 1 << 62
 """Beyond it are the lowest and the highest timestamp: no watermark yet, and the end of the input."""
+_ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 Metrics = dict[str, dict[str, float]]
 """By name: min, max, sum, avg and skew over subtasks."""
 
@@ -31,9 +32,10 @@ class VertexInput:
 
 @dataclass(frozen=True)
 class VertexFigures:
-    """One vertex of a running job. Shares are of a second, from 0 to 1, of the subtask that has most of it.
+    """One vertex. Shares are of a second, from 0 to 1, of the subtask that has most of it.
 
-    `lag_ms`: by how much event time is behind the clock, in the subtask that is farthest; None: it has no watermark.
+    Of one that has ended there are `read` and `written`, its records from first to last, in place of rates, and shares
+    are of all the time of its subtasks. `lag_ms`: by how much event time is behind the clock, in the subtask that is farthest; None: it has no watermark.
     `skew`: how unevenly subtasks are loaded, 0 to 100 (Flink: DoubleDataSkew).
     """
 
@@ -52,6 +54,13 @@ class VertexFigures:
     skew: float = 0.0
     latency_mean_ms: float | None = None
     latency_max_ms: float | None = None
+    read: int = 0
+    written: int = 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it runs no more, and will not again."""
+        return self.status in _ENDED
 
     @property
     def heat(self) -> str:
@@ -86,6 +95,7 @@ def vertices_of(details: dict[str, Any], metrics: dict[str, Metrics]) -> list[Ve
                 level=levels[vertex["id"]],
                 inputs=tuple(VertexInput(one["id"], one["ship_strategy"]) for one in inputs),
                 **_measured(metrics.get(vertex["id"], {}), details["now"], not inputs),
+                **(_at_its_end(vertex["metrics"]) if vertex["status"] in _ENDED else {}),
             )
         )
     return found
@@ -104,6 +114,17 @@ def _measured(metrics: Metrics, now_ms: float, is_source: bool) -> dict[str, Any
         "skew": records.get("skew", 0.0),
         "latency_mean_ms": metrics.get("latency_mean", {}).get("avg"),
         "latency_max_ms": metrics.get("latency_max", {}).get("max"),
+    }
+
+
+def _at_its_end(totals: dict[str, float]) -> dict[str, Any]:
+    busy, pressed = totals["accumulated-busy-time"], totals["accumulated-backpressured-time"]
+    all_ms = busy + pressed + totals["accumulated-idle-time"] or 1.0
+    return {
+        "read": totals["read-records"],
+        "written": totals["write-records"],
+        "busy": busy / all_ms,
+        "back_pressure": pressed / all_ms,
     }
 
 

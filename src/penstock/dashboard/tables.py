@@ -66,11 +66,17 @@ def state_of(state: str) -> Markup:
 
 
 def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
-    """Each subtask with its share of the highest rate: what is uneven is seen at a glance."""
-    highest = max((max(one.in_per_s, one.out_per_s) for one in subtasks), default=0.0)
+    """Each subtask with its share of the highest rate: what is uneven is seen at a glance.
+
+    When none has a rate any more, of the most records.
+    """
+    loads = [max(one.in_per_s, one.out_per_s) for one in subtasks]
+    if not any(loads):
+        loads = [max(one.read, one.written) for one in subtasks]
+    highest = max(loads, default=0.0)
     rows = []
-    for one in subtasks:
-        share = max(one.in_per_s, one.out_per_s) / highest if highest else 0.0
+    for one, load in zip(subtasks, loads, strict=True):
+        share = load / highest if highest else 0.0
         lag = "–" if one.lag_ms is None else element("span", as_duration(one.lag_ms), cls=lag_class(one.lag_ms))
         rows.append(
             [

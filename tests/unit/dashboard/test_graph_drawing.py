@@ -54,6 +54,15 @@ def test_figures_are_in_the_box_as_numbers() -> None:
     assert "vertex calm selected" not in drawing([one]) and "selected" in drawing([one], selected="a")
 
 
+def test_what_has_ended_shows_what_it_has_done() -> None:
+    """Boxes of a job that has ended would say 0/s, as if it had read nothing."""
+    one = dataclasses.replace(vertex("a", 0, busy=0.25), status="FINISHED", read=12345, written=67)
+    texts = [text.text for text in ET.fromstring(drawing([one])).iter("text")]
+    for shown in ("in 12,345", "out 67", "25 %"):
+        assert shown in texts
+    assert not any("/s" in str(text) or "behind" in str(text) or "event time" in str(text) for text in texts)
+
+
 def test_a_long_name_fits_into_its_box_whatever_the_font() -> None:
     """It would run into its neighbour, or be cut where nobody sees that it goes on."""
     for name, shown, width in (

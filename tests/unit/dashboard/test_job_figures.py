@@ -43,6 +43,18 @@ def test_a_job_without_figures_is_drawn_all_the_same(served: Served) -> None:
     assert (source.name, source.in_per_s, source.lag_ms) == ("Collection Source", 0, None)
 
 
+def test_what_has_ended_has_its_totals(served: Served) -> None:
+    """A rate says nothing of it: it is 0, however much there was."""
+    details = served.get("/jobs/id")
+    for one in details["vertices"]:
+        one["status"] = "FINISHED"
+    _, sums = vertices_of(details, {})
+    assert sums.has_ended and (sums.read, sums.written) == (300, 600)
+    assert (round(sums.busy, 2), round(sums.back_pressure, 2)) == (0.33, 0.17)
+    details["vertices"][1]["metrics"] |= {f"accumulated-{kind}-time": 0 for kind in ("busy", "idle", "backpressured")}
+    assert vertices_of(details, {})[1].busy == 0
+
+
 @pytest.mark.parametrize(
     ("more", "heat"),
     [

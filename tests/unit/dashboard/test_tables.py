@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from tests.unit.dashboard.test_job_figures import figures
@@ -55,6 +56,8 @@ def test_skew_is_seen_as_the_share_of_the_highest_rate() -> None:
     assert "width: 25%" in shown and "1 min 1 s" in shown and "100/s" in words(shown)
     assert "100 %" in shown and "104 %" not in shown
     assert subtasks_table([]), "a vertex of which nothing is known yet"
+    ended = [replace(one, in_per_s=0.0, read=400), replace(other, in_per_s=0.0, read=100)]
+    assert "width: 25%" in subtasks_table(ended), "of a job that has ended, which had most to do"
 
 
 def test_checkpoints_say_where_their_time_went(served: Served) -> None:
