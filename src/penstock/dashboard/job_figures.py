@@ -35,7 +35,9 @@ class VertexFigures:
     """One vertex. Shares are of a second, from 0 to 1, of the subtask that has most of it.
 
     Of one that has ended there are `read` and `written`, its records from first to last, in place of rates, and shares
-    are of all the time of its subtasks. `lag_ms`: by how much event time is behind the clock, in the subtask that is farthest; None: it has no watermark.
+    are of all the time of its subtasks.
+
+    `lag_ms`: by how much event time is behind the clock, in the subtask that is farthest; None: it has no watermark.
     `skew`: how unevenly subtasks are loaded, 0 to 100 (Flink: DoubleDataSkew).
     """
 
