@@ -49,6 +49,7 @@ def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def until(running: subprocess.Popen[str], log: Path, expected: str) -> None:
+    """Wait until the job has printed it. `expected`: with what is around it, since times in the log have numbers, too."""
     deadline = time.monotonic() + _SECONDS
     while expected not in log.read_text():
         assert running.poll() is None and time.monotonic() < deadline, log.read_text()
@@ -79,7 +80,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     """A job in production could neither be saved nor stopped, other than by killing it."""
     kept = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
     first = start(tmp_path, tmp_path / "log", "-D", "execution.checkpointing.interval=300ms", "-D", kept)
-    until(first, tmp_path / "log", "999")
+    until(first, tmp_path / "log", "> 999\n")
     (entry,) = registry.glob("*.json")
     assert entry.stat().st_mode & 0o077 == 0, "the keys of the job are for its user alone"
 
@@ -116,7 +117,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
 
     second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip())
     highest = max(int(line.split()[-1]) for line in (tmp_path / "log").read_text().splitlines() if line[-1:].isdigit())
-    until(second, tmp_path / "log2", str(highest + 500))
+    until(second, tmp_path / "log2", f"> {highest + 500}\n")
     assert "\n1> 1\n" not in (tmp_path / "log2").read_text(), "it went on where it was"
     cancelled = penstock("cancel", "highest")
     assert cancelled.returncode == 0, cancelled.stderr

@@ -112,18 +112,21 @@ KUBERNETES_API_SERVER = (
 KUBERNETES_LEASE_DURATION = (
     _key("kubernetes.leader-election.lease-duration")
     .duration_type(least_ms=1_000)
-    .default_value(15_000)
-    .with_description("How long a leader may not renew its Lease until another process leads.")
+    .default_value(8_000)
+    .with_description(
+        "How long a leader may not renew its Lease until another process leads. (In Flink 15 s: jobs of a lost leader "
+        "would be gone for longer than that.)"
+    )
 )
 KUBERNETES_RENEW_DEADLINE = (
     _key("kubernetes.leader-election.renew-deadline")
     .duration_type(least_ms=500)
-    .default_value(10_000)
+    .default_value(6_000)
     .with_description("How long a leader that can't renew its Lease still leads. At most the Lease's duration.")
 )
 KUBERNETES_RETRY_PERIOD = (
     _key("kubernetes.leader-election.retry-period")
     .duration_type(least_ms=50)
-    .default_value(2_000)
+    .default_value(1_000)
     .with_description("Between two renewals of a leader, and two looks of a process that stands by.")
 )

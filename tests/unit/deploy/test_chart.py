@@ -86,11 +86,11 @@ def test_manifests_are_those_of_the_chart() -> None:
 @needs_helm
 def test_the_chart_with_other_values() -> None:
     """A value that is in the file, and documented, would have no effect, or give no manifests."""
-    standing_by = check(rendered("replicas=2", "storage.existingClaim=mine", "leaderElection.leaseDuration=8 s"))
+    standing_by = check(rendered("replicas=2", "storage.existingClaim=mine", "leaderElection.leaseDuration=9 s"))
     assert standing_by["Deployment"]["spec"]["replicas"] == 2
     assert "PersistentVolumeClaim" not in standing_by
     assert any(word.endswith("claimName=mine") for word in container(standing_by)["args"])
-    assert "lease-duration: 8 s" in standing_by["ConfigMap"]["data"]["ha.yaml"]
+    assert "lease-duration: 9 s" in standing_by["ConfigMap"]["data"]["ha.yaml"]
     local = check(rendered("executors=false", "slots=4", "serviceAccount.create=false", "serviceAccount.name=other"))
     assert not [word for word in container(local)["args"] if "spark.kubernetes" in word or "--master" in word]
     assert local["Deployment"]["spec"]["template"]["spec"]["serviceAccountName"] == "other"

@@ -41,7 +41,7 @@ def test_flinks_spellings() -> None:
         ({"cluster_id": "Orders_1"} | KUBERNETES, r"cluster-id is part of a name in Kubernetes.*got 'Orders_1'"),
         (
             {"kubernetes__leader_election__renew_deadline": "16 s"} | KUBERNETES,
-            r"lease-duration \(15000 ms\) is at least .*renew-deadline \(16000 ms\)",
+            r"lease-duration \(8000 ms\) is at least .*renew-deadline \(16000 ms\)",
         ),
         ({"kubernetes__leader_election__retry_period": "6 s"} | KUBERNETES, r"twice .*retry-period \(6000 ms\)"),
     ],
@@ -83,7 +83,7 @@ def test_kubernetes() -> None:
         register = register_of(Configuration.from_dict(settings))
         assert register.look() == 1 and register.claim(1)
         assert set(server.store.objects) == {("leases", "penstock-orders"), ("configmaps", "penstock-orders")}
-        assert (register.lease_ms, register.retry_ms) == (10_000, 2_000)
+        assert (register.lease_ms, register.retry_ms) == (6_000, 1_000)
         settings["kubernetes.namespace"] = "others"
         with pytest.raises(
             ConfigurationError, match=r"can't be elected in the namespace others: .*403.*may the service"
