@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+import warnings
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+import pytest
+
 from penstock.simulator import Circumstances, run_program
 from penstock.simulator.generation import generate
+from penstock.simulator.programs import Program
+from penstock.simulator.report import SimulationError
 
 SEEDS = 500
+_LONG_S = 10.0
 ADDED_LATER: dict[str, Any] = {
     "cut_at_steps": (),
     "in_flight_ms": 0,
@@ -24,8 +32,28 @@ ADDED_LATER: dict[str, Any] = {
 """What circumstances are without the faults and features that were added later."""
 
 
-def run_seeds(first: int, provoked: dict[str, Any] | None, all_kinds: bool = False, with_kind: str = "") -> None:
-    """Run seeds from `first` on. `provoked`: circumstances that make a rare fault show soon.
+def until_found(programs: Iterable[tuple[int, Program]], run: Callable[[int, Program], None], said: str = "") -> None:
+    """Run programs, each with its seed, until one fails, by the fault that was put in. None does: the test fails.
+
+    `said`: what it must say then.
+
+    A change may make another seed the first that finds it. A search that gets long by that warns, or the suite would.
+    """
+    began_s = time.process_time()
+    for seed, program in programs:
+        try:
+            run(seed, program)
+        except SimulationError as error:
+            assert said in str(error)
+            took_s = time.process_time() - began_s
+            if took_s > _LONG_S:
+                warnings.warn(f"found by seed {seed}, after {took_s:.0f} s: let the search begin there", stacklevel=2)
+            return
+    pytest.fail("no program has found the fault")
+
+
+def found_by_seeds(first: int, provoked: dict[str, Any] | None, all_kinds: bool = False, with_kind: str = "") -> None:
+    """Run seeds from `first` on, until one fails. `provoked`: circumstances that make a rare fault show soon.
 
     `with_kind`: only those whose program has such an operator.
 
@@ -33,9 +61,11 @@ def run_seeds(first: int, provoked: dict[str, Any] | None, all_kinds: bool = Fal
     connections that break, advice between slots, unaligned checkpoints and other parallelism at run time, unless they
     are provoked: the seed to begin with was found without them.
     """
-    for seed in range(first, first + SEEDS):
-        program = generate(seed, all_kinds)
-        if with_kind and not any(node.kind == with_kind for node in program.nodes):
-            continue
+
+    def run(seed: int, program: Program) -> None:
         circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **{**ADDED_LATER, **(provoked or {})})
         run_program(program, circumstances, seed, named=all_kinds)
+
+    programs = ((seed, generate(seed, all_kinds)) for seed in range(first, first + SEEDS))
+    has_kind = (each for each in programs if not with_kind or any(node.kind == with_kind for node in each[1].nodes))
+    until_found(has_kind, run)

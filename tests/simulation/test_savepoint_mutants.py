@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.simulation.mutation import run_seeds
+from tests.simulation.mutation import found_by_seeds
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.jobmaster.ending import JobEnding
@@ -14,7 +14,6 @@ from penstock.runtime.network.alignment import AtLeastOnceAlignment
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.task.keyed_chain import KeyedChain
-from penstock.simulator import SimulationError
 
 pytestmark = pytest.mark.simulation
 
@@ -57,7 +56,7 @@ OFTEN = {"checkpoint_at_steps": tuple(range(0, 800, 60)), "checkpoint_timeout_ms
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {
     checkpoint_behind_a_drain: (39_480_572, {}),
     drained_behind_a_stop: (11, {**OFTEN, "savepoint_at_steps": (90, 92, 94, 96), "stop_rate": 1.0, "drain_rate": 0.5}),
-    back_behind_the_stop: (17, {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0}),
+    back_behind_the_stop: (78, {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0}),
     changes_lost_to_a_savepoint: (313, {
         **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 25)), "savepoint_at_steps": tuple(range(60, 700, 50)),
         "stop_rate": 0.0, "crash_rate": 0.9, "growth_max": 1_000.0, "rescale_rate": 0.0, "cached_entries": None,
@@ -75,5 +74,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass savepoints that lose or double output, and its result would be worthless."""
     first, provoked = FAULTS[fault]
     fault(monkeypatch)
-    with pytest.raises(SimulationError):
-        run_seeds(first, provoked, all_kinds=fault is checkpoint_behind_a_drain)
+    found_by_seeds(first, provoked, all_kinds=fault is checkpoint_behind_a_drain)
