@@ -49,7 +49,7 @@ def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def until(running: subprocess.Popen[str], log: Path, expected: str) -> None:
-    """Wait until the job has printed it. `expected`: with what is around it, since times in the log have numbers, too."""
+    """Wait until the job has printed it: with what is around it, since times in the log have numbers, too."""
     deadline = time.monotonic() + _SECONDS
     while expected not in log.read_text():
         assert running.poll() is None and time.monotonic() < deadline, log.read_text()
