@@ -217,6 +217,34 @@ def test_another_job_starts_from_a_checkpoint(postgres: PostgresServer, job: Job
     subtask.backend.close()
 
 
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_what_is_kept_no_more_is_no_state_of_an_older_checkpoint(
+    postgres: PostgresServer, job: Job, parallelism: int
+) -> None:
+    """A fork of a job that goes on meanwhile, or a start from an older checkpoint, would lack keys, and say nothing."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(1), 200)
+    older = subtask.checkpoint()
+    change(subtask.backend, Random(2), 200)
+    newest, expected = subtask.checkpoint(), content(subtask.backend)
+    change(subtask.backend, Random(3), 200)
+    subtask.written(subtask.frozen(), complete=False)
+    fork = Job(postgres.url)
+    fork.storage, fork.checkpoints = job.storage, 100
+    with pytest.raises(CheckpointError, match="older than the oldest that is retained"):
+        fork.subtask(0, parallelism).restored(older)
+    subtask.backend.close()
+    job.runs += 1
+    with pytest.raises(CheckpointError, match="older than the oldest that is retained"):
+        job.subtask(0, parallelism).restored(older)
+    for one in (fork, job):
+        # Whatever it had before.
+        one.subtask(0, parallelism).restored(newest).backend.close()
+        one.runs += 1
+    if parallelism == 1:
+        assert content(job.subtask().restored(newest).backend) == expected
+
+
 def test_a_savepoint_goes_to_another_backend_and_back(job: Job) -> None:
     """A job could never leave the database, or move into it."""
     subtask = job.subtask()

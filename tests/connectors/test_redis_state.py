@@ -13,6 +13,7 @@ from tests.connectors.redis_keys import Keys
 from penstock.common.errors import CheckpointError
 from penstock.connectors.redis.server import RedisError
 from penstock.connectors.redis.server import RedisServer as Server
+from penstock.spark.worker import redis_state
 from penstock.spark.worker.redis_state import RedisStore, forget_job
 from penstock.state.backends.versioned.store import StoreOwner, StoreVersion
 from penstock.state.handles import KeyedFile, store_files_of
@@ -150,6 +151,60 @@ def test_there_is_no_way_back_beyond_the_newest_checkpoint(job: Job) -> None:
     forget_job(job.settings, job.id)
     with pytest.raises(CheckpointError, match="not in Redis any more"):
         job.subtask().restored(newer)
+
+
+def test_what_was_applied_in_part_is_no_state_of_an_older_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job whose newest checkpoint is damaged would go on from the one before with some values of the newest."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(1), 100)
+    older = subtask.checkpoint()
+    change(subtask.backend, Random(2), 100)
+    frozen = subtask.frozen()
+    newest = subtask.written(frozen, complete=False)
+    before = content(subtask.backend)
+    script = RedisStore._script
+    calls: list[str] = []
+
+    def cut_off(self: RedisStore, text: str, *arguments: Any) -> None:
+        calls.append(text)
+        if len(calls) > 2:
+            raise RedisError("the connection is cut off")
+        script(self, text, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(redis_state, "_BATCH_ENTRIES", 1)
+        patch.setattr(RedisStore, "_script", cut_off)
+        with pytest.raises(RedisError):
+            subtask.backend.checkpoint_complete(frozen.checkpoint_id)
+    subtask.backend.close()
+    job.runs += 1
+    with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
+        job.subtask().restored(older)
+    restored = job.subtask().restored(newest)
+    assert content(restored.backend) == before
+    restored.backend.close()
+
+
+def test_another_job_does_not_start_from_a_mixture(
+    redis_server: RedisServer, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a fork copies the state its job goes on, and applies its next checkpoint."""
+    subtask = job.subtask()
+    change(subtask.backend, Random(1), 200)
+    files = subtask.checkpoint()
+    copy = RedisStore._copy
+
+    def while_the_job_goes_on(self: RedisStore, *arguments: Any) -> None:
+        copy(self, *arguments)
+        change(subtask.backend, Random(2), 200)
+        subtask.checkpoint()
+
+    monkeypatch.setattr(RedisStore, "_copy", while_the_job_goes_on)
+    fork = Job(redis_server.url)
+    fork.storage, fork.checkpoints = job.storage, 100
+    with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
+        fork.subtask().restored(files)
+    subtask.backend.close()
 
 
 def test_another_job_starts_from_a_checkpoint(redis_server: RedisServer, job: Job) -> None:

@@ -55,6 +55,10 @@ class Circumstances:
     """Probability that the job stops with it and is restored from it, possibly with other parallelisms."""
     cached_entries: int | None = None
     """Number of entries in memory of a key-value store backend; None: state is on the heap."""
+    external_store: bool = False
+    """Whether keyed state is in a store outside of the workers, with `cached_entries` (none: 1) in memory."""
+    external_failure_rate: float = 0.0
+    """Probability that such a store fails before it stores a value."""
     store_timers: tuple[bool, ...] = (True,)
     """For one attempt after the other, in turn: whether that backend's timers are in the store, too."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)

@@ -33,9 +33,11 @@ from penstock.runtime.task.slot_lifecycle import SlotLifecycle
 from penstock.simulator.circumstances import FIRST_RECORDS, Circumstances, fit_sizes
 from penstock.simulator.clock import Clock
 from penstock.simulator.event_loop import SteppedEventLoops
+from penstock.simulator.external_store import ExternalStore
 from penstock.simulator.storage import MemoryRun
 from penstock.simulator.stores import MemorySpill, MemoryStore
 from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.versioned.store import VersionedStores
 from penstock.state.snapshot.storage import SnapshotStorage
 
 
@@ -73,6 +75,7 @@ class SlotHost:
         world: World,
         storage: MemoryRun,
         attempt: int,
+        external: ExternalStore,
     ) -> None:
         self.id = slot_id
         self.attempt = attempt
@@ -89,6 +92,7 @@ class SlotHost:
         self._circumstances = circumstances
         self._world = world
         self._storage = storage
+        self._external = external
         self._writes: deque[tuple[WriteSnapshot, Any, int]] = deque()
         self._answers: deque[tuple[int, Event]] = deque()
         self._event_loops = SteppedEventLoops()
@@ -141,8 +145,10 @@ class SlotHost:
         self._world.opening(slot)
         return slot
 
-    def _stores(self) -> Stores | None:
+    def _stores(self) -> Stores | VersionedStores | None:
         entries = self._circumstances.cached_entries
+        if self._circumstances.external_store:
+            return self._external.stores(1 if entries is None else entries)
         turns = self._circumstances.store_timers
         return None if entries is None else Stores(MemoryStore, entries, turns[self.attempt % len(turns)])
 

@@ -14,6 +14,7 @@ from penstock.simulator.advice import AdviceInTransit
 from penstock.simulator.checkers import RegionChecks
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
+from penstock.simulator.external_store import ExternalStore
 from penstock.simulator.host import SlotHost, World
 from penstock.simulator.network import ControlMessages, FeedbackNetwork, Network
 from penstock.simulator.storage import MemoryRun
@@ -52,6 +53,7 @@ class Workers:
         self.advice = AdviceInTransit(circumstances, random)
         self.checks: dict[int, RegionChecks] = {}
         """Of the region that hosts a level, by level."""
+        self._external = ExternalStore(circumstances.external_failure_rate, Random(0))
         self._cuts_before = 0
         self._parallelisms: set[tuple[int, ...]] = set()
 
@@ -92,7 +94,9 @@ class Workers:
         )[effect.levels.start : effect.levels.stop]
         payloads = {level.level: dump_level(level) for level in levels}
         workers = {
-            slot: SlotHost(payloads[slot.level], slot, self._clock, circumstances, self._world, storage, number)
+            slot: SlotHost(
+                payloads[slot.level], slot, self._clock, circumstances, self._world, storage, number, self._external
+            )
             for slot in slots_of(effect.graph, region)
         }
         before = self.checks.get(effect.levels.start)

@@ -1,10 +1,11 @@
 """PostgreSQL as the store of tasks that knows its older versions.
 
-All jobs share three tables, which are made once:
+All jobs share four tables, which are made once:
 
     penstock_operators   id, job, operator, run                     who owns the state: a fence
     penstock_states      id, operator, name                         its states
     penstock_entries     state, key_group, key, version, value      NULL is a tombstone
+    penstock_floors      operator, key_group, version               what is older may lack entries
 
 Each write is one statement that holds the operator's row and finds its own run there: a successor changes the run, and
 what was not written by then never is. A worker reads through a connection of its task, and writes and reads for
@@ -108,6 +109,8 @@ class PostgresStore:
         self._sealing = threading.Lock()
         self._completed: list[int] = []
         """Versions of complete checkpoints, as many as are retained."""
+        self._floor: int | None = None
+        """The oldest version of which the database has all entries, and says so: what only older ones have may go."""
 
     # Whose it is.
 
@@ -120,6 +123,7 @@ class PostgresStore:
         """Begin with what these hold of its key groups."""
         self._connection.in_one(lambda: self._begin(versions))
         self._recent.clear()
+        self._floor = None
         if versions:
             self._version = max(version.version for version in versions) + 1
             self._completed = [self._version - 1]
@@ -146,13 +150,14 @@ class PostgresStore:
             first, after = max(version.first, owner.first), min(version.after, owner.after)
             if first >= after:
                 continue
-            connection.count(sql.REMOVE_ALL, operator, left, first)
+            self._remove(operator, left, first)
             left = after
             if (version.job, version.operator) == (owner.job, owner.operator):
                 connection.count(sql.REMOVE_NEWER, operator, first, after, version.version)
+                self._check_floor(version, operator, first, after)
             else:
                 self._copy(version, operator, first, after)
-        connection.count(sql.REMOVE_ALL, operator, left, owner.after)
+        self._remove(operator, left, owner.after)
         self._operator = operator
 
     def _copy(self, version: StoreVersion, operator: int, first: int, after: int) -> None:
@@ -160,9 +165,24 @@ class PostgresStore:
         others = self._connection.rows(sql.OPERATOR, version.job, version.operator)
         if not others:
             raise self._is_gone(version.job, version.operator)
-        self._connection.count(sql.REMOVE_ALL, operator, first, after)
+        self._remove(operator, first, after)
         self._connection.count(sql.COPY_STATES, operator, others[0][0])
         self._connection.count(sql.COPY, operator, others[0][0], first, after, version.version)
+        # Last: that job may be running, and what it has removed by then was perhaps not copied.
+        self._check_floor(version, others[0][0], first, after)
+
+    def _remove(self, operator: int, first: int, after: int) -> None:
+        self._connection.count(sql.REMOVE_ALL, operator, first, after)
+        self._connection.count(sql.REMOVE_FLOORS, operator, first, after)
+
+    def _check_floor(self, version: StoreVersion, operator: int, first: int, after: int) -> None:
+        ((floor,),) = self._connection.rows(sql.FLOOR, operator, first, after)
+        if floor > version.version:
+            raise CheckpointError(
+                f"the state of the operator '{version.operator}' of job {version.job} is that of a checkpoint that is "
+                "older than the oldest that is retained, and PostgreSQL has not all of it any more: start from a "
+                "retained one, or from a savepoint"
+            )
 
     def _is_gone(self, job: str, operator: str) -> CheckpointError:
         return CheckpointError(
@@ -257,6 +277,7 @@ class PostgresStore:
 
     def write_at(self, version: StoreVersion, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """The same with a version that was sealed, in another thread."""
+        self._raise_floor()
         self._write(self._beside, version.version, entries)
 
     def _write(self, connection: Connection, version: int, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
@@ -278,17 +299,27 @@ class PostgresStore:
                 raise self._is_fenced()
             for key, value in batch.items():
                 self._recent.put(key, value)
-            if (oldest := self._oldest_retained()) is not None:
-                connection.count(sql.PRUNE, *keys, oldest)
+            if self._floor is not None:
+                connection.count(sql.PRUNE, *keys, self._floor)
 
     def all_written(self, version: StoreVersion) -> StoreVersion:
         """The version, complete. Removes what was removed before all retained checkpoints, in that other thread."""
-        if (oldest := self._oldest_retained()) is not None:
+        self._raise_floor()
+        if self._floor is not None:
             states, owner = list(self._states.values()), self._owner
-            self._beside.count(sql.PRUNE_REMOVED, states, owner.first, owner.after, oldest)
+            self._beside.count(sql.PRUNE_REMOVED, states, owner.first, owner.after, self._floor)
         # Perhaps larger ones than the version has: that does no harm.
         numbers = {name: int.from_bytes(number, "big") for name, number in self._numbers.items()}
         return msgspec.structs.replace(version, numbers=numbers)
+
+    def _raise_floor(self) -> None:
+        """What only versions before the oldest that is retained have may be removed, once all know of it."""
+        oldest, owner = self._oldest_retained(), self._owner
+        if oldest is not None and oldest != self._floor:
+            groups = (owner.first, owner.after - 1)
+            if not self._beside.count(sql.RAISE_FLOORS, self._own(), owner.run, oldest, *groups):
+                raise self._is_fenced()
+            self._floor = oldest
 
     def ingest(self, entries: Iterable[Entry]) -> None:
         """Store values of new keys."""

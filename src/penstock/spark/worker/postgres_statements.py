@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-ARE_THERE: Final = "SELECT to_regclass('penstock_entries') IS NOT NULL"
+ARE_THERE: Final = "SELECT to_regclass('penstock_floors') IS NOT NULL"
 LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock_entries'))"
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS penstock_operators (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -13,6 +13,8 @@ TABLES: Final = (
     "operator bigint NOT NULL, name text NOT NULL, UNIQUE (operator, name))",
     "CREATE TABLE IF NOT EXISTS penstock_entries (state bigint, key_group integer, key bytea, version bigint, "
     "value bytea, PRIMARY KEY (state, key_group, key, version))",
+    "CREATE TABLE IF NOT EXISTS penstock_floors (operator bigint, key_group integer, version bigint NOT NULL, "
+    "PRIMARY KEY (operator, key_group))",
     # Few: an entry that was removed, until no retained checkpoint has it.
     "CREATE INDEX IF NOT EXISTS penstock_tombstones ON penstock_entries (state, key_group, version) "
     "WHERE value IS NULL",
@@ -29,6 +31,16 @@ STATE: Final = "SELECT id FROM penstock_states WHERE operator = %s AND name = %s
 _OF_OPERATOR = "state IN (SELECT id FROM penstock_states WHERE operator = %s) AND key_group >= %s AND key_group < %s"
 REMOVE_ALL: Final = f"DELETE FROM penstock_entries WHERE {_OF_OPERATOR}"
 REMOVE_NEWER: Final = f"{REMOVE_ALL} AND version > %s"
+
+_FLOORS = "penstock_floors WHERE operator = %s AND key_group >= %s AND key_group < %s"
+FLOOR: Final = f"SELECT coalesce(max(version), 0) FROM {_FLOORS}"
+REMOVE_FLOORS: Final = f"DELETE FROM {_FLOORS}"
+RAISE_FLOORS: Final = (
+    "WITH mine AS MATERIALIZED (SELECT id FROM penstock_operators WHERE id = %s AND run = %s FOR SHARE) "
+    "INSERT INTO penstock_floors SELECT mine.id, one, %s FROM mine, generate_series(%s::integer, %s::integer) AS one "
+    "ON CONFLICT (operator, key_group) DO UPDATE SET version = excluded.version"
+)
+"""Before anything that only older versions have is removed."""
 
 COPY_STATES: Final = (
     "INSERT INTO penstock_states (operator, name) SELECT %s, name FROM penstock_states WHERE operator = %s "
@@ -75,6 +87,7 @@ PRUNE_REMOVED: Final = (
 """Of keys that were removed, which may never be written again: the tombstone, and what is older."""
 FORGET: Final = (
     "WITH operators AS (DELETE FROM penstock_operators WHERE job = %s RETURNING id), "
+    "floors AS (DELETE FROM penstock_floors AS one USING operators WHERE one.operator = operators.id), "
     "states AS (DELETE FROM penstock_states AS one USING operators WHERE operator = operators.id RETURNING one.id) "
     "DELETE FROM penstock_entries USING states WHERE state = states.id"
 )

@@ -109,6 +109,8 @@ class RedisStore:
             if theirs != self._base:
                 self._remove(tables, groups)
                 self._copy(theirs, groups)
+                # If its job has gone on meanwhile, what was copied is a mixture.
+                self._check_marks(theirs, version, groups)
         self._remove(tables, left)
 
     def apply(self, groups: range, version: int, entries: Sequence[LoggedEntry]) -> None:
@@ -116,14 +118,15 @@ class RedisStore:
         if new := {entry.table for entry in entries} - self._tables:
             self._tables |= new
             self._connection.call(lambda client: client.sadd(f"{self._base}/tables", *new))
+        # First: after a failure in between this is no state of an older version any more. Who goes on from this one
+        # applies all of it again.
+        self._script(_MARK, version, *groups)
         for at in range(0, len(entries), _BATCH_ENTRIES):
             arguments: list[Any] = []
             for entry in entries[at : at + _BATCH_ENTRIES]:
                 is_there = entry.value is not None
                 arguments += (f"{entry.group}/{entry.table}", entry.key, entry.value or b"", int(is_there))
             self._script(_APPLY, *arguments)
-        # Last: whoever goes on after a failure in between applies all of it again.
-        self._script(_MARK, version, *groups)
 
     def close(self) -> None:
         """Leave the server."""

@@ -1,0 +1,82 @@
+"""Keyed state in a store outside of the workers that knows no older versions, behind its log, under all faults."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from tests.simulation.mutation import until_found
+from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
+
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.external_store import OwnState
+from penstock.simulator.programs import Program
+from penstock.simulator.runs import run_program
+from penstock.state.backends.versioned.logged import LoggedStore
+from penstock.state.backends.versioned.store import StoreVersion
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 10
+SEEDS_IN_SOAK = 10_000
+
+
+def circumstances(seed: int) -> Circumstances:
+    """Drawn ones, with many checkpoints. None is damaged: from an older one such a store can't begin."""
+    return circumstances_with(seed, external_store=True, external_failure_rate=0.002, damage_rate=0.0)
+
+
+def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
+    """Those that run pipelined; each with its seed."""
+    return programs_that(lambda program: not program.batched, count, first)
+
+
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_an_external_store_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State would be what it was after another checkpoint, or that of a run that was taken for dead."""
+    begun = CallsOf(monkeypatch, LoggedStore.begin_with, lambda store, versions: bool(versions))
+    applied = CallsOf(monkeypatch, LoggedStore.completed)
+    for seed, program in programs(seeds):
+        run_program(program, circumstances(seed), seed, named=False)
+    assert begun.count > 3 * seeds and applied.count > 3 * seeds, "hardly any state was restored, or stored"
+
+
+def applied_before_it_is_complete(patch: pytest.MonkeyPatch) -> None:
+    """What a checkpoint has is in the store as soon as it is written, and restores are not told."""
+    written = LoggedStore.all_written
+
+    def applying(self: LoggedStore, version: StoreVersion) -> StoreVersion:
+        whole = written(self, version)
+        self.completed(version.version)
+        return whole
+
+    patch.setattr(LoggedStore, "all_written", applying)
+    patch.setattr(OwnState, "_check_versions", lambda *arguments: None)
+
+
+def without_its_log(patch: pytest.MonkeyPatch) -> None:
+    """A checkpoint counts on what is applied when it is complete; but a task may hear of that too late, or never."""
+    written = LoggedStore.all_written
+    patch.setattr(
+        LoggedStore, "all_written", lambda self, version: msgspec.structs.replace(written(self, version), log=[])
+    )
+
+
+FAULTS = [applied_before_it_is_complete, without_its_log]
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {without_its_log: 84}
+"""The seed that is known to find it. The search begins there and goes on."""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass a store that is ahead of its checkpoints, and its result would be worthless."""
+    fault(monkeypatch)
+    until_found(
+        programs(1_000, FIRST.get(fault, 0)),
+        lambda seed, program: run_program(
+            program, dataclasses.replace(circumstances(seed), external_failure_rate=0.0), seed, named=False
+        ),
+    )
