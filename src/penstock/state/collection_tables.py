@@ -74,6 +74,9 @@ class CollectionTable(LayeredTable):
     def reader(self) -> Callable[[Any], Any]:
         return self.get
 
+    def lender(self) -> Callable[[Any], Any]:
+        return self.get
+
     def items(self) -> Iterator[tuple[Any, Any]]:
         layers = [self._base, *self._frozen, self.current]
         for place in _places(layers):

@@ -154,6 +154,18 @@ class LayeredTable(Table):
 
         return value_of
 
+    def lender(self) -> Callable[[Any], Any]:
+        """As `reader`, for who hands values to functions: while a snapshot reads, they are given copies."""
+        if not self._base and not self._frozen:
+            return self.current.get
+        current, older = self.current.get, self.older
+
+        def value_of(entry_key: Any) -> Any:
+            value = current(entry_key, _ABSENT)
+            return older(entry_key) if value is _ABSENT else value
+
+        return value_of
+
     def items(self) -> Iterator[tuple[Any, Any]]:
         """All entries. Nothing may be stored meanwhile."""
         return visible([self._base, *self._frozen, self.current])

@@ -36,7 +36,7 @@ class Slices(Protocol):
         """The slice that starts at `start`. It may be written to until the operator's call ends."""
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
-        """A function from key to contents in that slice; None: the slice is empty."""
+        """A function from key to contents in that slice, to be handed to functions; None: the slice is empty."""
 
     def drop(self, start: int, keys: Iterable[Any]) -> Iterable[None]:
         """Remove the slice; only these keys may be in it. It is removed when the iterable is exhausted."""
@@ -60,9 +60,9 @@ class SlicedTable(Table):
         return table
 
     def reader(self, start: int) -> Callable[[Any], Any] | None:
-        """A function from key to contents in that slice; None: the slice is empty."""
+        """A function from key to contents in that slice, to be handed to functions; None: the slice is empty."""
         table = self.slices.get(start)
-        return None if table is None else table.reader()
+        return None if table is None else table.lender()
 
     def take(self, start: int) -> Mapping[Any, Any]:
         """Remove a slice and return its entries."""

@@ -36,6 +36,9 @@ class Contents(ABC):
     keeps_records = False
     """Whether contents are a list of all records: then a table of lists has them, which adds without reading."""
 
+    result_is_computed = False
+    """Whether `result` calls a function of the user's, which may change the contents."""
+
     def open(self, context: OperatorContext) -> None:
         """Calls the user's `open`."""
 
@@ -199,6 +202,7 @@ class Aggregated(Contents):
     """An accumulator, of which the window function is given the result."""
 
     may_be_shared = True
+    result_is_computed = True
 
     def __init__(self, function: UserFunction, type_info: TypeInformation | None = None) -> None:
         self.function = function

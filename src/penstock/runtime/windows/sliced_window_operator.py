@@ -31,7 +31,7 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.api.windows.assigners import AlignedWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.copies import ATOMS, as_it_is, own_copies
+from penstock.common.copies import ATOMS, as_it_is, own_copies, own_copy
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
@@ -327,6 +327,8 @@ class SlicedWindowOperator(WindowingOperator):
             contents: Iterator[Any] = (self._put_together(slices, key) for key in rest)
         else:
             contents = map(slices[0], rest)
+            if self._stays_ms and self.contents.result_is_computed:
+                contents = map(own_copy, contents)
         result = self.contents.result
         timestamp = self._last_ms(window)
         while True:
@@ -349,7 +351,8 @@ class SlicedWindowOperator(WindowingOperator):
         slices = self._slices_in(window)
         time_window = TimeWindow(window, window + self._size)
         goes = not self._stays_ms
-        stays = self._overlap or not goes
+        # What is put together of shared slices is nobody else's.
+        stays = not self._shares and (self._overlap or not goes)
         chunk_records = self.context.budget.chunk_records
         for count, key in enumerate(keys, start=1):
             yield from self.evaluate(key, time_window, self._put_together(slices, key), stays)
@@ -381,7 +384,8 @@ class SlicedWindowOperator(WindowingOperator):
         parts = [contents for of_key in slices if (contents := of_key(key)) is not None]
         if len(parts) < 2:
             # No part at all: the user's function may have kept None of a window.
-            return parts[0] if parts else None
+            contents = parts[0] if parts else None
+            return own_copy(contents) if self._shares else contents
         try:
             return merged(parts, self.contents.merge)
         except RAISED as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
-from penstock.common.copies import own_copies
+from penstock.common.copies import own_copy
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import text_returned
 from penstock.runtime.operators.gathering import GatheringOperator
@@ -97,16 +97,16 @@ class WindowingOperator(GatheringOperator):
     def evaluate(self, key: Any, window: Window, contents: Any, stays: bool = True) -> Iterator[None]:
         """Gather the results of a window that fires.
 
-        `stays`: whether contents, or their records, are those of a later firing, too, or of another window. Then the
-        window function has its own: what it changes of them must not depend on what was restored in the meantime.
+        `stays`: whether contents, or their records, are those of a later firing, too, or of another window. Then
+        functions have their own: what they change of them must not depend on what was restored in the meantime.
         """
         backend = self.backend
         backend.key, backend.namespace = key, window
         timestamp = window.max_timestamp()
         try:
+            if stays and (self.contents.result_is_computed or not self.evaluation.passes_on):
+                contents = own_copy(contents)
             elements = self.elements(contents)
-            if stays and not self.evaluation.passes_on:
-                elements = own_copies(elements)
             results: Iterable[Any] | None = self.evaluation.evaluate(key, window, elements)
             if isinstance(results, str | bytes):
                 raise text_returned(results)

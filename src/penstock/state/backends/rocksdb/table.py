@@ -85,6 +85,9 @@ class RocksDBTable(LayeredTable):
     def reader(self) -> Callable[[Any], Any]:
         return self.get
 
+    def lender(self) -> Callable[[Any], Any]:
+        return self.get
+
     def items(self) -> Iterator[tuple[Any, Any]]:
         layers = [*self._frozen, self.current]
         for entry_key, value in _decoded(self._table_store.store.view().items(self._prefix)):
