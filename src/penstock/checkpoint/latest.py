@@ -161,7 +161,7 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
     if found is None or found[1].job_name != job_name:
         return None
     if seen is not None and not damaged:
-        damaged = _lost_from(directory, seen.last)
+        damaged = _lost_from(directory, seen.last, found[1].checkpoint_id)
     if damaged and repeats:
         raise output_twice(damaged, found[0], repeats)
     if damaged:
@@ -169,11 +169,22 @@ def _newest_in(directory: str, seen: Recorded | None, job_name: str, repeats: li
     return Latest(found[0], directory, found[1], seen)
 
 
-def _lost_from(directory: str, last: int) -> str:
-    """What is wrong if the newest checkpoint's copy is that of an entry behind the last one of the record."""
-    for path in _copies_in(directory)[:1]:
-        with contextlib.suppress(CheckpointError):
+def _lost_from(directory: str, last: int, newest_id: int) -> str:
+    """What is wrong if the newest checkpoint's copy is that of an entry behind the last one of the record.
+
+    Of a copy that can't be read: if it is that of a newer checkpoint than the newest one on record, since none has a
+    copy before it is on record.
+    """
+    for id, path in _copies_in(directory)[:1]:
+        try:
             number = read_manifest(path).record_number
+        except DamagedCheckpointError as error:
+            if id > newest_id:
+                return f"checkpoint {id} is not in the job's record any more, and its copy is damaged: {error}"
+        except CheckpointError:
+            # Of a newer penstock: the record would say so.
+            continue
+        else:
             if number > last:
                 return f"{directory}: {lost_entry(number)}"
     return ""
@@ -193,7 +204,7 @@ def _committed_with(directory: str, savepoint: str) -> Manifest:
 def _without_record(directory: str) -> tuple[tuple[str, Manifest] | None, str]:
     """The newest whole checkpoint of those from before there were records, and what is wrong with a newer one."""
     damaged = ""
-    for path in _copies_in(directory):
+    for _, path in _copies_in(directory):
         try:
             return (path, read_manifest(path)), damaged
         except DamagedCheckpointError as error:
@@ -201,9 +212,9 @@ def _without_record(directory: str) -> tuple[tuple[str, Manifest] | None, str]:
     return None, damaged
 
 
-def _copies_in(directory: str) -> list[str]:
-    """The directories of checkpoints with a manifest, as `directory` is written, the newest first."""
-    return [f"{directory}/{inside.rpartition('/')[2]}" for _, inside in reversed(completed_in(directory))]
+def _copies_in(directory: str) -> list[tuple[int, str]]:
+    """Number and directory, as `directory` is written, of the checkpoints with a manifest, the newest first."""
+    return [(id, f"{directory}/{inside.rpartition('/')[2]}") for id, inside in reversed(completed_in(directory))]
 
 
 def _like(base: str, root: str, path: str) -> str:

@@ -9,7 +9,7 @@ from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.job_record import JobRecord, recorded
 from penstock.checkpoint.latest import latest_of
-from penstock.checkpoint.storage import DirectoryStorage, record_in
+from penstock.checkpoint.storage import METADATA, DirectoryStorage, record_in
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 
 
@@ -85,3 +85,19 @@ def test_an_entry_that_was_lost_is_told(
         latest_of(str(tmp_path), "a job", ["sink"])
     assert latest_of(str(tmp_path), "a job").path.endswith("chk-2")
     assert "entry 3 of the job's record is missing" in caplog.text
+
+
+@pytest.mark.parametrize("rest", [b"", b"damaged"])
+def test_an_entry_that_was_lost_is_told_though_its_copy_is_damaged(tmp_path: Path, rest: bytes) -> None:
+    """A disk that loses files may have damaged others, too. But a copy that is left of a former checkpoint is none."""
+    directory = str(tmp_path / "job")
+    storage = DirectoryStorage(directory, JobRecord(record_in(directory), "a job"))
+    for number in (1, 2, 3):
+        storage.publish(manifest_of(number, job_id="job"))
+    (tmp_path / "job" / "chk-3" / METADATA).write_bytes(rest)
+    assert latest_of(str(tmp_path), "a job", ["sink"]).path.endswith("chk-3"), "the record has it"
+    record_in(directory).remove(3)
+    with pytest.raises(DamagedCheckpointError, match=r"checkpoint 3 is not in the job's record any more.*output of s"):
+        latest_of(str(tmp_path), "a job", ["sink"])
+    (tmp_path / "job" / "chk-3" / METADATA).unlink()
+    assert latest_of(str(tmp_path), "a job", ["sink"]).path.endswith("chk-2"), "as of one that was never complete"
