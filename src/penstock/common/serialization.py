@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import datetime
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -211,7 +212,39 @@ class _StringEncoder(Encoder):
 
 class _JsonEncoder(Encoder):
     def encode(self, value: Any) -> bytes:
-        return _JSON.encode(value) + b"\n"
+        found = _JSON.encode(value)
+        return (found if b"null" not in found else json_bytes(value)) + b"\n"
+
+
+def json_bytes(value: Any) -> bytes:
+    """`value` in JSON. Floats that are no numbers are texts; Rows are objects by name, or arrays. Raises TypeError."""
+    found = _JSON.encode(value)
+    # So msgspec writes such floats, too.
+    if b"null" not in found or _has_nones(value, found.count(b"null")):
+        return found
+    return _JSON.encode(_with_number_texts(msgspec.to_builtins(value, enc_hook=json_form)))
+
+
+def _has_nones(value: Any, count: int) -> bool:
+    """Whether there are that many right in it, not deeper: what is written as null is None then."""
+    if isinstance(value, dict):
+        return list(value.values()).count(None) == count
+    return isinstance(value, (list, tuple, Row)) and list(value).count(None) == count
+
+
+def number_text(value: float) -> str:
+    """The text of a float that is no number, as Java has it: NaN, Infinity or -Infinity."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _with_number_texts(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else number_text(value)
+    if isinstance(value, dict):
+        return {key: _with_number_texts(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_number_texts(item) for item in value]
+    return value
 
 
 def json_form(value: Any) -> Any:
@@ -292,7 +325,7 @@ def csv_form(value: Any) -> str:
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, (Row, list, tuple, dict)):
-        return _JSON.encode(value).decode()
+        return json_bytes(value).decode()
     if isinstance(value, bytes):
         return _JSON.encode(value).decode()[1:-1]
     return str(value)

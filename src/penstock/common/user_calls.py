@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.common.errors import UserFunctionError, class_names
+from penstock.common.errors import PenstockError, UserFunctionError, class_names
 from penstock.common.user_traceback import user_traceback
 
 RAISED = (BaseException,)
@@ -30,6 +30,10 @@ class Interrupted(BaseException):
 PASSED_ON = (Interrupted, KeyboardInterrupt, GeneratorExit)
 """What is no error of the function in which it appears, as far as an operator can tell: it is
 raised to stop the function, and reaches the host as it is."""
+
+NOT_OF_A_VALUE = (*PASSED_ON, SystemExit, MemoryError, PenstockError)
+"""What is no fault of the value, message or line whose reading raises it: another one would raise it as well, so none
+is skipped for it. All else that reading one raises is that one's fault."""
 
 
 def as_exception(error: BaseException) -> Exception:

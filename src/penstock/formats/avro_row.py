@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.formats.avro_schema import AvroSchema, Reader, fastavro, row_reader
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.formats.avro_rows import RowReader
+from penstock.formats.avro_schema import AvroSchema, fastavro
 
 
 def _schema_of(record_class: str | None, avro_schema_string: str | None) -> AvroSchema:
@@ -30,7 +32,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
         self._schema = _schema_of(record_class, avro_schema_string)
-        self._read: Reader | None = None
+        self._rows: RowReader | None = None
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the Row of `message`, None for None. Raises ValueError for what this schema has not written."""
@@ -39,9 +41,9 @@ class AvroRowDeserializationSchema(DeserializationSchema):
     def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
         """Return the Rows of messages, as `deserialize` does each."""
         schema, read_record = self._schema.parsed(), fastavro().schemaless_reader
-        if self._read is None:
-            self._read = row_reader(schema)
-        to_row = self._read
+        if self._rows is None:
+            self._rows = RowReader(schema)
+        to_row, options = self._rows.read, self._rows.options
         assert to_row is not None
         rows: list[Any] = []
         for message in messages:
@@ -50,8 +52,10 @@ class AvroRowDeserializationSchema(DeserializationSchema):
                 continue
             stream = io.BytesIO(message)
             try:
-                record = read_record(stream, schema, None)
-            except (EOFError, ValueError, IndexError, OverflowError, MemoryError) as error:
+                record = read_record(stream, schema, None, **options)
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED as error:
                 raise ValueError(f"{message!r:.200} can't be read as Avro of {self._schema}: {error!r}") from None
             if stream.tell() != len(message):
                 raise ValueError(f"{message!r:.200} is longer than a record of Avro of {self._schema}")
@@ -59,7 +63,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_read": None}
+        return {**vars(self), "_rows": None}
 
 
 class AvroRowSerializationSchema(SerializationSchema):

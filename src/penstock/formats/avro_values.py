@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.common.basic_types import BasicType
 from penstock.common.types import Row
+from penstock.formats.integers import beyond_bounds, bounds_of
 
 Make = Callable[[Any], Any]
+_LEAST, _MOST = bounds_of(BasicType.INT)
 
 
 def maker_of(schema: Any) -> Make:
@@ -21,6 +24,8 @@ def maker_of(schema: Any) -> Make:
 
 def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
     """None: values are taken as they are."""
+    if schema == "int":
+        return _of_int
     if isinstance(schema, str):
         return known.get(schema)
     if isinstance(schema, list):
@@ -35,6 +40,13 @@ def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
         of_entry = _maker(schema["values"], known)
         return of_entry and _of_map(of_entry)
     return None if isinstance(kind, str) else _maker(kind, known)
+
+
+def _of_int(value: Any) -> Any:
+    # Avro writes an int as a long, and other readers refuse one that is too large, or cut it.
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        raise beyond_bounds(value, BasicType.INT)
+    return value
 
 
 def _of_record(schema: Any, known: dict[str, Make | None]) -> Make:
@@ -84,7 +96,9 @@ def _of_map(of_entry: Make) -> Make:
 
 
 def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None:
-    makers = [(_kind(branch, known), of_branch) for branch in branches if (of_branch := _maker(branch, known))]
+    # Integers are fastavro's: of a union it takes the branch that they fit.
+    nested = [branch for branch in branches if branch != "int"]
+    makers = [(_kind(branch, known), of_branch) for branch in nested if (of_branch := _maker(branch, known))]
     if not makers:
         return None
     has_arrays = any(kind == "array" for kind, _ in makers)

@@ -6,13 +6,14 @@ import base64
 import csv
 import datetime
 import io
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
-from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text
 from penstock.common.typeinfo import (
     ExternalTypeInfo,
     RowTypeInfo,
@@ -20,13 +21,11 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row, row_factory
-from penstock.common.user_calls import results_of
-from penstock.formats.conversion import converter
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
+from penstock.formats.conversion import bytes_of, column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
-_UNREADABLE = (ValueError, TypeError, ArithmeticError)
-"""What reading a field raises."""
 
 
 class _Characters(msgspec.Struct, frozen=True):
@@ -46,7 +45,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         self._characters = characters
         self._ignore_parse_errors = ignore_parse_errors
         self._readers: list[Callable[[str], Any]] | None = None
-        self._strict_readers: list[Callable[[str], Any]] | None = None
+        self._columns: list[Callable[[Sequence[str]], Sequence[Any]]] | None = None
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the Row of `message`; None, which skips it, for None.
@@ -61,7 +60,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         """Return the Rows of messages, as `deserialize` does each."""
         try:
             return self._rows(messages)
-        except (*_UNREADABLE, AttributeError, csv.Error):
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
             # One of them is none, or no line of these fields.
             return list(map(self._one, messages))
 
@@ -72,13 +73,10 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         records = list(dialect.reader_of_records(texts))
         if len(records) != len(texts) or any(len(record) != len(names) for record in records):
             raise ValueError("each message is one line of these fields")
-        if self._strict_readers is None:
+        if self._columns is None:
             kinds = self._type_info.get_field_types()
-            self._strict_readers = [_strict_reader_of(kind, self._characters, False) for kind in kinds]
-        columns = [
-            _column(read, fields, self._characters.null_literal)
-            for read, fields in zip(self._strict_readers, zip(*records, strict=True), strict=True)
-        ]
+            self._columns = [_column_reader_of(kind, self._characters) for kind in kinds]
+        columns = [read(fields) for read, fields in zip(self._columns, zip(*records, strict=True), strict=True)]
         return list(map(row_factory(names), zip(*columns, strict=True)))
 
     def _one(self, message: bytes | None) -> Any:
@@ -86,7 +84,9 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return None
         try:
             return self._row(message.decode())
-        except (*_UNREADABLE, csv.Error) as error:
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED as error:
             if self._ignore_parse_errors:
                 return None
             raise ValueError(f"{message!r:.200} can't be read as CSV of {self._type_info}: {error}") from None
@@ -116,7 +116,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         return self._type_info
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_readers": None, "_strict_readers": None}
+        return {**vars(self), "_readers": None, "_columns": None}
 
     class Builder:
         """Builds a CsvRowDeserializationSchema; each method returns the builder.
@@ -276,22 +276,31 @@ def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: boo
     def read_if_possible(text: str) -> Any:
         try:
             return None if text == null else read(text)
-        except _UNREADABLE:
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
             return None
 
     return read_if_possible
 
 
-def _column(read: Callable[[str], Any], texts: Sequence[str], null: str | None) -> Sequence[Any]:
-    """The values of a field, of many messages."""
-    if null is not None and null in texts:
-        return [None if text == null else read(text) for text in texts]
-    return texts if read is str else results_of(read, len(texts), texts)
+def _column_reader_of(type_info: TypeInformation, characters: _Characters) -> Callable[[Sequence[str]], Sequence[Any]]:
+    """What reads the values of a field, of many messages."""
+    read, null = _strict_reader_of(type_info, characters, False), characters.null_literal
+    is_composite = isinstance(type_info, (RowTypeInfo, *LIST_TYPES))
+    together = None if is_composite else column_converter(type_info)
+
+    def read_all(texts: Sequence[str]) -> Sequence[Any]:
+        if null is not None and null in texts:
+            return [None if text == null else read(text) for text in texts]
+        return results_of(read, len(texts), texts) if together is None else together(texts)
+
+    return read_all
 
 
 def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:
     if type_info == _BYTES:
-        return base64.b64decode
+        return bytes_of
     delimiter = characters.array_element_delimiter
     if isinstance(type_info, LIST_TYPES):
         read_item = _reader_of(type_info._element_type, characters, lenient)
@@ -327,6 +336,8 @@ def _text_of(type_info: TypeInformation, value: Any, characters: _Characters) ->
         return characters.array_element_delimiter.join(_texts_of(type_info, value, characters))
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return number_text(value)
     if isinstance(value, datetime.datetime):
         # As java.sql.Timestamp reads and writes it: a T in its middle is refused there.
         return value.isoformat(" ")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import base64
+import calendar
 import datetime
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -11,11 +12,13 @@ from typing import Any
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.time import Instant
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
     ExternalTypeInfo,
+    LocalTimeTypeInfo,
     MapTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
@@ -25,12 +28,16 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row, row_factory
+from penstock.formats.conversion import bytes_of, decimal_of, float_of, integer_of
+from penstock.formats.integers import BITS, beyond_bounds, bounds_of
 
 Reader = Callable[[Any], Any]
+decode = msgspec.json.Decoder(float_hook=Decimal).decode
+"""To values that readers take: numbers with all their digits."""
 
 
 def row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
-    """From an object, as msgspec decodes it without a type, to a Row. The function raises for what is none of these."""
+    """From an object, as `decode` gives it, to a Row. The function raises for what is none of these."""
     names = type_info.get_field_names()
     readers = [reader_of(field, fail_on_missing) for field in type_info.get_field_types()]
     make = row_factory(names)
@@ -50,16 +57,19 @@ def reader_of(type_info: TypeInformation, fail_on_missing: bool) -> Reader:
     """From a value of JSON that is not null to one of this type. Raises TypeError if JSON has no form for it."""
     if isinstance(type_info, ExternalTypeInfo):
         return reader_of(type_info._type_info, fail_on_missing)
+    if isinstance(type_info, LocalTimeTypeInfo):
+        return reader_of(type_info._same, fail_on_missing)
     if isinstance(type_info, RowTypeInfo):
         return row_reader(type_info, fail_on_missing)
     if isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE():
-        return base64.b64decode
+        return bytes_of
     if isinstance(type_info, LIST_TYPES):
-        read_item = reader_of(type_info._element_type, fail_on_missing)
-        return lambda value: [None if item is None else read_item(item) for item in value]
+        return _of_array(reader_of(type_info._element_type, fail_on_missing))
     if isinstance(type_info, MapTypeInfo):
-        read_value = reader_of(type_info._value_type_info, fail_on_missing)
-        return lambda value: {key: None if v is None else read_value(v) for key, v in value.items()}
+        read_key = reader_of(type_info._key_type_info, fail_on_missing)
+        return _of_object(read_key, reader_of(type_info._value_type_info, fail_on_missing))
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in BITS:
+        return _bounded(type_info._basic_type)
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _BASIC:
         return _BASIC[type_info._basic_type]
     for kind, reader in _TIMES.items():
@@ -68,16 +78,70 @@ def reader_of(type_info: TypeInformation, fail_on_missing: bool) -> Reader:
     raise TypeError(f"JSON has no form for a field of type {type_info}")
 
 
+def _of_array(read_item: Reader) -> Reader:
+    def read(value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.80} is not an array")
+        return [None if item is None else read_item(item) for item in value]
+
+    return read
+
+
+def _of_object(read_key: Reader, read_value: Reader) -> Reader:
+    def read(value: Any) -> dict[Any, Any]:
+        if not isinstance(value, dict):
+            raise ValueError(f"{value!r:.80} is not an object")
+        return {read_key(key): None if item is None else read_value(item) for key, item in value.items()}
+
+    return read
+
+
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else _JSON.encode(value).decode()
 
 
 def _boolean(value: Any) -> bool:
     return value if isinstance(value, bool) else str(value).strip().lower() == "true"
 
 
-def _integer(value: Any) -> int:
-    return int(value)
+def _bounded(kind: BasicType) -> Reader:
+    least, most = bounds_of(kind)
+    # As Jackson's asInt and asLong do; for the others Flink parses the text.
+    drops_fraction = kind in (BasicType.INT, BasicType.LONG)
+
+    def read(value: Any) -> int:
+        if type(value) is not int:
+            value = _integer(value, drops_fraction)
+        if least <= value <= most:
+            return value  # type: ignore[no-any-return]
+        raise beyond_bounds(value, kind)
+
+    return read
+
+
+def _integer(value: Any, drops_fraction: bool = False) -> int:
+    if isinstance(value, str):
+        return integer_of(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise ValueError(f"{value!r:.80} is no integer")
+    if isinstance(value, Decimal) and value.adjusted() >= _DIGITS_MAX:
+        raise ValueError(f"{value!r:.80} has more than {_DIGITS_MAX} digits")
+    whole = int(value)
+    if whole != value and not drops_fraction:
+        raise ValueError(f"{value} is no integer")
+    return whole
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(f"{value} is no number")
+    return float_of(value) if isinstance(value, str) else float(value)
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
+        raise ValueError(f"{value!r:.80} is no number")
+    return value if isinstance(value, Decimal) and value.is_finite() else decimal_of(str(value))
 
 
 def _time(value: str) -> datetime.time:
@@ -86,19 +150,36 @@ def _time(value: str) -> datetime.time:
 
 
 def _timestamp(value: str) -> datetime.datetime:
+    if value[-1:] == "Z":
+        # Most are such, and to move from UTC to none costs more than to read one.
+        moment = datetime.datetime.fromisoformat(value[:-1])
+        if moment.tzinfo is None:
+            return moment
     moment = datetime.datetime.fromisoformat(value)
     return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
-INTEGERS = (BasicType.BYTE, BasicType.SHORT, BasicType.INT, BasicType.LONG, BasicType.BIG_INT)
+def _instant(value: str) -> Instant:
+    """The nanoseconds are read here: Python's times end with microseconds."""
+    moment = _timestamp(value)
+    found = _FRACTION.search(value)
+    nanos = int(found[1][:9].ljust(9, "0")) if found else 0
+    return Instant(calendar.timegm(moment.timetuple()), nanos)
+
+
+_FRACTION = re.compile(r"[.,](\d+)")
+_DIGITS_MAX = 4300
+"""Of an integer: as many as Python reads, and msgspec."""
+_JSON = msgspec.json.Encoder(decimal_format="number")
 _BASIC: dict[BasicType, Reader] = {
     BasicType.STRING: _text,
     BasicType.CHAR: _text,
     BasicType.BOOLEAN: _boolean,
-    **dict.fromkeys(INTEGERS, _integer),
-    BasicType.FLOAT: float,
-    BasicType.DOUBLE: float,
-    BasicType.BIG_DEC: lambda value: Decimal(str(value)),
+    BasicType.BIG_INT: _integer,
+    BasicType.FLOAT: _float,
+    BasicType.DOUBLE: _float,
+    BasicType.BIG_DEC: _decimal,
+    BasicType.INSTANT: _instant,
 }
 _TIMES: dict[type[TypeInformation], Reader] = {
     DateTypeInfo: datetime.date.fromisoformat,

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.composite_types import LIST_TYPES
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.typeinfo import ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation
-from penstock.common.types import Row
-from penstock.formats.json_fields import Reader, row_reader
+from penstock.common.typeinfo import ExternalTypeInfo, RowTypeInfo, TypeInformation
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.formats.json_fields import Reader, decode, row_reader
+from penstock.formats.json_forms import Form, form_of
 from penstock.formats.json_schema import type_of_schema
 from penstock.formats.json_typed import DecodeRows, typed_decoder
 
@@ -44,7 +44,9 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._typed = typed_decoder(self._type_info, self._fail_on_missing_field)
         try:
             return self._typed(messages)
-        except (msgspec.DecodeError, TypeError, ValueError, ArithmeticError):
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
             # One is none, or has values that are read though JSON has another type for them: a number in a text.
             return list(map(self._row, messages))
 
@@ -54,8 +56,10 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         if self._read is None:
             self._read = row_reader(self._type_info, self._fail_on_missing_field)
         try:
-            return self._read(msgspec.json.decode(message))
-        except (msgspec.DecodeError, TypeError, ValueError, ArithmeticError) as error:
+            return self._read(decode(message))
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED as error:
             if self._ignore_parse_errors:
                 return None
             raise ValueError(f"{message!r:.200} can't be read as JSON of {self._type_info}: {error}") from None
@@ -108,6 +112,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
     def __init__(self, type_info: RowTypeInfo) -> None:
         self._type_info = type_info
+        self._form: Form | None = None
 
     @staticmethod
     def builder() -> JsonRowSerializationSchema.Builder:
@@ -117,9 +122,16 @@ class JsonRowSerializationSchema(SerializationSchema):
     def serialize(self, element: Any) -> bytes:
         """Return the JSON of a Row, or of a tuple or list of its fields in order.
 
-        Raises TypeError for a value that JSON has no form for, ValueError for another number of fields.
+        Raises TypeError for a value that JSON has no form for, ValueError for another number of fields, and for a
+        decimal that is no number.
         """
-        return _JSON.encode(_json_of(self._type_info, element))
+        if self._form is None:
+            self._form = form_of(self._type_info)
+        assert self._form is not None
+        return _JSON.encode(None if element is None else self._form(element))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_form": None}
 
     class Builder:
         """Builds a JsonRowSerializationSchema."""
@@ -147,23 +159,3 @@ def _row_type(type_info: TypeInformation | None, method: str) -> RowTypeInfo:
     if not isinstance(type_info, RowTypeInfo):
         raise TypeError(f"set the type of the rows by {method}(Types.ROW_NAMED(names, types)), got {type_info!r}")
     return type_info
-
-
-def _json_of(type_info: TypeInformation, value: Any) -> Any:
-    """What msgspec encodes: objects for rows. Dates are ISO 8601, bytes base64."""
-    if value is None:
-        return None
-    if isinstance(type_info, ExternalTypeInfo):
-        return _json_of(type_info._type_info, value)
-    if isinstance(type_info, RowTypeInfo):
-        names = type_info.get_field_names()
-        fields = value.get_fields_by_names(names) if isinstance(value, Row) else value
-        if len(fields) != len(names):
-            raise ValueError(f"{value!r:.200} has {len(fields)} fields, and {type_info} {len(names)}")
-        types = type_info.get_field_types()
-        return {name: _json_of(kind, field) for name, kind, field in zip(names, types, fields, strict=True)}
-    if isinstance(type_info, LIST_TYPES) and not isinstance(value, (bytes, bytearray)):
-        return [_json_of(type_info._element_type, item) for item in value]
-    if isinstance(type_info, MapTypeInfo):
-        return {key: _json_of(type_info._value_type_info, item) for key, item in value.items()}
-    return value

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
+from decimal import Decimal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -25,14 +26,16 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import row_factory
-from penstock.formats.json_fields import INTEGERS, Reader, reader_of
+from penstock.formats.integers import BITS, bounds_of
+from penstock.formats.json_fields import Reader, reader_of
 
 DecodeRows = Callable[[Sequence[Any]], list[Any]]
+_TEXTS = (BasicType.STRING, BasicType.CHAR)
 _SIMPLE: dict[BasicType, Any] = {
     BasicType.STRING: str,
     BasicType.CHAR: str,
     BasicType.BOOLEAN: bool,
-    **dict.fromkeys(INTEGERS, int),
+    BasicType.BIG_INT: int,
     BasicType.FLOAT: float,
     BasicType.DOUBLE: float,
 }
@@ -42,7 +45,7 @@ def typed_decoder(type_info: RowTypeInfo, fail_on_missing: bool) -> DecodeRows:
     """From messages to Rows. The function raises ValueError or TypeError if one of them has values of other types."""
     try:
         struct, to_row = _struct_of(type_info, fail_on_missing)
-        decode = msgspec.json.Decoder(struct).decode
+        decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
     except (TypeError, ValueError) as error:
         # A name with a quotation mark, which structs can't have.
         return _refusing(str(error))
@@ -90,6 +93,9 @@ def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Re
         return _struct_of(type_info, fail_on_missing)
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _SIMPLE:
         return _SIMPLE[type_info._basic_type], None
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in BITS:
+        least, most = bounds_of(type_info._basic_type)
+        return Annotated[int, msgspec.Meta(ge=least, le=most)], None
     if isinstance(type_info, DateTypeInfo):
         return datetime.date, None
     is_bytes = isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE()
@@ -98,7 +104,10 @@ def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Re
         return list[kind | None], finish and _of_items(finish)  # type: ignore[valid-type]
     if isinstance(type_info, MapTypeInfo):
         kind, finish = _part_of(type_info._value_type_info, fail_on_missing)
-        return dict[str, kind | None], finish and _of_values(finish)  # type: ignore[valid-type]
+        key = type_info._key_type_info
+        if isinstance(key, BasicTypeInfo) and key._basic_type in _TEXTS:
+            return dict[str, kind | None], finish and _of_values(finish)  # type: ignore[valid-type]
+    # Decimals come with all their digits, by the decoder's hook, and in texts are not those of any program in Python.
     # Times of more digits than Python's are rounded by msgspec, and would be others than those of a single message.
     return Any, reader_of(type_info, fail_on_missing)
 

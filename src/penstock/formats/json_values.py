@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_form
+from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
 
 
 class JsonDeserializationSchema(DeserializationSchema):
@@ -33,12 +33,11 @@ class JsonDeserializationSchema(DeserializationSchema):
 
 
 class JsonSerializationSchema(SerializationSchema):
-    """Encodes values as JSON: what `json` knows, dataclasses, Rows (objects, or arrays); dates and decimals as text."""
+    """Encodes values as JSON: what `json` knows, dataclasses, Rows (objects, or arrays); dates and decimals as text.
+
+    NaN, Infinity and -Infinity are these texts. Source: Jackson, by which Flink's class writes.
+    """
 
     def serialize(self, element: Any) -> bytes:
         """Encode one value."""
-        return _ENCODER.encode(element)
-
-
-# Module-level, because the schema is pickled.
-_ENCODER = msgspec.json.Encoder(enc_hook=json_form, decimal_format="string")
+        return json_bytes(element)

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.common.basic_types import TypeInformation
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.formats.protobuf_schema import ProtobufSchema, checked_schema, protobuf
 from penstock.formats.protobuf_values import Convert, Fill, filler_of, reader_of
 
@@ -46,7 +47,9 @@ class ProtobufRowDeserializationSchema(DeserializationSchema):
         for message in messages:
             try:
                 rows.append(None if message is None else read(parsed(message_class, message)))
-            except ValueError as error:
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED as error:
                 if not self._ignore_parse_errors:
                     raise ValueError(f"{message!r:.200} can't be read as {self._schema}: {error}") from None
                 rows.append(None)

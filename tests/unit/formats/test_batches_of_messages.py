@@ -19,7 +19,8 @@ from penstock.formats.json_typed import typed_decoder
 
 NESTED = Types.ROW_NAMED(["x", "on"], [Types.DOUBLE(), Types.SQL_TIMESTAMP()])
 TYPED: list[tuple[TypeInformation, str]] = [
-    (Types.LONG(), "12345678901234567890123"),
+    (Types.BIG_INT(), "12345678901234567890123"),
+    (Types.LONG(), "9223372036854775807"),
     (Types.STRING(), '"\\u00e9"'),
     (Types.BOOLEAN(), "false"),
     (Types.FLOAT(), "7"),

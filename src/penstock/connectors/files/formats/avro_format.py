@@ -12,7 +12,8 @@ from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro, row_reader
+from penstock.formats.avro_rows import RowReader
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
 _CODECS = ("null", "deflate", "bzip2", "xz")
 
@@ -46,7 +47,14 @@ class AvroFormat(BatchFormat):
         done = 0
         with reading_raw(split.path) as stream:
             blocks = self._blocks(split.path, stream)
-            to_row = row_reader((self._schema and self._schema.parsed()) or blocks.writer_schema)
+            to_row = None
+            if self._as_row:
+                schema = self._schema and self._schema.parsed()
+                rows = RowReader(schema or blocks.writer_schema, is_resolved=schema is not None)
+                to_row = rows.read
+                if rows.options:
+                    stream.seek(0)
+                    blocks = self._blocks(split.path, stream, **rows.options)
             while True:
                 with self._told(split.path, done):
                     block = next(blocks, None)
@@ -57,7 +65,7 @@ class AvroFormat(BatchFormat):
                     if first >= block.num_records:
                         continue
                     values = list(block)[first:]
-                    if self._as_row and to_row is not None:
+                    if to_row is not None:
                         values = list(map(to_row, values))
                 yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
 
@@ -75,10 +83,10 @@ class AvroFormat(BatchFormat):
         """The type of the given schema's records, if they are dicts."""
         return None if self._schema is None or self._as_row else GenericRecordAvroTypeInfo(self._schema)
 
-    def _blocks(self, path: str, stream: Any) -> Any:
+    def _blocks(self, path: str, stream: Any, **options: Any) -> Any:
         package = fastavro()
         try:
-            return package.block_reader(stream, self._schema and self._schema.parsed())
+            return package.block_reader(stream, self._schema and self._schema.parsed(), **options)
         except (EOFError, ValueError, KeyError, TypeError) as error:
             raise SourceError(f"{path}: this is not an Avro file: {error!r}") from error
 

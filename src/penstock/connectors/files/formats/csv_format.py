@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.errors import SourceError
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import UTF8_BOM, BadLineError, LineFormat, LineParser, text_lines
 from penstock.connectors.files.split import FoundFile
-from penstock.formats.conversion import converter
+from penstock.formats.conversion import column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
 from penstock.formats.csv_schema import CsvSchema
 from penstock.formats.row_values import row_maker
@@ -142,10 +142,11 @@ class CsvReaderFormat(CsvFormat):
 
 
 class _Conversion(NamedTuple):
-    """How one selected column is built: index of its field, conversion of its text, the texts that mean None."""
+    """How one selected column is built: index of its field, conversion of its text and of many, texts of None."""
 
     position: int
     convert: Callable[[str], Any] | None
+    convert_all: Callable[[Sequence[str]], Sequence[Any]]
     nulls: tuple[str, ...]
 
 
@@ -157,9 +158,11 @@ class _CsvParser(LineParser):
         null = settings.null_value
         nulls = () if null is None else (null,)
         self._conversions = [
-            _Conversion(names.index(name), settings.converters[name], (*nulls, ""))
+            _Conversion(
+                names.index(name), settings.converters[name], column_converter(settings.types[name]), (*nulls, "")
+            )
             if name in settings.converters
-            else _Conversion(names.index(name), None, nulls)
+            else _Conversion(names.index(name), None, column_converter(str), nulls)
             for name in selected
         ]
         self._make = row_maker(selected, settings.as_row)
@@ -202,7 +205,7 @@ class _CsvParser(LineParser):
         return results_of(self._make, len(rows), zip(*columns, strict=True))
 
     def _column(self, fields: list[tuple[str, ...]], conversion: _Conversion, text: str) -> Sequence[Any]:
-        position, convert, nulls = conversion
+        position, convert, _, nulls = conversion
         column = fields[position]
         has_nulls = any(null in column for null in nulls)
         if convert is None:
@@ -210,13 +213,17 @@ class _CsvParser(LineParser):
         try:
             if has_nulls:
                 return [None if value in nulls else convert(value) for value in column]
-            return list(map(convert, column))
-        except Exception:
+            return conversion.convert_all(column)
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
             # The failing row is searched only now, so that converting a column stays one map() over its values.
             for index, value in enumerate(column):
                 try:
                     value in nulls or convert(value)
-                except Exception as error:
+                except NOT_OF_A_VALUE:
+                    raise
+                except RAISED as error:
                     reason = f"field {position + 1} is {value!r}, which can't be converted: {error}"
                     line, lines = self._lines_of(text, index)
                     raise BadLineError(line, reason, lines) from error

@@ -28,11 +28,11 @@ from penstock.common.basic_types import (
 )
 from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.time import Instant
+from penstock.formats.integers import BITS
 from penstock.formats.row_values import row_maker
 
 Convert = Callable[[Any], Any]
 
-_INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 _FLOAT_BITS = {BasicType.FLOAT: (32, 24), BasicType.DOUBLE: (64, 53)}
 """All, and those of an integer that it holds exactly."""
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -83,8 +83,8 @@ def _of_single(stored: pyarrow.DataType, declared: BasicTypeInfo, column: str) -
             return None
         is_whole = arrow.is_decimal(stored) and stored.scale == 0
         return int if is_text or is_whole else _refuse(stored, declared, column)
-    if kind in _INTEGER_BITS:
-        return None if 0 < integer_bits <= _INTEGER_BITS[kind] else _refuse(stored, declared, column)
+    if kind in BITS:
+        return None if 0 < integer_bits <= BITS[kind] else _refuse(stored, declared, column)
     bits, exact_bits = _FLOAT_BITS[kind]
     if arrow.is_floating(stored) and stored.bit_width <= bits:
         return None
@@ -146,7 +146,10 @@ def _of_pairs(to_key: Convert, to_value: Convert) -> Convert:
     return lambda pairs: {to_key(key): to_value(value) for key, value in pairs}
 
 
-def _instant(moment: datetime.datetime) -> Instant:
+def _instant(moment: datetime.datetime | int) -> Instant:
+    if isinstance(moment, int):
+        # Of a column in nanoseconds: their number.
+        return Instant(*divmod(moment, 1_000_000_000))
     # Without a zone it is in UTC, as a column of Instants is.
     since = (moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)) - _EPOCH
     return Instant(since.days * 86_400 + since.seconds, since.microseconds * 1000)

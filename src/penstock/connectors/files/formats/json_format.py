@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
@@ -48,7 +48,9 @@ class _JsonParser(LineParser):
             # Decoder.decode_lines is no faster, and accepts two values on one line, or one value over two lines.
             filled = list(filter(None, lines))
             return results_of(self._decode, len(filled), filled), 0
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
             return self._one_by_one(lines), 0
 
     def _one_by_one(self, lines: list[bytes]) -> list[Any]:
@@ -62,4 +64,8 @@ class _JsonParser(LineParser):
                 raise BadLineError(index, f"this JSON does not have the expected type: {error}") from error
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise BadLineError(index, f"this is not JSON: {error}") from error
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED as error:
+                raise BadLineError(index, f"this can't be read: {type(error).__name__}: {error}") from error
         return values

@@ -9,9 +9,10 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.common.errors import SourceError
-from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.user_calls import results_of
 from penstock.connectors.files.formats.declared_columns import Convert, conversion_of
+from penstock.connectors.files.formats.nanoseconds import read_as
 
 _FIRST_DAY, _DAY_BEYOND = -719_162, 2_932_897
 """From 1970-01-01 to those between which Python has dates: year 1, and year 10,000."""
@@ -48,9 +49,9 @@ class SelectedColumns:
                     f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}. Of a "
                     "Types.ROW_NAMED(...) in the place of the names, what a file lacks is None"
                 )
-            return FileColumns(names, names, {})
+            return FileColumns(names, names, {}, {})
         stored = [name for name in names if name in there]
-        conversions = {}
+        conversions, declared = {}, {}
         for name, kind in zip(names, self.row_type.get_field_types(), strict=True):
             if name not in there:
                 continue
@@ -60,18 +61,26 @@ class SelectedColumns:
                 raise SourceError(f"{path}: {error}") from None
             if convert is not None:
                 conversions[name] = convert
+            declared[name] = kind
         # The number of rows is that of any column.
-        return FileColumns(names, stored or there[:1], conversions)
+        return FileColumns(names, stored or there[:1], conversions, declared)
 
 
 class FileColumns:
     """The columns of a record, by `names`, and those that are `stored` in a file."""
 
-    def __init__(self, names: list[str], stored: list[str], conversions: dict[str, Convert]) -> None:
+    def __init__(
+        self,
+        names: list[str],
+        stored: list[str],
+        conversions: dict[str, Convert],
+        declared: dict[str, TypeInformation],
+    ) -> None:
         self.names = names
         self.stored = stored
         self._lacks = set(names).difference(stored)
         self._conversions = conversions
+        self._declared = declared
 
     def records(self, batch: pyarrow.RecordBatch, make: Callable[..., Any]) -> list[Any]:
         """Call `make` with each row's values."""
@@ -81,7 +90,8 @@ class FileColumns:
     def _values(self, batch: pyarrow.RecordBatch, name: str) -> list[Any]:
         if name in self._lacks:
             return [None] * batch.num_rows
-        values, convert = _named(batch, name), self._conversions.get(name)
+        values = _named(batch, name, self._declared.get(name))
+        convert = self._conversions.get(name)
         if convert is None:
             return values
         try:
@@ -90,9 +100,17 @@ class FileColumns:
             raise SourceError(f"the column {name!r} has a value that its declared type has not: {error!r}") from error
 
 
-def _named(batch: pyarrow.RecordBatch, name: str) -> list[Any]:
+def _named(batch: pyarrow.RecordBatch, name: str, declared: TypeInformation | None) -> list[Any]:
+    column = batch.column(name)
     try:
-        return _values(batch.column(name))
+        wanted = read_as(column.type, declared)
+        return _values(column if wanted == column.type else column.cast(wanted))
+    except pyarrow.ArrowInvalid as error:
+        # Of a cast that would lose nanoseconds.
+        raise SourceError(
+            f"the column {name!r} ({column.type}) has a value with nanoseconds, which Python's times have not: declare "
+            f"it as Types.INSTANT() of a Types.ROW_NAMED(...), which has them: {error}"
+        ) from error
     except (ValueError, OverflowError) as error:
         # Dates and times before the year 1 and after 9999.
         raise SourceError(f"the column {name!r} has a value for which Python has none: {error}") from error

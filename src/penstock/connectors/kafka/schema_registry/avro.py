@@ -13,8 +13,10 @@ from typing import Any
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, Reader, fastavro, row_reader
+from penstock.formats.avro_rows import Reader, RowReader
+from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
 _HEADER = struct.Struct(">bI")
 _MAGIC = 0
@@ -32,7 +34,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         self._schema = schema
         self._registry = registry
         self._makes_rows = makes_rows
-        self._as_row: Reader | None = None
+        self._rows: dict[bool, RowReader] = {}
         self._resolved: tuple[bytes, Any, Any] = (b"", None, None)
         """The header of the last message, its schema, and the one to read it by; None: the same."""
 
@@ -75,28 +77,33 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         """The values of messages, in order."""
         read = fastavro().schemaless_reader
         header, writer, reader = self._resolved
+        to_row, options = self._as_rows(reader is not None)
         values = []
         for message in messages:
             if message[:5] != header:
                 self._resolved = header, writer, reader = self._resolve(message)
+                to_row, options = self._as_rows(reader is not None)
             stream = io.BytesIO(message)
             stream.seek(5)
             try:
-                values.append(read(stream, writer, reader))
+                value = read(stream, writer, reader, **options)
             except fastavro().read.SchemaResolutionError as error:
                 raise ValueError(f"{_name(header)} can't be read by {self._schema!s:.200}: {error}") from None
-            except (EOFError, ValueError, IndexError, OverflowError, MemoryError) as error:
+            except NOT_OF_A_VALUE:
+                raise
+            except RAISED as error:
                 raise ValueError(f"{message!r:.200} is not what {_name(header)} writes: {error!r}") from None
             if stream.tell() != len(message):
                 raise ValueError(f"{message!r:.200} is longer than a value that {_name(header)} writes")
-        return [self._row_of(value) for value in values] if self._makes_rows else values
+            values.append(value if to_row is None else to_row(value))
+        return values
 
     def get_produced_type(self) -> TypeInformation:
         """The type of records of the schema; of rows that of any value."""
         return Types.PICKLED_BYTE_ARRAY() if self._makes_rows else GenericRecordAvroTypeInfo(self._schema)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_as_row": None, "_resolved": (b"", None, None)}
+        return {**vars(self), "_rows": {}, "_resolved": (b"", None, None)}
 
     def _resolve(self, message: bytes) -> tuple[bytes, Any, Any]:
         if len(message) < _HEADER.size or message[0] != _MAGIC:
@@ -107,10 +114,13 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         writer, reader = self._registry.parsed(_HEADER.unpack_from(message)[1]), self._schema.parsed()
         return message[: _HEADER.size], writer, None if writer == reader else reader
 
-    def _row_of(self, value: Any) -> Any:
-        if self._as_row is None:
-            self._as_row = row_reader(self._schema.parsed()) or (lambda value: value)
-        return self._as_row(value)
+    def _as_rows(self, is_resolved: bool) -> tuple[Reader | None, dict[str, Any]]:
+        """What makes Rows, None: nothing does, and what fastavro is asked for with it."""
+        if not self._makes_rows:
+            return None, {}
+        if is_resolved not in self._rows:
+            self._rows[is_resolved] = RowReader(self._schema.parsed(), is_resolved)
+        return self._rows[is_resolved].read, self._rows[is_resolved].options
 
 
 class ConfluentRegistryAvroSerializationSchema(SerializationSchema):

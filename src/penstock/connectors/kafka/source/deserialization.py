@@ -12,8 +12,7 @@ import msgspec
 from penstock.common.errors import SourceError
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.user_calls import RAISED
-from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -115,8 +114,8 @@ class Deserializer:
         """Values and timestamps (ms; None if one has none), in order. Raises SourceError for a poison message."""
         try:
             values = self._schema.deserialize_batch(messages)
-        except SchemaRegistryError:
-            # The messages may be as they should be: none is left out.
+        except NOT_OF_A_VALUE:
+            # An error of a schema registry, for example: the messages may be as they should be, and none is left out.
             raise
         except RAISED:
             values = [self._value_of(message) for message in messages]
@@ -135,7 +134,7 @@ class Deserializer:
         try:
             (value,) = self._schema.deserialize_batch([message])
             return value
-        except SchemaRegistryError:
+        except NOT_OF_A_VALUE:
             raise
         except RAISED as error:
             if self._on_error is OnError.FAIL:

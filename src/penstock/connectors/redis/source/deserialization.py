@@ -11,7 +11,7 @@ import msgspec
 from penstock.common.errors import SourceError
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.user_calls import RAISED
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 
 Entries = Sequence[tuple[bytes, dict[bytes, bytes]]]
 """Ids and fields, as redis-py gives them."""
@@ -40,6 +40,8 @@ class Deserializer(ABC):
         """Records and their timestamps (ms), in order. Raises SourceError, which names the entry that was failed on."""
         try:
             records = self.deserialize(stream, entries)
+        except NOT_OF_A_VALUE:
+            raise
         except RAISED:
             records = [self._record_of(stream, entry) for entry in entries]
         timestamps = [int(entry_id.partition(b"-")[0]) for entry_id, _ in entries]
@@ -52,6 +54,8 @@ class Deserializer(ABC):
         try:
             (record,) = self.deserialize(stream, [entry])
             return record
+        except NOT_OF_A_VALUE:
+            raise
         except RAISED as error:
             raise SourceError(
                 f"the entry {entry[0].decode()} of the stream '{stream}' can't be read: {type(error).__name__}: "
