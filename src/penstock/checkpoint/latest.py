@@ -57,7 +57,14 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
     system, root = file_system_of(base)
     newest: Latest | None = None
     ended: list[_Ended] = []
-    for entry in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
+    try:
+        entries = system.get_file_info(fs.FileSelector(root, allow_not_found=True))
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoints below {base} can't be listed: {error}. Does {options.CHECKPOINT_DIRECTORY.key} name a "
+            "directory that this user may read? A store that was away for a moment can be asked again: start once more"
+        ) from error
+    for entry in entries:
         if entry.type is not fs.FileType.Directory:
             continue
         directory = _like(base, root, entry.path)

@@ -81,6 +81,13 @@ def test_checkpoints_of_before_there_were_records(tmp_path: Path) -> None:
     assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-1")
 
 
+def test_checkpoints_that_can_not_be_listed(tmp_path: Path) -> None:
+    """The user would read a traceback of a library, and not which setting to look at."""
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"below .*/file can't be listed: .*execution\.checkpointing\.dir name"):
+        latest_of(str(tmp_path / "file"), "a job")
+
+
 def taken_over(directory: Path, newest: int) -> DirectoryStorage:
     """The storage of a run that takes over the job in a directory."""
     store = record_in(str(directory))
