@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -11,9 +12,9 @@ from tests.connectors.external_state import GROUPS, KEYS, Job, change, check_lik
 from tests.connectors.redis_keys import Keys
 
 from penstock.common.errors import CheckpointError
+from penstock.connectors.redis.connection import RedisConnection
 from penstock.connectors.redis.server import RedisError
 from penstock.connectors.redis.server import RedisServer as Server
-from penstock.spark.worker import redis_state
 from penstock.spark.worker.redis_state import RedisStore, forget_job
 from penstock.state.backends.versioned.store import StoreOwner, StoreVersion
 from penstock.state.handles import KeyedFile, store_files_of
@@ -156,24 +157,22 @@ def test_there_is_no_way_back_beyond_the_newest_checkpoint(job: Job) -> None:
 def test_what_was_applied_in_part_is_no_state_of_an_older_checkpoint(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A job whose newest checkpoint is damaged would go on from the one before with some values of the newest."""
     subtask = job.subtask()
-    change(subtask.backend, Random(1), 100)
+    states(subtask.backend)
+    subtask.backend.key = 1
     older = subtask.checkpoint()
-    change(subtask.backend, Random(2), 100)
+    entries = states(subtask.backend)[1]
+    entries.put_all(dict.fromkeys(range(3_000), 1))
     frozen = subtask.frozen()
     newest = subtask.written(frozen, complete=False)
-    before = content(subtask.backend)
-    script = RedisStore._script
-    calls: list[str] = []
+    call, calls = RedisConnection.call, itertools.count()
 
-    def cut_off(self: RedisStore, text: str, *arguments: Any) -> None:
-        calls.append(text)
-        if len(calls) > 2:
+    def cut_off(self: RedisConnection, ask: Any) -> Any:
+        if next(calls) == 4:
             raise RedisError("the connection is cut off")
-        script(self, text, *arguments)
+        return call(self, ask)
 
     with monkeypatch.context() as patch:
-        patch.setattr(redis_state, "_BATCH_ENTRIES", 1)
-        patch.setattr(RedisStore, "_script", cut_off)
+        patch.setattr(RedisConnection, "call", cut_off)
         with pytest.raises(RedisError):
             subtask.backend.checkpoint_complete(frozen.checkpoint_id)
     subtask.backend.close()
@@ -181,7 +180,8 @@ def test_what_was_applied_in_part_is_no_state_of_an_older_checkpoint(job: Job, m
     with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
         job.subtask().restored(older)
     restored = job.subtask().restored(newest)
-    assert content(restored.backend) == before
+    restored.backend.key = 1
+    assert len(dict(states(restored.backend)[1].items())) == 3_000
     restored.backend.close()
 
 
@@ -190,20 +190,32 @@ def test_another_job_does_not_start_from_a_mixture(
 ) -> None:
     """While a fork copies the state its job goes on, and applies its next checkpoint."""
     subtask = job.subtask()
-    change(subtask.backend, Random(1), 200)
-    files = subtask.checkpoint()
-    copy = RedisStore._copy
+    call, refused = RedisConnection.call, 0
+    for moment in range(0, 30, 3):
+        change(subtask.backend, Random(moment), 100)
+        files, expected = subtask.checkpoint(), content(subtask.backend)
+        calls = itertools.count()
 
-    def while_the_job_goes_on(self: RedisStore, *arguments: Any) -> None:
-        copy(self, *arguments)
-        change(subtask.backend, Random(2), 200)
-        subtask.checkpoint()
+        def while_the_job_goes_on(self: RedisConnection, ask: Any, moment: int = moment, calls: Any = calls) -> Any:
+            if next(calls) == moment:
+                change(subtask.backend, Random(100 + moment), 100)
+                subtask.checkpoint()
+            return call(self, ask)
 
-    monkeypatch.setattr(RedisStore, "_copy", while_the_job_goes_on)
-    fork = Job(redis_server.url)
-    fork.storage, fork.checkpoints = job.storage, 100
-    with pytest.raises(CheckpointError, match="is that of a later checkpoint"):
-        fork.subtask().restored(files)
+        fork = Job(redis_server.url)
+        fork.storage, fork.checkpoints = job.storage, 100 * moment + 100
+        begun = fork.subtask()
+        with monkeypatch.context() as patch:
+            patch.setattr(RedisConnection, "call", while_the_job_goes_on)
+            try:
+                begun.restored(files)
+            except CheckpointError as error:
+                assert "is that of a later checkpoint" in str(error)
+                refused += 1
+                continue
+        assert content(begun.backend) == expected
+        begun.backend.close()
+    assert refused > 1
     subtask.backend.close()
 
 

@@ -53,7 +53,7 @@ def applied_before_it_is_complete(patch: pytest.MonkeyPatch) -> None:
         return whole
 
     patch.setattr(LoggedStore, "all_written", applying)
-    patch.setattr(OwnState, "_check_versions", lambda *arguments: None)
+    patch.setattr(OwnState, "check_versions", lambda *arguments: None)
 
 
 def without_its_log(patch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ class OwnState:
             groups = {*range(version.first, version.after)} & left
             left -= groups
             theirs = self._store.of(version.job, version.operator)
-            self._check_versions([theirs.versions.get(group, 0) for group in groups], version)
+            self.check_versions([theirs.versions.get(group, 0) for group in groups], version)
             if theirs is not self._own:
                 self._remove(groups)
                 for (group, table), entries in list(theirs.tables.items()):
@@ -107,7 +107,8 @@ class OwnState:
         for group in groups:
             self._own.versions.pop(group, None)
 
-    def _check_versions(self, found: list[int], version: StoreVersion) -> None:
+    def check_versions(self, found: list[int], version: StoreVersion) -> None:
+        """Raises CheckpointError unless key groups with these versions are what a checkpoint begins with."""
         if any(not version.applied <= one <= version.version for one in found):
             raise CheckpointError(f"key groups are as of {found}, the checkpoint as of {version.version}")
 
