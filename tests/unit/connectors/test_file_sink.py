@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.connectors.file_sinks import all_prepared
 
-from penstock.common.errors import JobError, ProgramError
+from penstock.common.errors import DamagedCheckpointError, JobError, ProgramError
 from penstock.common.serialization import Encoder
 from penstock.connectors.files.sink import (
     BucketAssigner,
@@ -245,7 +245,7 @@ def test_a_file_of_which_a_part_was_lost_is_not_published(tmp_path):
     writer.write_chunk([{"a": 1}], None)
     (pending,) = all_prepared(writer)
     Path(pending.pending_path).write_bytes(b"")
-    with pytest.raises(JobError, match="has 0 bytes"):
+    with pytest.raises(DamagedCheckpointError, match="has 0 bytes"):
         sink.create_committer().commit_again([pending])
     assert not visible(tmp_path)
 

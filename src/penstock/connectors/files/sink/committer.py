@@ -12,7 +12,7 @@ from pyarrow import fs
 
 from penstock.api.sink import Committer
 from penstock.common.durable import sync_parent
-from penstock.common.errors import JobError
+from penstock.common.errors import DamagedCheckpointError, JobError
 from penstock.common.extras import S3
 from penstock.common.s3 import error_code
 from penstock.common.secrets import without_passwords
@@ -37,7 +37,9 @@ class FileCommitter(Committer):
         self._base_path = base_path
 
     def commit(self, committables: Sequence[Completed]) -> None:
-        """Publish files. Raises JobError if a file exists under neither name, or if its size has changed."""
+        """Publish files. Raises JobError if one exists under neither name, DamagedCheckpointError if its size is not
+        what it was.
+        """
         for file in committables:
             if not self._publish(file):
                 what = file.pending_path if isinstance(file, PendingFile) else f"the upload {file.upload_id}"
@@ -45,7 +47,7 @@ class FileCommitter(Committer):
         self._end(committables)
 
     def commit_again(self, committables: Sequence[Completed]) -> None:
-        """Publish files not yet published. Raises JobError if the size of a file has changed."""
+        """Publish files not yet published. Raises DamagedCheckpointError if the size of a file has changed."""
         for file in committables:
             if not self._publish(file):
                 _log.warning("%s was committed before and has been removed since", without_passwords(file.final_path))
@@ -83,7 +85,7 @@ class FileCommitter(Committer):
             return file_system.get_file_info(final).type is fs.FileType.File
         # A power failure can truncate a file that was closed but not synced to disk.
         if found.size is not None and found.size != file.size:
-            raise JobError(
+            raise DamagedCheckpointError(
                 f"can't commit {file.pending_path} as {file.final_path}: it has {found.size} bytes, but had "
                 f"{file.size} when it was closed; the file system has lost data"
             )
