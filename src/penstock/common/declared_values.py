@@ -4,7 +4,7 @@ PyFlink's values pass a coder there: an INT has 32 bits, a FLOAT is rounded to 3
 a list declared a TUPLE is a tuple. Chained functions pass values on as they are. Rows are made earlier, at the function
 that emits them (declared_rows.py). Types that need nothing, LONG and STRING among them, cost nothing.
 
-Integers beyond their type wrap, as in Java: PyFlink wraps those of a collection, and fails for those of a function.
+Integers beyond their type are refused: PyFlink fails for those of a function, too, and wraps those of a collection.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
+from penstock.common.integers import beyond_bounds, bounds_of
 from penstock.common.types import Row, restored_row
 
 ValueConverter = Callable[[Any], Any]
 ChunkConverter = Callable[[Sequence[Any]], list[Any]]
 
-_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32}
+_BOUNDED = (BasicType.BYTE, BasicType.SHORT, BasicType.INT)
+"""LONG is left as it is: a check would cost each program for the sake of numbers beyond 2**63."""
 _ARRAY_CODES = {
     BasicType.BYTE: "b",
     BasicType.SHORT: "h",
@@ -114,8 +116,8 @@ def _by_columns(converters: list[ChunkConverter | None], values: Sequence[Any]) 
 
 
 def _number_converter(basic_type: BasicType) -> ValueConverter | None:
-    if basic_type in _BITS:
-        return _integer_converter(basic_type.name, _BITS[basic_type])
+    if basic_type in _BOUNDED:
+        return _integer_converter(basic_type)
     if basic_type is BasicType.FLOAT:
         return lambda value: None if value is None else ctypes.c_float(_number(value, "FLOAT")).value
     if basic_type is BasicType.DOUBLE:
@@ -123,15 +125,17 @@ def _number_converter(basic_type: BasicType) -> ValueConverter | None:
     return None
 
 
-def _integer_converter(name: str, bits: int) -> ValueConverter:
-    limit = 1 << (bits - 1)
+def _integer_converter(kind: BasicType) -> ValueConverter:
+    least, most = bounds_of(kind)
 
     def convert(value: Any) -> Any:
         # Almost all are.
-        if (type(value) is int and -limit <= value < limit) or value is None:
+        if (type(value) is int and least <= value <= most) or value is None:
             return value
-        number = int(_number(value, name))
-        return number if -limit <= number < limit else (number + limit) % (2 * limit) - limit
+        number = int(_number(value, kind.name))
+        if least <= number <= most:
+            return number
+        raise beyond_bounds(number, kind)
 
     return convert
 

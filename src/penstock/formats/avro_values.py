@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.basic_types import BasicType
+from penstock.common.integers import beyond_bounds, bounds_of
 from penstock.common.types import Row
-from penstock.formats.integers import beyond_bounds, bounds_of
 
 Make = Callable[[Any], Any]
 _LEAST, _MOST = bounds_of(BasicType.INT)

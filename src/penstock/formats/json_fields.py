@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.integers import BITS, beyond_bounds, bounds_of
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
     BasicType,
@@ -29,7 +30,6 @@ from penstock.common.typeinfo import (
 )
 from penstock.common.types import Row, row_factory
 from penstock.formats.conversion import bytes_of, decimal_of, float_of, integer_of
-from penstock.formats.integers import BITS, beyond_bounds, bounds_of
 
 Reader = Callable[[Any], Any]
 decode = msgspec.json.Decoder(float_hook=Decimal).decode

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.integers import BITS, bounds_of
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -26,7 +27,6 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import row_factory
-from penstock.formats.integers import BITS, bounds_of
 from penstock.formats.json_fields import Reader, reader_of
 
 DecodeRows = Callable[[Sequence[Any]], list[Any]]

@@ -27,8 +27,8 @@ from penstock.common.basic_types import (
     TypeInformation,
 )
 from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.common.integers import BITS
 from penstock.common.time import Instant
-from penstock.formats.integers import BITS
 from penstock.formats.row_values import row_maker
 
 Convert = Callable[[Any], Any]

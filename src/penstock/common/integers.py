@@ -16,4 +16,8 @@ def bounds_of(kind: BasicType) -> tuple[int, int]:
 def beyond_bounds(value: int, kind: BasicType) -> ValueError:
     """The error for an integer that the type does not have."""
     least, most = bounds_of(kind)
-    return ValueError(f"{value} is no {kind.name}, which goes from {least} to {most}")
+    return ValueError(f"{value} is no {kind.name}, which goes from {least} to {most}{_WIDER.get(kind, '')}")
+
+
+_WIDER = {BasicType.LONG: ": declare it a BIG_INT"}
+_WIDER |= dict.fromkeys((BasicType.BYTE, BasicType.SHORT, BasicType.INT), ": declare it a LONG")
