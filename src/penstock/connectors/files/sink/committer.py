@@ -37,8 +37,9 @@ class FileCommitter(Committer):
         self._base_path = base_path
 
     def commit(self, committables: Sequence[Completed]) -> None:
-        """Publish files. Raises JobError if one exists under neither name, DamagedCheckpointError if its size is not
-        what it was.
+        """Publish files.
+
+        Raises JobError if one exists under neither name, DamagedCheckpointError if its size is not what it was.
         """
         for file in committables:
             if not self._publish(file):
