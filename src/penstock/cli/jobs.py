@@ -157,7 +157,7 @@ def scale(
 
 def _operator(text: str) -> tuple[str, int]:
     name, _, subtasks = text.rpartition("=")
-    if not name or not subtasks.isdigit():
+    if not (name and subtasks.isascii() and subtasks.isdigit()):
         raise typer.BadParameter(f"--operator takes a name and a number of subtasks, NAME=4; got '{text}'")
     return name, int(subtasks)
 

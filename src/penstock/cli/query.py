@@ -59,6 +59,10 @@ def _answer(
     answer = client.entries(
         job_id, name=name, operator=operator, state=own, keys=asked, limit=limit, isolation=isolation
     )
+    found = [next(iter(entry.values())) for entry in answer.entries]
+    for key in asked:
+        if key not in found:
+            typer.echo(f"no entry for {key!r}: a key is written as a Python literal, 5, 'a' or (1, 'a')", err=True)
     return "\n".join(_lines(answer, as_json))
 
 

@@ -39,6 +39,9 @@ class RestClient:
         timeout_s: float | None = _TIMEOUT_S,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
+        if not (token.isascii() and token.isprintable()):
+            # It could not be sent, and what is wrong with it must not be shown.
+            raise ConfigurationError(f"the token for {url} has characters that no token has: is it all of {TOKEN}?")
         self.url = url
         self._environ = environ
         self._token = token
@@ -58,7 +61,8 @@ class RestClient:
         """
         scheme, _, address = host_and_port.rstrip("/").rpartition("://")
         host, _, port = address.rpartition(":")
-        if not (host and port.isdigit()) or scheme not in ("", "http", "https"):
+        is_port = port.isascii() and port.isdigit() and int(port) < 1 << 16
+        if not (host and is_port) or scheme not in ("", "http", "https"):
             raise ConfigurationError(f"the address of a cluster is HOST:PORT, got {host_and_port!r}")
         scheme = scheme or ("https" if serves_tls(host, int(port), environ) else "http")
         url = f"{scheme}://{host}:{port}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -152,11 +153,12 @@ def _answer(
 ) -> tuple[int, bytes]:
     """The status, and what is answered."""
     host = host_of(request)
-    known = path.partition("?")[0]
+    known, mark, query = path.partition("?")
+    asked = quote(known) + mark + query
     own = _own_answer(host, job, known) if method == "GET" and job.status is None else None
     if job.rest is not None:
         try:
-            status, answered = RestClient(job.rest.url, job.rest.token(), most_s).answer(method, path, body or None)
+            status, answered = RestClient(job.rest.url, job.rest.token(), most_s).answer(method, asked, body or None)
             if status != 404 or own is None:
                 return status, answered
         except (OSError, UnreachableError):

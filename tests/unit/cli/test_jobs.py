@@ -172,6 +172,7 @@ def test_an_operator_is_given_another_parallelism(job: Job, caplog: pytest.LogCa
         (["--operator", "Map"], "NAME=4; got 'Map'"),
         (["--operator", "Map=2", "--operator", "Map=3"], "names one operator twice"),
         (["--operator", "Map=many"], "NAME=4; got 'Map=many'"),
+        (["--operator", "Map=\u00b2"], "NAME=4; got 'Map=\u00b2'"),
         (["--operator", "Nap=2"], "'Nap' is no operator of 'numbers'"),
         (["-p", "2"], "no operator that follows the job's parallelism"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from tests.unit.dispatcher.played_cluster import PlayedCluster
@@ -49,3 +50,10 @@ def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedClus
     cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
     with pytest.raises(JobError, match=r"which has ended \(CANCELED\), this is not known"):
         cluster.client.get("/jobs/dddddddd")
+
+
+def test_a_path_with_any_characters_is_passed_on(cluster: PlayedCluster) -> None:
+    """What was typed wrong would be an error of the cluster's, with a traceback in its log."""
+    path = f"/jobs/bbbbbbbb2222/vertices/{quote('a ١/?')}"
+    status, answer = cluster.client.answer("GET", path)
+    assert status == 404 and b"can't be asked" not in answer
