@@ -64,8 +64,8 @@ def test_declared_types_apply_where_values_leave_a_chain(mode: RuntimeExecutionM
     """Numbers would be others than in PyFlink, and what is printed would differ in every line."""
     pair = Types.TUPLE([Types.INT(), Types.FLOAT()])
     env = environment(mode).set_parallelism(1)
-    numbers = env.from_collection([(2**31 + 1, 0.1)], pair)
-    grown = numbers.map(lambda v: [v[0] + 2**31, v[1]], output_type=pair)
+    numbers = env.from_collection([(1, 0.1)], pair)
+    grown = numbers.map(lambda v: [v[0] + 0.5, v[1]], output_type=pair)
     grown.map(lambda v: isinstance(v, list), output_type=Types.BOOLEAN()).print("chained")
     grown.rebalance().map(lambda v: f"{v[0]} {type(v).__name__}", output_type=Types.STRING()).print("sent")
     grown.print("left")
