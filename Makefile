@@ -50,7 +50,7 @@ test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k
 	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder & $(PYTEST) --collect-only -qq > /dev/null; wait)
 	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 2)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
 
-test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: below 90 seconds
+test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: three to four minutes
 	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
 
 test-flink: $(READY) ## Flink's own command, classes and web pages against our REST, from the wheel apache-flink (fetched once)
