@@ -22,7 +22,8 @@ HOLDING: dict[str, Any] = {
 
 def a_limit_never_lapses(patch: pytest.MonkeyPatch) -> None:
     """A slot whose receivers' advice is lost, or wrong, holds for ever."""
-    patch.setattr(in_flight, "LAPSE_MS", 1 << 50)
+    for limit in ("LAPSE_MS", "FIRST_LAPSE_MS"):
+        patch.setattr(in_flight, limit, 1 << 50)
 
 
 def nobody_wakes_a_slot_that_holds(patch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import decode_header, encode
+from penstock.runtime.network.intake import Advice
 from penstock.simulator.circumstances import Circumstances
 
 _BYTES_MAX = (1, 100, 10_000, 1 << 40)
@@ -40,6 +41,6 @@ class AdviceInTransit:
         if random.random() < self._lost_rate:
             return None
         if is_false:
-            taken, budget = (random.randrange(random.choice(_BYTES_MAX)) for _ in range(2))
-            message = encode(decode_header(message), [([taken, budget], None)])
+            said = [random.randrange(random.choice(_BYTES_MAX)) for _ in Advice._fields]
+            message = encode(decode_header(message), [(said, None)])
         return target, message

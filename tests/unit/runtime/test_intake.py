@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.runtime.network.intake import AIM, BUDGET_BYTES_MIN, FIRST_MS, Advice, Intake, budget_of
+from penstock.runtime.network.intake import (
+    AIM,
+    BUDGET_BYTES_MIN,
+    FIRST_MS,
+    FREE_MS,
+    NEWS,
+    PARTS,
+    Advice,
+    Intake,
+    budget_of,
+)
 
 TARGET_MS = 800
 INTERVAL_MS = 100
@@ -46,44 +56,68 @@ def test_a_slot_that_has_no_time_left_advises_each_sender() -> None:
     """Senders would fill all buffers on the way: seconds of records, where the sink is slow."""
     intake = begun()
     first = after(intake, FIRST_MS, {0: 10_000, 1: 10_000})
-    assert first == dict.fromkeys((0, 1), Advice(10_000, int(1_000 * TARGET_MS * AIM)))
+    budget = int(1_000 * TARGET_MS * AIM)
+    assert first == dict.fromkeys((0, 1), Advice(10_000, budget, budget // PARTS))
     for at in range(FIRST_MS + INTERVAL_MS, 6_000, INTERVAL_MS):
         latest = after(intake, at, {0: 10_000, 1: 30_000})
     assert latest.keys() == {0, 1}
     # 40,000 bytes in 100 ms: an equal share for one, its own rate for the other.
-    shares = [one.budget_bytes / (400 * TARGET_MS * AIM) for one in latest.values() if one.budget_bytes is not None]
+    shares = [one.budget_bytes / (400 * TARGET_MS * AIM) for one in latest.values()]
     assert shares == [pytest.approx(1 / 2, rel=0.05), pytest.approx(3 / 4, rel=0.05)]
 
 
-def test_a_slot_that_waits_for_input_limits_nobody_and_is_silent() -> None:
-    """A job without back pressure would pay for messages, and its bursts would be held."""
+def test_a_slot_that_waits_for_input_is_almost_silent_and_asks_for_no_small_buffers() -> None:
+    """A job without back pressure would pay for messages, and for small buffers."""
     intake = begun()
-    said = [after(intake, at, {0: 500}, idle_ms=90) for at in range(10, 2_000, INTERVAL_MS)]
-    lifted = next(n for n, one in enumerate(said) if one and one[0].budget_bytes is None)
-    assert lifted <= TARGET_MS / INTERVAL_MS
-    assert not any(said[lifted + 1 :])
+    said = [after(intake, at, {0: 500}, idle_ms=90) for at in range(10, 4_000, INTERVAL_MS)]
+    free = next(n for n, one in enumerate(said) if one and one[0].buffer_bytes > one[0].budget_bytes // PARTS)
+    assert free <= TARGET_MS / INTERVAL_MS
+    assert sum(map(bool, said[free + 1 :])) == len(said[free + 1 :]) * INTERVAL_MS // FREE_MS
+    assert after(intake, 4_010 + FREE_MS, {}, idle_ms=FREE_MS)
     assert intake.due_ms() is None
 
 
-def test_to_wait_for_the_first_records_is_no_reason_to_limit_nobody() -> None:
-    """A source that is fast would fill all buffers before its slow sink has spoken a second time."""
+def test_what_waits_for_input_bounds_what_comes_by_what_it_takes_while_it_has_some() -> None:
+    """Behind a source that was stopped for eight seconds, and has millions, a slow sink would be sent all of them."""
+    intake = begun()
+    for at in range(10, 4_010, INTERVAL_MS):
+        after(intake, at, {0: 5_000})
+    assert after(intake, 12_000, {}, idle_ms=8_000)[0].budget_bytes == pytest.approx(50 * AIM * TARGET_MS, rel=0.1)
+    assert after(intake, 3_600_000, {}, idle_ms=3_588_000) == {}
+    assert after(intake, 3_600_020, {0: 10_000}, idle_ms=0)[0].budget_bytes < 2 * 50 * AIM * TARGET_MS
+
+
+def test_a_part_of_what_may_come_is_worth_a_message_soon() -> None:
+    """A burst would wait for the next turn, held by a budget that is small because all that came before was slow."""
+    intake = begun()
+    latest: dict[int, Advice] = {}
+    for at in range(10, 4_010, INTERVAL_MS):
+        latest = after(intake, at, {0: 500}, idle_ms=90) or latest
+    assert intake.due_ms() == 3_410 + FREE_MS
+    assert after(intake, 4_000 - INTERVAL_MS + 10, {0: latest[0].budget_bytes // NEWS + 1}) == {}, "just now it looked"
+    assert intake.due_ms() == 4_000 - INTERVAL_MS + 10 + FIRST_MS
+    assert after(intake, 4_000 - INTERVAL_MS + 20, {0: 1})[0].budget_bytes > latest[0].budget_bytes
+
+
+def test_what_is_in_hand_is_no_measure() -> None:
+    """A buffer that takes a second, and was taken ten milliseconds ago, would ask for a hundred of its kind."""
+    intake = begun()
+    intake.took(0, 10_000)
+    assert intake.advice(FIRST_MS)[0] == Advice(10_000, BUDGET_BYTES_MIN, BUDGET_BYTES_MIN // PARTS)
+    intake.took(0, 10_000)
+    assert intake.advice(1_000)[0].budget_bytes == pytest.approx(10 * TARGET_MS * AIM, rel=0.1)
+
+
+def test_to_wait_for_the_first_records_is_no_sign_that_it_is_free() -> None:
+    """A source that is fast would send large buffers before its slow sink has spoken a second time."""
     intake = Intake(TARGET_MS, 0)
     assert after(intake, 5_000, {0: 100}, idle_ms=5_000) == {}
     assert intake.due_ms() == 5_000 + FIRST_MS
-    assert after(intake, 5_000 + FIRST_MS, {0: 100}, idle_ms=9)[0].budget_bytes is not None
+    (advice,) = after(intake, 5_000 + FIRST_MS, {0: 100}, idle_ms=9).values()
+    assert advice.buffer_bytes == advice.budget_bytes // PARTS
 
 
-def test_a_limit_is_lifted_when_the_slot_has_time_again() -> None:
-    """Senders would be held to what the slot has taken while it was slow."""
-    intake = begun()
-    for at in range(10, 2_000, INTERVAL_MS):
-        assert after(intake, at, {0: 500})[0].budget_bytes is not None
-    said = [after(intake, at, {0: 500}, idle_ms=INTERVAL_MS) for at in range(2_010, 4_000, INTERVAL_MS)]
-    assert [one[0].budget_bytes for one in said if one][-1] is None
-    assert intake.due_ms() is None
-
-
-def test_while_it_limits_it_speaks_though_it_has_taken_nothing() -> None:
+def test_while_it_is_busy_it_speaks_though_it_has_taken_nothing() -> None:
     """What it says last may be lost, and what it takes next may come much later."""
     intake = begun()
     after(intake, FIRST_MS, {0: 500})
@@ -132,5 +166,15 @@ def test_a_slower_rate_is_known_as_soon_with_many_senders(senders: int) -> None:
             now_ms += 5
             for sender in range(senders):
                 intake.took(sender, each // 200)
-            budget = max((said.budget_bytes or 0 for said in intake.advice(now_ms).values()), default=budget)
+            budget = max((said.budget_bytes for said in intake.advice(now_ms).values()), default=budget)
     assert budget <= 2 * BUDGET_BYTES_MIN
+
+
+def test_what_was_said_before_it_was_known_where_the_senders_are_is_said_again() -> None:
+    """They would hold until their first limit lapses, in each exchange."""
+    intake = begun()
+    for at in range(10, 4_010, INTERVAL_MS):
+        after(intake, at, {0: 500}, idle_ms=90)
+    intake.say_again()
+    assert intake.due_ms() == 3_910 + FIRST_MS
+    assert after(intake, 3_920, {})[0].taken_bytes == 20_000

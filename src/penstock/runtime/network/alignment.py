@@ -40,6 +40,8 @@ class AlignmentOutput(NamedTuple):
     """All that belongs before this barrier has been delivered."""
     decline: Callable[[int, DeclineReason, str], None]
     """With a checkpoint that can't be taken, why, and details."""
+    begun: Callable[[Any, int], None] = lambda channel, size: None
+    """With a channel and the bytes of its next buffer, which waits no more."""
 
 
 class ExactlyOnceAlignment:
@@ -51,7 +53,7 @@ class ExactlyOnceAlignment:
     def __init__(self, channels: Iterable[Hashable], output: AlignmentOutput, aside: SetAside | None = None) -> None:
         # Those that have not ended: only their barriers are waited for.
         self._live = set(channels)
-        self._deliver, self._snapshot, self._decline = output
+        self._deliver, self._snapshot, self._decline, self._begun = output
         self._arrived: set[Hashable] = set()
         self._aside = aside or SetAside(AlignmentLimits())
         # What is received or replayed goes through this one queue, so that nothing overtakes what waited.
@@ -85,6 +87,7 @@ class ExactlyOnceAlignment:
             channel, buffer = self._replaying.popleft()
             # Decoded at the last moment: all that waits, decoded at once, could take many times the memory.
             if channel not in self._arrived:
+                self._begun(channel, buffer.size)
                 self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
                 self._drain()
                 return

@@ -62,8 +62,8 @@ class Debloating:
         """Advice has arrived. That of a slot of an earlier attempt is dropped."""
         header = decode_header(message)
         if header.attempt == self._attempt:
-            ((taken, budget), _) = decode_segments(message)[0]  # type: ignore[misc]
-            self.in_flight.heard(header.sender, Advice(taken, budget), self._now_ms())
+            said: list[int] = decode_segments(message)[0][0]  # type: ignore[index]
+            self.in_flight.heard(header.sender, Advice(*said))
 
     def take_advice(self) -> Iterator[tuple[SlotId, bytes]]:
         """What is to be said now, and to which slots."""

@@ -1,25 +1,31 @@
 """What a slot has in flight to each slot of the next level, and whether it may send more: by what those advise.
 
-    limit of a target      event                                        next
-    none yet               something is sent to it                      FIRST_BYTES
-    any                    advice: what was taken in all, and a budget  that budget; none, if it has none
-    any                    advice by which no more was taken            the same, or the smaller budget
-    any                    advice that is late, or can't be true        the same
-    a budget               each LAPSE_MS in which no more was taken     LAPSE_FACTOR times as much
-    the same               after LAPSES_MAX of these                    none: only the size of Spark's buffers holds
+    limit of a target          event                                        next
+    none yet                   something is sent to it                      FIRST_BYTES
+    any                        advice: what was taken in all, and a budget  that budget
+    any                        advice by which no more was taken            the same, or the smaller budget
+    any                        advice that is late, or can't be true        the same
+    any, and it holds          each LAPSE_MS in which no more was taken     the same: what is in flight is written off
+    FIRST_BYTES, and it holds  each FIRST_LAPSE_MS without advice           the same: what is in flight is written off
+    FIRST_BYTES                after FIRST_LAPSES_MAX of these              none: only the size of Spark's buffers holds
 
-It is advice only: whatever is lost, late or wrong, a sender goes on after `LAPSE_MS`, and soon as if it had never heard
-of it. Who has nothing in flight may always send. Source: Flink's buffer debloating.
+It is advice only: whatever is lost, late or wrong, a sender goes on after `LAPSE_MS`. A target that has advised and is
+silent is in a pause, or in a call of its user's that takes its time. So it gets one budget more each `LAPSE_MS`: what
+comes after a pause is in proportion to it, and not as much as there is. One that has not advised yet is still opening.
+Who has nothing in flight may always send. Source: Flink's buffer debloating.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.runtime.network.intake import LAPSE_MS, PARTS, Advice
+from penstock.common.earliest import earliest
+from penstock.runtime.network.intake import PARTS, Advice
 
-LAPSE_FACTOR = 4
-LAPSES_MAX = 6
+LAPSE_MS = 1_000
+FIRST_LAPSE_MS = 5_000
+FIRST_LAPSES_MAX = 12
+"""A sink that opens for a minute is waited for; then advice does not get through, and the job would crawl."""
 FIRST_BYTES = 1 << 11
 """Until the first advice, which comes 10 ms after the first record: hundreds of small records, not thousands. There are
 as many channels as pairs of slots, in each exchange, and a slow sink has to take all of that before it is in time."""
@@ -29,30 +35,41 @@ _BUFFER_BYTES_MIN = 128
 class _Limit:
     """What was said by one target."""
 
-    __slots__ = ("budget", "lapsed", "room", "since_ms", "taken")
+    __slots__ = ("budget", "buffer", "has_spoken", "lapses", "reckoned", "since_ms", "taken")
 
-    def __init__(self, budget: int, now_ms: int) -> None:
+    def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.room = budget
-        """How much may be in flight now: the budget, or more when nothing is heard of it."""
+        self.buffer = budget // PARTS
         self.taken = 0
-        self.since_ms = now_ms
-        """When more was taken last."""
-        self.lapsed = 0
-        """How often it had lapsed when it was looked at last."""
+        self.reckoned = 0
+        """What is not in flight: taken, or written off."""
+        self.since_ms: int | None = None
+        """When it came to hold, or lapsed; None: it has not held since more was taken."""
+        self.lapses = 0
+        self.has_spoken = False
 
-    def lapse(self, now_ms: int) -> int:
-        """How often it has lapsed."""
-        if now_ms < self.since_ms:
-            # The clock was set back.
-            self.since_ms = now_ms
-        self.lapsed = (now_ms - self.since_ms) // LAPSE_MS
-        return self.lapsed
+    def progress(self, advice: Advice) -> None:
+        """More was taken."""
+        self.taken = self.reckoned = advice.taken_bytes
+        self.budget, self.buffer = advice.budget_bytes, advice.buffer_bytes
+        self.since_ms, self.lapses = None, 0
 
     @property
-    def next_ms(self) -> int:
-        """When it lapses for the next time. Not by the present time, which may have passed it unseen."""
-        return self.since_ms + LAPSE_MS * (self.lapsed + 1)
+    def lapse_ms(self) -> int:
+        """When it lapses. It must hold."""
+        assert self.since_ms is not None
+        return self.since_ms + (LAPSE_MS if self.has_spoken else FIRST_LAPSE_MS)
+
+    def lapse(self, now_ms: int) -> bool:
+        """It holds. Whether it has for so long that it lapses now: once, however much time has passed unseen."""
+        if self.since_ms is None or now_ms < self.since_ms:
+            # It begins to; or the clock was set back.
+            self.since_ms = now_ms
+        if now_ms < self.lapse_ms:
+            return False
+        self.since_ms = now_ms
+        self.lapses += 1
+        return True
 
 
 class InFlight:
@@ -65,51 +82,57 @@ class InFlight:
         self._limits: dict[int, _Limit] = {}
         self._limited: dict[int, _Limit] = {}
         """Those that hold."""
+        self._room: int | None = None
+        self._lapse_ms: int | None = None
 
-    def heard(self, target: int, advice: Advice, now_ms: int) -> None:
+    def heard(self, target: int, advice: Advice) -> None:
         """A target has advised."""
         limit = self._limits.get(target)
         if limit is None or not limit.taken <= advice.taken_bytes <= self._sent[target]:
             return
-        if advice.budget_bytes is None:
-            limit.taken = advice.taken_bytes
-            self._limited.pop(target, None)
-        elif advice.taken_bytes > limit.taken:
-            limit.taken, limit.since_ms, limit.lapsed = advice.taken_bytes, now_ms, 0
-            limit.budget = limit.room = advice.budget_bytes
+        if advice.taken_bytes > limit.taken or not limit.has_spoken:
+            limit.progress(advice)
+            limit.has_spoken = True
             self._limited[target] = limit
         else:
             # What has taken nothing may find that it is slower still; but time goes on.
             limit.budget = min(limit.budget, advice.budget_bytes)
+            limit.buffer = min(limit.buffer, advice.buffer_bytes)
 
     def holds(self, now_ms: int) -> bool:
         """Whether nothing may be sent now."""
-        if len(self._sent) > len(self._limits):
-            for target in self._sent.keys() - self._limits.keys():
-                self._limits[target] = self._limited[target] = _Limit(self.first_bytes, now_ms)
-        if not self._limited:
-            return False
-        for target, limit in list(self._limited.items()):
-            lapses = limit.lapse(now_ms)
-            if lapses >= LAPSES_MAX:
-                del self._limited[target]
-            else:
-                limit.room = max(1, limit.budget) * LAPSE_FACTOR**lapses
-        return any(self._left(target) <= 0 for target in self._limited)
+        sent, limited = self._sent, self._limited
+        if len(sent) > len(self._limits):
+            for target in sent.keys() - self._limits.keys():
+                self._limits[target] = limited[target] = _Limit(self.first_bytes)
+        self._room = self._lapse_ms = None
+        lapsed = []
+        # In one pass, for each step: there may be hundreds of targets.
+        for target, limit in limited.items():
+            in_flight = sent[target] - limit.reckoned
+            left = limit.budget - in_flight
+            if left <= 0:
+                if in_flight and not limit.lapse(now_ms):
+                    self._lapse_ms = earliest(self._lapse_ms, limit.lapse_ms)
+                    continue
+                limit.reckoned = sent[target]
+                left = max(1, limit.budget)
+                if limit.lapses >= FIRST_LAPSES_MAX and not limit.has_spoken:
+                    lapsed.append(target)
+                    continue
+            if self._room is None or left < self._room:
+                self._room = left
+        for target in lapsed:
+            del limited[target]
+        return self._lapse_ms is not None
 
     def room(self) -> int | None:
-        """How many bytes may be sent, at least one; None: any number."""
-        if not self._limits:
-            return self.first_bytes
-        return max(1, min(map(self._left, self._limited))) if self._limited else None
-
-    def _left(self, target: int) -> int:
-        limit, in_flight = self._limited[target], self._sent[target] - self._limited[target].taken
-        return limit.room - in_flight if in_flight else max(1, limit.room)
+        """How many bytes may be sent, at least one, as of the last `holds`; None: any number."""
+        return self._room if self._limits else self.first_bytes
 
     def lapse_ms(self) -> int | None:
-        """When the next limit lapses, if nothing more is heard: in the past, if `holds` has not been asked since."""
-        return min((limit.next_ms for limit in self._limited.values()), default=None)
+        """When the next limit lapses, if nothing more is heard, as of the last `holds`."""
+        return self._lapse_ms
 
     @property
     def buffer_bytes(self) -> int | None:
@@ -118,4 +141,4 @@ class InFlight:
             return max(_BUFFER_BYTES_MIN, self.first_bytes // PARTS)
         if not self._limited:
             return None
-        return max(_BUFFER_BYTES_MIN, min(limit.room for limit in self._limited.values()) // PARTS)
+        return max(_BUFFER_BYTES_MIN, min(limit.buffer for limit in self._limited.values()))

@@ -1,13 +1,16 @@
 """What a slot takes of its input, by sending slot, and how much of it each sender may have in flight: advice to them.
 
-    takes        said last      next           said to each sender
-    something    nothing yet    limited, free  soon, so that the senders' first limit does not hold them
-    any          limited        limited, free  each `interval_ms`: what was taken in all, and a budget
-    any          free           limited        the same, when the slot has no time left
-    any          free           free           nothing: a slot that waits for input costs no message
+    takes        said last            next      said to each sender
+    something    nothing yet          busy      after FIRST_MS, so that the senders' first limit does not hold them
+    any          anything             busy      each `interval_ms`: what was taken in all, and a budget
+    any          by a busy slot       free      the same, once
+    a part       anything             free      the same, after FIRST_MS: a quarter of a sender's budget was taken
+    less         by a free slot       free      the same, after FREE_MS
+    nothing      by a free slot       free      nothing: a slot that waits for input costs no message
 
 The rule is `budget_of`: bytes that the slot takes in `target_ms`, by its rate while it was not waiting for input, as in
-Flink's ThroughputCalculator. A slot that waits for input for half of the time or longer has no back pressure to bound.
+Flink's ThroughputCalculator. A slot that waits for input for half of the time or longer is free, and has no back
+pressure; but what its senders may have in flight is bounded, too: they may have a million records for it next.
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 FIRST_MS = 10
-LAPSE_MS = 1_000
-"""After so long without advice a sender takes its limit for one that has lapsed."""
-INTERVAL_MS_MAX = LAPSE_MS // 2
+INTERVAL_MS_MAX = 500
+"""Well within the second after which a sender goes on without advice."""
+FREE_MS = 1_000
 PARTS = 8
 """A budget is so many buffers. With two senders so much is said in the time that it is for, with more of them less."""
 AIM = 0.75
 """The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
 BUDGET_BYTES_MIN = 1 << 10
+NEWS = 4
+"""This part of a budget, when it was taken, is worth a message of its own."""
 _KEPT = 0.9
 """The weight of all that was before, against what was taken in a part of that time."""
 
@@ -32,8 +37,10 @@ class Advice(NamedTuple):
 
     taken_bytes: int
     """Of all that it was sent."""
-    budget_bytes: int | None
-    """How much may be on its way; None: any amount."""
+    budget_bytes: int
+    """How much may be on its way."""
+    buffer_bytes: int
+    """How large each buffer of it should be at most."""
 
 
 def budget_of(own_bytes: float, all_bytes: float, senders: int, busy_ms: float, target_ms: float) -> int:
@@ -55,18 +62,29 @@ class Intake:
         self.budget_bytes_min = BUDGET_BYTES_MIN
         self._taken: dict[int, int] = {}
         """Bytes in all, by index of the sender."""
-        self._counted: dict[int, int] = {}
-        """The same, as of the last advice."""
+        self._in_hand: tuple[int, int] | None = None
+        """The sender and the size of the last one, if it is not known to be done with: no measure of what it takes."""
+        self._done: dict[int, int] = {}
+        """Bytes that were done with since the last count."""
+        self._said: dict[int, Advice] = {}
+        self._said_ms = now_ms
         self._recent: dict[int, float] = {}
+        self._recent_busy_ms = 0.0
+        """In which those bytes were taken. They are forgotten by time in which the slot is busy: what it could take is
+        known after a pause as before."""
         self._recent_ms = 0.0
         self._recent_idle_ms = 0.0
+        """Of that time, by the clock."""
         self._since_ms = now_ms
         self._idle_ns = 0
         self._has_begun = False
         """Whether something had come by the last look."""
-        self._has_spoken = False
-        self.limits = True
-        """Whether senders keep to the limit that was advised, or to their first one."""
+        self._has_unsaid = False
+        """Whether something was taken since it spoke."""
+        self._news = False
+        """Whether that is so much that a sender may soon have no room."""
+        self.is_busy = True
+        """Whether the slot has back pressure, or has just begun."""
 
     @property
     def interval_ms(self) -> int:
@@ -74,53 +92,85 @@ class Intake:
         part = self._whole_ms * max(2, len(self._taken)) // (2 * PARTS)
         return max(FIRST_MS, min(part, self._whole_ms // 2, INTERVAL_MS_MAX))
 
+    def taken_bytes(self, sender: int) -> int:
+        """What was taken of a slot in all."""
+        return self._taken.get(sender, 0)
+
     def took(self, sender: int, size: int) -> None:
-        """A buffer of a slot was taken, whether it is processed now, set aside, or passed on."""
-        self._taken[sender] = self._taken.get(sender, 0) + size
+        """A buffer of a slot was taken: it is processed now, or passed on."""
+        self._finish()
+        self._in_hand = (sender, size)
+        taken = self._taken[sender] = self.taken_bytes(sender) + size
+        self._has_unsaid = True
+        said = self._said.get(sender)
+        if said is None or (taken - said.taken_bytes) * NEWS >= said.budget_bytes:
+            self._news = True
 
     def idle(self, ns: int) -> None:
         """The slot has waited for input."""
+        self._finish()
         self._idle_ns += ns
 
     def due_ms(self) -> int | None:
         """When something is to be said though nothing happens."""
-        if not (self.limits and self._has_begun):
+        if not self._has_begun:
             return None
-        return self._since_ms + (self.interval_ms if self._has_spoken else FIRST_MS)
+        if self._news:
+            return self._since_ms + FIRST_MS
+        if self.is_busy:
+            return self._since_ms + self.interval_ms
+        return max(self._since_ms + self.interval_ms, self._said_ms + FREE_MS) if self._has_unsaid else None
+
+    def say_again(self) -> None:
+        """What was said may not have been heard: say it once more."""
+        self._said.clear()
+        self._news = self._has_begun
 
     def advice(self, now_ms: int) -> dict[int, Advice]:
         """What is to be said now, by index of the sender."""
         elapsed_ms = now_ms - self._since_ms
         if elapsed_ms < 0 or not self._has_begun:
             # The clock was set back; or nothing had come yet, and to wait for that does not count.
-            self._since_ms, self._idle_ns, self._has_begun = now_ms, 0, bool(self._taken)
+            self._since_ms = self._said_ms = now_ms
+            self._idle_ns, self._has_begun = 0, bool(self._taken)
             return {}
-        if elapsed_ms < (self.interval_ms if self._has_spoken else FIRST_MS):
+        if elapsed_ms < (FIRST_MS if self._news else self.interval_ms):
             return {}
         self._count(now_ms, elapsed_ms)
-        did_limit = self.limits
+        was_busy = self.is_busy
         # What has just begun waits for its first records, even if they come faster than it can take them.
-        self.limits = self._recent_ms < self._target_ms / 2 or self._recent_idle_ms < self._recent_ms / 2
-        if not (self.limits or did_limit) and self._has_spoken:
+        self.is_busy = self._recent_ms < self._target_ms / 2 or self._recent_idle_ms < self._recent_ms / 2
+        tells = self._has_unsaid and now_ms - self._said_ms >= FREE_MS
+        if not (self.is_busy or was_busy or self._news or tells):
             return {}
-        self._has_spoken = True
-        return {sender: Advice(taken, self._budget(sender)) for sender, taken in self._taken.items()}
+        self._news, self._has_unsaid, self._said_ms = False, False, now_ms
+        self._said = {sender: self._advice(sender, taken) for sender, taken in self._taken.items()}
+        return self._said
+
+    def _finish(self) -> None:
+        if self._in_hand is not None:
+            sender, size = self._in_hand
+            self._done[sender] = self._done.get(sender, 0) + size
+            self._in_hand = None
 
     def _count(self, now_ms: int, elapsed_ms: int) -> None:
+        idle_ms = min(self._idle_ns / 1e6, elapsed_ms)
+        busy_ms = elapsed_ms - idle_ms
         # By time: with many senders, to whom it speaks rarely, what was long ago would count for longer.
-        kept = _KEPT ** max(1.0, elapsed_ms * PARTS / self._whole_ms)
-        for sender, taken in self._taken.items():
-            fresh = taken - self._counted.get(sender, 0)
-            self._recent[sender] = self._recent.get(sender, 0.0) * kept + fresh
-            self._counted[sender] = taken
+        kept = _KEPT ** (busy_ms * PARTS / self._whole_ms)
+        for sender in self._taken:
+            self._recent[sender] = self._recent.get(sender, 0.0) * kept + self._done.pop(sender, 0)
+        self._recent_busy_ms = self._recent_busy_ms * kept + busy_ms
+        kept = _KEPT ** (elapsed_ms * PARTS / self._whole_ms)
         self._recent_ms = self._recent_ms * kept + elapsed_ms
-        self._recent_idle_ms = self._recent_idle_ms * kept + min(self._idle_ns / 1e6, elapsed_ms)
+        self._recent_idle_ms = self._recent_idle_ms * kept + idle_ms
         self._since_ms, self._idle_ns = now_ms, 0
 
-    def _budget(self, sender: int) -> int | None:
-        if not self.limits:
-            return None
-        busy_ms = max(1.0, self._recent_ms - self._recent_idle_ms)
+    def _advice(self, sender: int, taken: int) -> Advice:
         recent = self._recent
-        budget = budget_of(recent[sender], sum(recent.values()), len(recent), busy_ms, self._target_ms)
-        return max(self.budget_bytes_min, budget)
+        budget = budget_of(
+            recent[sender], sum(recent.values()), len(recent), max(1.0, self._recent_busy_ms), self._target_ms
+        )
+        budget = max(self.budget_bytes_min, budget)
+        # One that is free does not make the buffers to all others small.
+        return Advice(taken, budget, budget // (PARTS if self.is_busy else 2))

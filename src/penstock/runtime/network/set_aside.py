@@ -38,6 +38,11 @@ class Whole(NamedTuple):
 
     data: bytes
 
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.data)
+
     def segments(self) -> list[Any]:
         """What it holds."""
         return decode_segments(self.data)
@@ -48,11 +53,11 @@ class Spilled(NamedTuple):
 
     owner: SetAside
     offset: int
-    length: int
+    size: int
 
     def segments(self) -> list[Any]:
         """What it holds. May be called once."""
-        return decode_segments(self.owner.unspill(self.offset, self.length))
+        return decode_segments(self.owner.unspill(self.offset, self.size))
 
 
 class SetAside:
@@ -81,7 +86,7 @@ class SetAside:
         elif isinstance(item, Spilled):
             # It was being replayed when the barrier of a newer checkpoint blocked its channel again. Its bytes stay
             # on disk and count again, because `take` has reset the sum.
-            self.bytes += item.length
+            self.bytes += item.size
         self._items.append((channel, item))
 
     def take(self) -> deque[tuple[Hashable, Any]]:

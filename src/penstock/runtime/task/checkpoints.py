@@ -102,14 +102,14 @@ class TaskCheckpoints:
 
     def _with_alignment(self, parts: TaskParts) -> ExactlyOnceAlignment:
         alignment = ExactlyOnceAlignment if parts.level.exactly_once else AtLeastOnceAlignment
-        output = AlignmentOutput(parts.inputs.deliver, self._aligned, self.decline)
+        output = AlignmentOutput(parts.inputs.deliver, self._aligned, self.decline, parts.environment.begun)
         return alignment(parts.inputs.channels, output, _set_aside(parts))
 
     def _with_unaligned(self, parts: TaskParts) -> UnalignedAlignment:
         overtaken = Overtaken(parts, self.logs)
         return UnalignedAlignment(
             parts.inputs.channels,
-            AlignmentOutput(overtaken.deliver, self._aligned, self.decline),
+            AlignmentOutput(overtaken.deliver, self._aligned, self.decline, parts.environment.begun),
             _set_aside(parts),
             overtaken=overtaken.begin,
             arrived=overtaken.barrier,

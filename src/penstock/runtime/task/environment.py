@@ -8,6 +8,7 @@ from penstock.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox
 from penstock.runtime.network.set_aside import SpillFile
 from penstock.runtime.task.async_calls import OpenEventLoop
 from penstock.runtime.task.budget import Budget
+from penstock.runtime.task.inputs import InputChannel
 from penstock.runtime.task.pacing import FIRST_RECORDS
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.backends.versioned.store import VersionedStores
@@ -26,7 +27,7 @@ class Environment:
 
     # fmt: off
     __slots__ = (
-        "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "notify", "now_ms",
+        "begun", "budget", "buffers", "clock", "core_wait_ns", "feedback", "first_records", "notify", "now_ms",
         "open_event_loop", "open_spill", "outbox", "run", "stores",
     )
     # fmt: on
@@ -60,3 +61,5 @@ class Environment:
         self.buffers = buffers
         self.first_records = first_records
         self.core_wait_ns = core_wait_ns
+        self.begun: Callable[[InputChannel, int], None] = lambda channel, size: None
+        """The slot's: a task has begun with a buffer of so many bytes."""

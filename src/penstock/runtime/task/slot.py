@@ -18,6 +18,7 @@ from penstock.runtime.network.debloating import Debloating
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
+from penstock.runtime.task.inputs import InputChannel
 from penstock.runtime.task.restored_storage import RestoredStorage
 from penstock.runtime.task.task import Task, TaskState
 from penstock.runtime.task.vertex import LevelSpec
@@ -35,11 +36,6 @@ class Slot:
         self.index = index
         self.budget = environment.budget
         self.outbox = environment.outbox
-        self.tasks = {
-            vertex.id: Task(vertex, level, index, environment)
-            for vertex in level.vertices
-            if index < vertex.parallelism
-        }
         self._edges = level.edges
         self._heads = {edge.id: vertex.id for vertex in level.vertices for edge, _ in vertex.inputs if edge.feedback}
         """Edges that lead back to heads of iterations on this level."""
@@ -53,6 +49,12 @@ class Slot:
             self.debloating = Debloating(
                 SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
             )
+            environment.begun = self._begun
+        self.tasks = {
+            vertex.id: Task(vertex, level, index, environment)
+            for vertex in level.vertices
+            if index < vertex.parallelism
+        }
         self._buffer_bytes: int | None = None
         self._arrived: deque[bytes] = deque()
         """Rows that wait until the tasks have done what the ones before have brought."""
@@ -84,17 +86,26 @@ class Slot:
             self._take_arrived(debloating)
 
     def _take_arrived(self, debloating: Debloating) -> None:
-        """Under back pressure one by one: rows that arrive together may take a second. Each is taken in its turn."""
+        """Rows that arrive together may take a second. Each is taken in its turn."""
         arrived = self._arrived
-        while arrived and not (debloating.intake.limits and self._occupied):
+        while arrived and not self._occupied:
             buffer = arrived.popleft()
-            if (taken := self._take(buffer)) is not None:
-                header, edge = taken
-                # All of it: what is set aside or relayed is taken, too, and what is not taken would be waited for.
+            if (relayed := self._take(buffer)) is not None:
+                header, edge = relayed
                 sender = edge.hop(self.level.level - 1, header.sender, header.target)
                 debloating.intake.took(sender, len(buffer))
 
+    def _begun(self, channel: InputChannel, size: int) -> None:
+        """A task has begun with a buffer. One that it has set aside for a barrier is in flight until then.
+
+        So a channel that is blocked by a barrier holds back its sender, as in Flink.
+        """
+        assert self.debloating is not None
+        edge, sender = channel.id
+        self.debloating.intake.took(self._edges[edge].hop(self.level.level - 1, sender, self.index), size)
+
     def _take(self, buffer: bytes) -> tuple[Header, EdgeInfo] | None:
+        """Hand a buffer to its task, or relay it. Returns what it was, if it was relayed."""
         header = decode_header(buffer)
         level = self.level.level
         if header.edge == OUTCOME_EDGE:
@@ -103,8 +114,8 @@ class Slot:
         edge = self._edges[header.edge]
         if edge.target_level == level:
             self.tasks[edge.target_vertex].receive(header, buffer)
-        else:
-            self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
+            return None
+        self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
         return header, edge
 
     def receive_feedback(self, buffer: bytes) -> None:
@@ -141,6 +152,11 @@ class Slot:
         """A slot that this one sends to has taken something. It may send more from the next step on."""
         if self.debloating is not None:
             self.debloating.heard(message)
+
+    def introduced(self) -> None:
+        """Where other slots are is known only now: what was said to them before was not sent."""
+        if self.debloating is not None:
+            self.debloating.intake.say_again()
 
     def take_advice(self) -> list[tuple[SlotId, bytes]]:
         """What is to be said, and to which of the slots that send to this one."""

@@ -175,6 +175,7 @@ class SlotLifecycle:
     def _handle(self, slot: Slot, vertex: int, event: ControlEvent) -> None:
         if isinstance(event, (Peers, Senders)):
             self._effects.introduced(event)
+            slot.introduced()
         if isinstance(event, (Senders, SampleStacks)):
             # No task has to know.
             return
