@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from pyarrow import fs
@@ -45,6 +46,18 @@ class Latest(NamedTuple):
         return older_in(record_in(self.directory), self.manifest.checkpoint_id)
 
 
+@contextlib.contextmanager
+def reading(base: str) -> Iterator[None]:
+    """What fails to be read below a directory of checkpoints is a CheckpointError, which says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"the checkpoints below {base} can't be read: {error}. Does {options.CHECKPOINT_DIRECTORY.key} name a "
+            "directory that this user may read? A store that was away for a moment can be asked again: start once more"
+        ) from error
+
+
 def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Latest:
     """The newest checkpoint of a job of that name, below a directory of checkpoints.
 
@@ -57,13 +70,8 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
     system, root = file_system_of(base)
     newest: Latest | None = None
     ended: list[_Ended] = []
-    try:
+    with reading(base):
         entries = system.get_file_info(fs.FileSelector(root, allow_not_found=True))
-    except OSError as error:
-        raise CheckpointError(
-            f"the checkpoints below {base} can't be listed: {error}. Does {options.CHECKPOINT_DIRECTORY.key} name a "
-            "directory that this user may read? A store that was away for a moment can be asked again: start once more"
-        ) from error
     for entry in entries:
         if entry.type is not fs.FileType.Directory:
             continue
@@ -79,7 +87,8 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
             if seen.end.job_name == job_name:
                 ended.append(_Ended(_ended_ms(directory, seen.end.savepoint), directory, seen.end))
             continue
-        found = _newest_in(directory, seen, job_name, repeats or [])
+        with reading(base):
+            found = _newest_in(directory, seen, job_name, repeats or [])
         if found is not None and (newest is None or _age(found) > _age(newest)):
             newest = found
     if newest is None:
@@ -103,20 +112,25 @@ def latest_of_job(base: str, job_id: str, job_name: str, repeats: list[str] | No
     """
     system, root = file_system_of(base)
     directory = f"{base.rstrip('/')}/{job_id}"
-    if system.get_file_info(f"{root}/{job_id}").type is not fs.FileType.Directory:
-        return None
-    seen = recorded(record_in(directory))
-    if seen is not None and seen.end is not None:
-        raise CheckpointError(str(_Ended(0, directory, seen.end)).strip())
-    return _newest_in(directory, seen, job_name, repeats or [])
+    with reading(base):
+        if system.get_file_info(f"{root}/{job_id}").type is not fs.FileType.Directory:
+            return None
+        seen = recorded(record_in(directory))
+        if seen is not None and seen.end is not None:
+            raise CheckpointError(str(_Ended(0, directory, seen.end)).strip())
+        return _newest_in(directory, seen, job_name, repeats or [])
 
 
 def end_of_job(base: str, job_id: str) -> End | None:
-    """How this job, below a directory of checkpoints, has ended. None: it has not, or nothing is there any more."""
+    """How this job, below a directory of checkpoints, has ended. None: it has not, or nothing is there any more.
+
+    Raises CheckpointError if that can't be read now.
+    """
     system, root = file_system_of(base)
-    if system.get_file_info(f"{root}/{job_id}").type is not fs.FileType.Directory:
-        return None
-    seen = recorded(record_in(f"{base.rstrip('/')}/{job_id}"))
+    with reading(base):
+        if system.get_file_info(f"{root}/{job_id}").type is not fs.FileType.Directory:
+            return None
+        seen = recorded(record_in(f"{base.rstrip('/')}/{job_id}"))
     return None if seen is None else seen.end
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from penstock.checkpoint.ended_jobs import remove_ended
 from penstock.checkpoint.job_record import NOTHING, JobRecord, recorded
-from penstock.checkpoint.latest import Latest, latest_of, latest_of_job
+from penstock.checkpoint.latest import Latest, latest_of, latest_of_job, reading
 from penstock.checkpoint.lease import Lease, wait_until_free
 from penstock.checkpoint.manifest import Manifest, located
 from penstock.checkpoint.restore import assign
@@ -79,8 +79,12 @@ def _claimed(base: str, job_id: str, name: str, repeats: list[str]) -> tuple[Lat
     store = record_in(f"{base.rstrip('/')}/{job_id}")
     for _ in range(_TRIES):
         latest = latest_of_job(base, job_id, name, repeats)
-        seen = latest.seen if latest is not None else recorded(store) or NOTHING
-        record = JobRecord.try_to_claim(store, name, seen)
+        with reading(base):
+            seen = latest.seen if latest is not None else recorded(store) or NOTHING
+        try:
+            record = JobRecord.try_to_claim(store, name, seen)
+        except OSError as error:
+            raise _unwritable(base, error) from error
         if record is not None:
             return latest, record
     raise CheckpointError(f"the job {job_id} goes on faster than it can be taken over: another process runs it")

@@ -14,7 +14,7 @@ from tests.unit.checkpoint.manifests import manifest_of
 
 from penstock.checkpoint.effects import StoreManifest
 from penstock.checkpoint.job_record import JobRecord, recorded
-from penstock.checkpoint.latest import latest_of
+from penstock.checkpoint.latest import end_of_job, latest_of, latest_of_job
 from penstock.checkpoint.manifest import Manifest, encode, seal
 from penstock.checkpoint.storage import (
     METADATA,
@@ -81,11 +81,24 @@ def test_checkpoints_of_before_there_were_records(tmp_path: Path) -> None:
     assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-1")
 
 
-def test_checkpoints_that_can_not_be_listed(tmp_path: Path) -> None:
+def test_checkpoints_that_can_not_be_read(tmp_path: Path) -> None:
     """The user would read a traceback of a library, and not which setting to look at."""
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"below .*/file can't be listed: .*execution\.checkpointing\.dir name"):
+    told = r"below .*/file can't be read: .*execution\.checkpointing\.dir name"
+    with pytest.raises(CheckpointError, match=told):
         latest_of(str(tmp_path / "file"), "a job")
+
+
+def test_a_record_that_can_not_be_read(tmp_path: Path) -> None:
+    """The same, of a job whose process has ended, and that its dispatcher starts again."""
+    published(tmp_path / "job", 1)
+    for record in (tmp_path / "job" / "record").iterdir():
+        # A directory, which no user may read as a file.
+        record.unlink()
+        record.mkdir()
+    for read in (lambda: latest_of_job(str(tmp_path), "job", "a job"), lambda: end_of_job(str(tmp_path), "job")):
+        with pytest.raises(CheckpointError, match="can't be read"):
+            read()
 
 
 def taken_over(directory: Path, newest: int) -> DirectoryStorage:

@@ -10,16 +10,27 @@ import pytest
 
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
 from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError
+from penstock.formats.avro_schema import AvroSchema
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
     status, body = 200, b""
 
+    first: tuple[tuple[int, bytes], ...] = ()
+    """What is answered before that."""
+    asked = 0
+
     def do_GET(self) -> None:
+        answers = (*self.first, (self.status, self.body))
+        self.status, self.body = answers[min(Answers.asked, len(answers) - 1)]
+        Answers.asked += 1
         self.send_response(self.status)
         self.send_header("Content-Length", str(len(self.body)))
         self.end_headers()
         self.wfile.write(self.body)
+
+    def do_POST(self) -> None:
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -55,3 +66,44 @@ def test_an_answer_of_something_else_is_an_error_of_the_registry(
     monkeypatch.setattr(Answers, "body", body)
     with pytest.raises(SchemaRegistryError):
         SchemaRegistryClient(url).parsed(7)
+
+
+NO_SCHEMA, NO_SUBJECT = (
+    (404, b'{"error_code": 40403, "message": "no"}'),
+    (404, b'{"error_code": 40401, "message": "no"}'),
+)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, *each: tuple[int, bytes]) -> None:
+    """What the registry answers, in turn; the last one from then on."""
+    monkeypatch.setattr(Answers, "first", each[:-1])
+    monkeypatch.setattr(Answers, "status", each[-1][0])
+    monkeypatch.setattr(Answers, "body", each[-1][1])
+    monkeypatch.setattr(Answers, "asked", 0)
+
+
+def test_a_schema_that_another_server_has_just_registered_comes_a_moment_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first messages with a new schema would be taken for poison, and be lost where the source skips such."""
+    answers(monkeypatch, NO_SCHEMA, NO_SCHEMA, (200, b'{"schema": "\\"int\\""}'))
+    assert SchemaRegistryClient(url).parsed(7) == "int"
+
+
+def test_a_subject_that_another_server_has_just_registered_comes_a_moment_later(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job would fail that is started right behind the one that registers its schema."""
+    answers(monkeypatch, NO_SUBJECT, NO_SCHEMA, (200, b'{"id": 12}'))
+    client = SchemaRegistryClient(url, {"auto.register.schemas": "false"})
+    assert client.id_for("records", AvroSchema("int")) == 12
+
+
+def test_an_id_that_is_not_known_is_waited_for_once(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic with a million messages of something else would be read at one in two seconds."""
+    answers(monkeypatch, NO_SCHEMA)
+    client = SchemaRegistryClient(url)
+    for asked in (4, 5, 6):
+        with pytest.raises(ValueError, match="has no schema with the id 7"):
+            client.parsed(7)
+        assert Answers.asked == asked

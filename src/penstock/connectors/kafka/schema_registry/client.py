@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +13,9 @@ from penstock.connectors.kafka.schema_registry.access import Access
 from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError, request
 from penstock.formats.avro_schema import AvroSchema, fastavro
 
-_NO_SUCH_SCHEMA = 40403
+_NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA = 40401, 40403
+_PAUSES_S = (0.25, 0.5, 1.0)
+"""A registry of several servers answers from a copy: what another has just registered comes a moment later."""
 _INCOMPATIBLE = 409
 
 
@@ -27,12 +31,14 @@ class SchemaRegistryClient:
         self._access = Access(url, configs)
         self._capacity = capacity
         self._by_id: dict[int, Any] = {}
+        self._unknown: dict[int, None] = {}
+        """Ids that the registry has not known, though it was given time."""
 
     def __str__(self) -> str:
         return f"the schema registry at {self._access}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_by_id": {}}
+        return {**vars(self), "_by_id": {}, "_unknown": {}}
 
     def parsed(self, schema_id: int) -> Any:
         """The schema of this id, as fastavro parses it.
@@ -42,9 +48,7 @@ class SchemaRegistryClient:
         known = self._by_id.get(schema_id)
         if known is None:
             known = self._fetched(schema_id)
-            if len(self._by_id) >= self._capacity:
-                del self._by_id[next(iter(self._by_id))]
-            self._by_id[schema_id] = known
+            self._remember(self._by_id, schema_id, known)
         return known
 
     def id_for(self, subject: str, schema: AvroSchema) -> int:
@@ -55,7 +59,7 @@ class SchemaRegistryClient:
         path, body = f"/subjects/{quote(subject, safe='')}", {"schema": str(schema)}
         if not self._access.registers:
             try:
-                answer = request(self._access, "POST", path, body)
+                answer = self._found(lambda: request(self._access, "POST", path, body))
             except SchemaRegistryError as error:
                 raise SchemaRegistryError(
                     f"the schema of subject '{subject}' was not found: {error}\nIt must be registered before, for "
@@ -85,11 +89,19 @@ class SchemaRegistryClient:
         except SchemaRegistryError:
             return []
 
+    def _remember(self, what: dict[int, Any], schema_id: int, value: Any) -> None:
+        if len(what) >= self._capacity:
+            del what[next(iter(what))]
+        what[schema_id] = value
+
     def _fetched(self, schema_id: int) -> Any:
+        # Of an id that was not known once each message would wait, and there may be a million of them.
+        pauses_s = () if schema_id in self._unknown else _PAUSES_S
         try:
-            answer = request(self._access, "GET", f"/schemas/ids/{schema_id}")
+            answer = self._found(lambda: request(self._access, "GET", f"/schemas/ids/{schema_id}"), pauses_s)
         except SchemaRegistryError as error:
             if error.code == _NO_SUCH_SCHEMA:
+                self._remember(self._unknown, schema_id, None)
                 raise ValueError(f"{self} has no schema with the id {schema_id}") from None
             raise
         known: dict[str, Any] = {}
@@ -97,13 +109,25 @@ class SchemaRegistryClient:
             self._load_references(answer, known)
         return _parsed(answer, f"the schema with the id {schema_id}", known)
 
+    @staticmethod
+    def _found(ask: Callable[[], Any], pauses_s: Iterable[float] = _PAUSES_S) -> Any:
+        """The answer. What is not there is asked for again, after each of these pauses."""
+        for pause_s in pauses_s:
+            try:
+                return ask()
+            except SchemaRegistryError as error:
+                if error.code not in (_NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA):
+                    raise
+            time.sleep(pause_s)
+        return ask()
+
     def _load_references(self, answer: Mapping[str, Any], known: dict[str, Any]) -> None:
         """The named types that a schema takes from other subjects come before it."""
         for reference in answer.get("references") or ():
             if reference["name"] in known:
                 continue
             path = f"/subjects/{quote(reference['subject'], safe='')}/versions/{reference['version']}"
-            referred = request(self._access, "GET", path)
+            referred = self._found(partial(request, self._access, "GET", path))
             self._load_references(referred, known)
             _parsed(referred, f"the schema of '{reference['name']}'", known)
 
