@@ -41,11 +41,13 @@ def retains(retention: ExternalizedCheckpointRetention, status: JobStatus) -> bo
 def are_needed(end: JobEnd, are_former: bool) -> bool:
     """Whether they stay though they are not to. `are_former`: they are those that another run has left.
 
-    Then they do if the job fails, as do any if what fails is to read or to write them: who mends that, or starts from
-    an older one, needs them.
+    Then they do if the job fails, or is cancelled before it has gone beyond them. So do any if what fails is to read
+    or to write them: who mends that, or starts from an older one, needs them.
     """
     status, error = end
-    return status is JobStatus.FAILED and (are_former or isinstance(error, CheckpointError))
+    if are_former:
+        return status in (JobStatus.FAILED, JobStatus.CANCELED)
+    return status is JobStatus.FAILED and isinstance(error, CheckpointError)
 
 
 def note_checkpoints(error: BaseException | None, stay: bool) -> None:

@@ -382,6 +382,26 @@ def test_a_run_that_fails_leaves_what_it_was_to_go_on_from(goes_beyond: bool, er
     error.__notes__.clear()
 
 
+@pytest.mark.parametrize("goes_beyond", [False, True])
+def test_a_run_that_is_cancelled_leaves_what_it_was_to_go_on_from(goes_beyond: bool) -> None:
+    """A Ctrl-C in the first second, at the sight of a wrong option, would delete all the work before."""
+    former = Job().runs()
+    former.takes_checkpoint()
+    settings = dataclasses.replace(
+        SETTINGS,
+        checkpoint_retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        has_checkpoint_directory=True,
+    )
+    job = Job(settings, attempts=0, origin=former.master.completed.newest, epoch=2).runs()
+    if goes_beyond:
+        job.takes_checkpoint()
+    job.handle(CancelRequested())
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish is not None and job.finish.error is not None
+    assert any(isinstance(effect, DeleteJob) for effect in job.effects) is goes_beyond
+    assert any("not deleted" in note for note in job.finish.error.__notes__) is not goes_beyond
+
+
 def test_checkpoints_that_stay_or_never_were_are_not_said_to_be_deleted() -> None:
     """A user would look for a setting that is set, or for checkpoints that the job never took."""
     for retention in ExternalizedCheckpointRetention:
