@@ -168,6 +168,39 @@ def test_a_topic_that_is_not_there_or_goes(topics: Topics, discovery_interval_ms
     run.close()
 
 
+@pytest.mark.parametrize("discovery_interval_ms", ["10", "0"])
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_a_topic_that_is_created_again_is_another_one(
+    topics: Topics, discovery_interval_ms: str, is_restored: bool
+) -> None:
+    """Its first records would be left out: the positions are those of the former one of the name."""
+    topic = topics.create()
+    topics.write(topic, texts(1, 2))
+    builder = source_of(topics, topic).set_property("partition.discovery.interval.ms", discovery_interval_ms)
+    source = builder.build()
+    run = SourceInTest(source)
+    assert run.values(2) == ["1", "2"]
+    state = run.snapshot()
+    if is_restored:
+        run.close()
+        run = SourceInTest(source, state=state)
+        run.close()
+    topics.admin.delete_topics([topic])[topic].result(30)
+    until(lambda: topic not in topics.admin.list_topics(timeout=5).topics)
+    topics.create(name=topic)
+    topics.write(topic, texts(3, 4, 5))
+
+    def discover_for_ever() -> bool:
+        run.enumerator.discover()
+        return False
+
+    with pytest.raises(SourceError, match="was deleted and created again"):
+        if is_restored:
+            SourceInTest(source, state=state)
+        until(discover_for_ever)
+    run.close()
+
+
 def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFixture) -> None:
     """Monitoring would see no progress of the job for ever, and nobody would know why."""
     topic = topics.create()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ _ASK_S = 5.0
 _PAUSE_S = 0.1
 _CREATED_S = 2.0
 """For how long a topic that is missing may be one that was just created, and not told to the broker that answers."""
+_NO_ID = "A" * 22
 _PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api.", "enable.ssl.")
 """Of settings that are not of a consumer or a producer alone."""
 
@@ -71,6 +73,21 @@ class KafkaCluster:
             for name, topic in metadata.topics.items()
             if topic.error is None and not name.startswith("__")
         }
+
+    def ids_of(self, topics: Collection[str]) -> dict[str, str]:
+        """By which a topic is told from another one of the same name, before or after it; without those not told.
+
+        Brokers before Kafka 2.8 have none.
+        """
+        if not topics:
+            return {}
+        asked = self._admin.describe_topics(self._kafka.TopicCollection(list(topics)), request_timeout=_ASK_S)
+        ids = {}
+        for name, answer in asked.items():
+            # One that is deleted, or a broker that is away, in this moment: the next look tells.
+            with contextlib.suppress(self._kafka.KafkaException, TimeoutError):
+                ids[name] = str(answer.result(_WAIT_S).topic_id)
+        return {name: id for name, id in ids.items() if id != _NO_ID}
 
     def find(self, in_topics: Callable[[dict[str, int]], _T], wait_s: float = _WAIT_S) -> _T:
         """What `in_topics` finds among the topics. Its MissingTopicError is believed when it has stayed for a while."""

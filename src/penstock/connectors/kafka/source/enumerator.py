@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -30,10 +31,8 @@ class Reading(msgspec.Struct, frozen=True):
     stopping: KafkaOffsetsInitializer | None
     discovery_interval_ms: int | None
 
-    def new_splits(
-        self, cluster: KafkaCluster, known: frozenset[KafkaTopicPartition], at_start: bool
-    ) -> list[KafkaPartitionSplit]:
-        """Splits of the partitions that are not known yet. Waits for the brokers.
+    def new_splits(self, cluster: KafkaCluster, known: frozenset[KafkaTopicPartition], at_start: bool) -> Look:
+        """All partitions, and splits of those that are not known yet. Waits for the brokers.
 
         Those found later than at the start are read from their first record on: it may have come before they were
         found.
@@ -46,21 +45,42 @@ class Reading(msgspec.Struct, frozen=True):
             stops = self.stopping.offsets_of(new, cluster) if self.stopping is not None else {}
         except ValueError as error:
             raise SourceError(str(error)) from error
-        return [
+        splits = [
             KafkaPartitionSplit(
                 one.topic, one.partition, starts[one], stops[one] if self.stopping is not None else None
             )
             for one in new
         ]
+        return _look(cluster, wanted, splits)
+
+    def present(self, cluster: KafkaCluster) -> Look:
+        """All partitions. Waits for the brokers."""
+        return _look(cluster, cluster.find(self.subscription.partitions_of), [])
+
+
+class Look(NamedTuple):
+    """What there is. `topic_ids`: as far as the brokers tell."""
+
+    partitions: list[KafkaTopicPartition]
+    splits: list[KafkaPartitionSplit]
+    topic_ids: dict[str, str]
+
+
+def _look(cluster: KafkaCluster, partitions: list[KafkaTopicPartition], splits: list[KafkaPartitionSplit]) -> Look:
+    return Look(partitions, splits, cluster.ids_of({one.topic for one in partitions}))
 
 
 @stored_as("kafka-enumerator")
 class KafkaEnumeratorState(msgspec.Struct, frozen=True):
-    """Partitions that were found, and splits of those that no subtask has. `has_looked`: whether any was looked for."""
+    """Partitions that were found, and splits of those that no subtask has. `has_looked`: whether any was looked for.
+
+    `topic_ids`: of the topics of those partitions; a topic that has another one is another topic.
+    """
 
     known: frozenset[KafkaTopicPartition]
     pending: list[KafkaPartitionSplit]
     has_looked: bool
+    topic_ids: dict[str, str] = {}
 
 
 class KafkaSplitEnumerator(OwnedSplitEnumerator):
@@ -83,14 +103,17 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
         self._has_looked = state is not None and state.has_looked
         self._is_looking = False
         self._discovery_due_ms = 0
+        self._topic_ids = dict(state.topic_ids) if state is not None else {}
         self._gone: set[KafkaTopicPartition] = set()
         """Which of the known are there no more, as the log has told."""
         self._cluster: KafkaCluster | None = None
 
     def start(self) -> None:
-        """Look for partitions, unless this continues from a snapshot."""
+        """Look for partitions; where this continues from a snapshot, whether they are still the same."""
         if not self._has_looked:
             self._look(self._found)
+        else:
+            self._look_whether_all_is_there()
 
     def discover(self) -> int | None:
         """Look for partitions that were added, and more often, whether what is read is there.
@@ -114,9 +137,9 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Return what was found and what is not assigned."""
-        return KafkaEnumeratorState(frozenset(self._known), self.pending(), self._has_looked)
+        return KafkaEnumeratorState(frozenset(self._known), self.pending(), self._has_looked, dict(self._topic_ids))
 
-    def _look(self, found: Callable[[list[KafkaPartitionSplit] | None, Exception | None], None]) -> None:
+    def _look(self, found: Callable[[Look | None, Exception | None], None]) -> None:
         self._is_looking = True
         known, at_start = frozenset(self._known), not self._has_looked
 
@@ -124,22 +147,21 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
 
     def _look_whether_all_is_there(self) -> None:
         self._is_looking = True
-        self._context.call_async(
-            lambda: self._connected().find(self._reading.subscription.partitions_of), self._are_there
-        )
+        self._context.call_async(lambda: self._reading.present(self._connected()), self._are_there)
 
     def _connected(self) -> KafkaCluster:
         if self._cluster is None:
             self._cluster = KafkaCluster(self._properties)
         return self._cluster
 
-    def _are_there(self, partitions: list[KafkaTopicPartition] | None, error: Exception | None) -> None:
+    def _are_there(self, look: Look | None, error: Exception | None) -> None:
         self._is_looking = False
-        if partitions is None:
+        if look is None:
             assert error is not None
             self._look_has_failed(error)
             return
-        for gone in sorted(self._known - set(partitions) - self._gone):
+        self._are_the_same(look)
+        for gone in sorted(self._known - set(look.partitions) - self._gone):
             self._gone.add(gone)
             _log.warning(
                 "partition %s was deleted: nothing more is read of it, and unless the watermark strategy is "
@@ -147,25 +169,37 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
                 gone,
             )
 
-    def _found(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
+    def _are_the_same(self, look: Look) -> None:
+        """Raises SourceError if a topic that is read is another one than it was."""
+        for topic in {one.topic for one in self._known} & look.topic_ids.keys():
+            # A snapshot of an earlier version has none: the first that is told counts.
+            if self._topic_ids.setdefault(topic, look.topic_ids[topic]) != look.topic_ids[topic]:
+                raise SourceError(
+                    f"the topic '{topic}' was deleted and created again: the positions that are read are of the former "
+                    "one, so that records of this one would be left out. Start the job without them: with another uid "
+                    "of the source"
+                )
+
+    def _found(self, look: Look | None, error: Exception | None) -> None:
         self._is_looking = False
-        if splits is None:
+        if look is None:
             assert error is not None
             raise error
         self._has_looked = True
-        self._known.update(split.topic_partition for split in splits)
-        self.add_splits(splits)
+        self._known.update(split.topic_partition for split in look.splits)
+        self._are_the_same(look)
+        self.add_splits(look.splits)
         if not self.more_to_come():
             self.signal_no_more_splits()
 
-    def _found_later(self, splits: list[KafkaPartitionSplit] | None, error: Exception | None) -> None:
+    def _found_later(self, look: Look | None, error: Exception | None) -> None:
         if isinstance(error, SourceError):
             self._is_looking = False
             self._look_has_failed(error)
             return
-        for split in splits or ():
+        for split in look.splits if look is not None else ():
             _log.info("partition %s was found: it is read from offset %d on", split.split_id, split.offset)
-        self._found(splits, error)
+        self._found(look, error)
 
     def _look_has_failed(self, error: Exception) -> None:
         if isinstance(error, MissingTopicError):
