@@ -34,7 +34,7 @@ CACHED_ENTRIES = (
     .int_type(least=0)
     .default_value(50_000)
     .with_description(
-        "Number of changed entries of a state held in memory before they are written to PostgreSQL, and of an "
-        "operator's entries that are known without asking it."
+        "Number of changed entries of a state held in memory before they are written to PostgreSQL, and of the entries "
+        "of an operator used last that are known without asking it; it may know twice as many."
     )
 )

@@ -25,6 +25,6 @@ CACHED_ENTRIES = (
     .default_value(50_000)
     .with_description(
         "Number of changed entries of a state held as Python objects, more of them wait as bytes for their checkpoint, "
-        "and of an operator's entries that are known without asking Redis."
+        "and of the entries of an operator used last that are known without asking Redis; it may know twice as many."
     )
 )

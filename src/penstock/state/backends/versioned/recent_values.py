@@ -8,13 +8,15 @@ ABSENT: Any = object()
 
 
 class RecentValues:
-    """Values by key, up to about `entries_max`: those that were used lately. None: the store has no value.
+    """Values by key: at least of the `entries` that were used last, at most of twice as many.
+
+    None: the store has no value. Two generations cost less than an order of all entries, which changes with each use.
 
     One thread reads and writes, another one only writes what the first one asks for not before it is written.
     """
 
-    def __init__(self, entries_max: int) -> None:
-        self._half = max(entries_max // 2, 1)
+    def __init__(self, entries: int) -> None:
+        self._entries = max(entries, 1)
         self._young: dict[bytes, bytes | None] = {}
         self._old: dict[bytes, bytes | None] = {}
 
@@ -29,7 +31,7 @@ class RecentValues:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """This is the value now."""
-        if len(self._young) >= self._half:
+        if len(self._young) >= self._entries:
             self._old, self._young = self._young, {}
         self._young[key] = value
 
