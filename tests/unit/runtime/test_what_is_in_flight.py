@@ -29,7 +29,7 @@ class Line:
         self.sent = {0: 0}
         self.taken = 0
         self.said = 0
-        self._generated = 0.0
+        self.generated = 0.0
         self._in_flight = InFlight(self.sent)
         self._intake = Intake(TARGET_MS, 0)
         self._pipe: deque[tuple[int, int]] = deque()
@@ -59,17 +59,17 @@ class Line:
             if heard:
                 self._in_flight.heard(0, advice)  # type: ignore[arg-type]
         # What a real source has to give waits while it may not.
-        self._generated = min(self._generated + self.source_bytes_per_ms, 1e9)
+        self.generated = min(self.generated + self.source_bytes_per_ms, 1e9)
         if self._in_flight.holds(self.now_ms):
             return
         room = self._in_flight.room()
         row_bytes = min(self._in_flight.buffer_bytes or ROW_BYTES_MAX, ROW_BYTES_MAX)
-        left = min(SOURCE_BYTES_PER_MS, self._generated, SOURCE_BYTES_PER_MS if room is None else room)
+        left = min(SOURCE_BYTES_PER_MS, self.generated, SOURCE_BYTES_PER_MS if room is None else room)
         while left > 0:
-            size = int(min(row_bytes, max(1, self._generated)))
+            size = int(min(row_bytes, max(1, self.generated)))
             self._pipe.append((self.now_ms + PIPE_MS, size))
             self.sent[0] += size
-            self._generated -= size
+            self.generated -= size
             left -= size
 
     def _take(self) -> None:
@@ -157,9 +157,9 @@ def test_bursts_to_a_free_receiver_are_not_held() -> None:
     line.source_bytes_per_ms = 1
     line.run(5_000)
     for _ in range(20):
-        line._generated = 100_000
+        line.generated = 100_000
         line.run(10)
-        assert line._generated < 100
+        assert line.generated < 100
         line.run(990)
 
 
