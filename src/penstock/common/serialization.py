@@ -289,7 +289,11 @@ class _CsvEncoder(Encoder):
             null if field is None else field if type(field) in _CSV_AS_IT_IS else csv_form(field) for field in fields
         ]
         try:
-            return _csv_line(self._characters)(texts).encode(self._charset)
+            line = _csv_line(self._characters)(texts)
+            if "nan" in line or "inf" in line:
+                # Seldom, and so looked for in the line: to look at each float costs more.
+                line = _csv_line(self._characters)([_with_number_texts(text) for text in texts])
+            return line.encode(self._charset)
         except csv.Error as error:
             raise ValueError(f"{value!r} can't be written as CSV: {error}") from error
 

@@ -102,6 +102,12 @@ def test_csv_of_any_record() -> None:
     )
 
 
+def test_floats_that_are_no_numbers_in_csv() -> None:
+    """Java's readers, and our own schemas of CSV, would not read what was written."""
+    floats = (float("nan"), float("inf"), -float("inf"), 1.5, "nan", "info")
+    assert Encoder.csv_encoder().encode(floats) == b"NaN,Infinity,-Infinity,1.5,nan,info\n", "as in Java"
+
+
 def test_csv_that_can_not_be_is_refused() -> None:
     """A delimiter inside of a value would shift all columns after it."""
     assert Encoder.csv_encoder(quote_char=None, escape_char="\\").encode(("a,b",)) == b"a\\,b\n"
