@@ -141,6 +141,15 @@ def test_a_clock_that_is_set_back() -> None:
     assert after(intake, 10 + INTERVAL_MS, {0: 500})[0].taken_bytes == 1_500
 
 
+def test_a_clock_that_is_set_forward() -> None:
+    """An hour in which nothing was taken would count as work: senders would be held to a trickle for seconds."""
+    intake = begun()
+    for at in range(10, 4_010, INTERVAL_MS):
+        after(intake, at, {0: 5_000})
+    budgets = [after(intake, 3_600_000 + at, {0: 5_000})[0].budget_bytes for at in range(0, 4_000, INTERVAL_MS)]
+    assert budgets[-1] >= 50 * AIM * TARGET_MS * 3 / 4
+
+
 @pytest.mark.parametrize(
     ("target_ms", "senders", "interval_ms"),
     [(800, 1, 100), (800, 2, 100), (800, 4, 200), (800, 50, 400), (9_000, 2, 500)],

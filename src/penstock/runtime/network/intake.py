@@ -28,6 +28,8 @@ AIM = 0.75
 BUDGET_BYTES_MIN = 1 << 10
 NEWS = 4
 """This part of a budget, when it was taken, is worth a message of its own."""
+_COUNTED_MS_MAX = 10_000
+"""A call may take that long, and is counted. More is a machine that slept, or a clock that was set forward."""
 _KEPT = 0.9
 """The weight of all that was before, against what was taken in a part of that time."""
 
@@ -154,6 +156,7 @@ class Intake:
             self._in_hand = None
 
     def _count(self, now_ms: int, elapsed_ms: int) -> None:
+        elapsed_ms = min(elapsed_ms, _COUNTED_MS_MAX)
         idle_ms = min(self._idle_ns / 1e6, elapsed_ms)
         busy_ms = elapsed_ms - idle_ms
         # By time: with many senders, to whom it speaks rarely, what was long ago would count for longer.
