@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, get_args
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
@@ -21,6 +21,9 @@ from penstock.state.keys import KeyTypeError
 
 TIMEOUT_S = 60.0
 _KEYS_AT_ONCE = 500
+_LINE_BYTES_MAX = 40_000
+_PATH_BYTES_MAX = 60_000
+"""A server of HTTP reads 65,536 bytes of a request's head, and hangs up."""
 _LIMIT_END = 10_001
 _ERRORS: dict[int, type[PenstockError]] = {404: StateNotFoundError, 503: StateUnavailableError}
 """By HTTP status."""
@@ -66,7 +69,13 @@ class StateQuestion:
         given = [("exact", "true"), ("limit", str(self._limit)), ("isolation", self._isolation)]
         given += [(part, value) for part, value in self._names.items() if value is not None]
         given += [("key", literal) for literal in self._literals]
-        return f"/jobs/{job_id}/state/entries?{urlencode(given)}"
+        path = f"/jobs/{job_id}/state/entries?{urlencode(given)}"
+        if len(path) > _PATH_BYTES_MAX:
+            raise ValueError(
+                f"{len(self._literals)} keys of {len(path)} bytes are too many for one request of REST: ask for fewer "
+                "at once, or with isolation='read-uncommitted' of a client made by of_job"
+            )
+        return path
 
     def told(self, told: ReadAnswer) -> StateAnswer:
         """What the control port has answered. Raises what it says."""
@@ -113,10 +122,18 @@ def checked(status: int, body: bytes) -> bytes:
 
 
 def parts_of(keys: Iterable[Any]) -> Iterator[list[Any]]:
-    """So many keys as are asked for at once."""
-    asked = list(keys)
-    for start in range(0, len(asked), _KEYS_AT_ONCE):
-        yield asked[start : start + _KEYS_AT_ONCE]
+    """So many keys as are asked for at once: they are all in one line of a request, which may not have any length."""
+    part: list[Any] = []
+    line = 0
+    for key in keys:
+        size = len(quote_plus(_literal(key)))
+        if part and (len(part) >= _KEYS_AT_ONCE or line + size > _LINE_BYTES_MAX):
+            yield part
+            part, line = [], 0
+        part.append(key)
+        line += size + len("&key=")
+    if part:
+        yield part
 
 
 def values_of(answer: StateAnswer) -> dict[Any, Any]:

@@ -107,7 +107,10 @@ class Guard:
             return None
         if (scope["path"] == "/" or scope["path"].startswith(self._pages)) and scope["method"] in _SAFE_METHODS:
             return RedirectResponse(_LOGIN, 303)
-        refusal = error_answer(401, "a token is asked for: Authorization: Bearer …")
+        given = (
+            "this is none of this server: it is in the server's file" if "authorization" in headers else "none is given"
+        )
+        refusal = error_answer(401, f"a token is asked for (Authorization: Bearer …), and {given}")
         refusal.headers["www-authenticate"] = "Bearer"
         return refusal
 

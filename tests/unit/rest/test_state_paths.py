@@ -13,6 +13,7 @@ from tests.unit.rest.served import PlayedJob, Served
 from tests.unit.state_processor.conftest import write_snapshot
 
 from penstock.api.windows.window import TimeWindow
+from penstock.client.state_question import parts_of
 from penstock.common.errors import JobError, StateNotFoundError, StateUnavailableError
 from penstock.datastream.queryable_state import QueryableStateClient
 from penstock.jobmaster.state_query import LiveState, StateQuery
@@ -52,6 +53,17 @@ def test_keys_are_answered_from_the_newest_completed_checkpoint(served: Served) 
     listed = served.get("/jobs/id/state")["states"]
     assert {"operator": "count", "operator-name": "Count", "state": "count", "type": "value of Long",
             "queryable-names": []} in listed  # fmt: skip
+
+
+def test_long_keys_are_asked_for_in_several_requests(client: QueryableStateClient) -> None:
+    """The server would hang up in the middle of the request, without a word."""
+    keys = [*(f"{n:0>400}" for n in range(500)), 7]
+    answers = [client.entries("id", operator="count", state="count", keys=part) for part in parts_of(keys)]
+    assert 4 < len(answers) < 10
+    assert [answer.entries for answer in answers if answer.entries] == [[{"key": 7, "value": 49}]]
+    for too_many in (keys, ["x" * 1_000_000]):
+        with pytest.raises(ValueError, match="too many for one request of REST"):
+            client.entries("id", operator="count", state="count", keys=too_many)
 
 
 def test_without_a_key_it_is_the_first_entries(served: Served) -> None:
