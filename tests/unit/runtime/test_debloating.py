@@ -163,7 +163,7 @@ def test_who_advises_whom() -> None:
     assert line.receiver.gives_advice and not line.receiver.takes_advice
 
 
-def test_what_is_set_aside_for_a_barrier_is_in_flight() -> None:
+def test_what_is_set_aside_for_a_barrier_is_not_taken_at_once() -> None:
     """While one sender is stopped before its barrier, the other would be sent for all that it has: an hour's work."""
     widths = (2, 1)
     edge = EdgeInfo(0, 1, 2, 1, 0, 1, widths)

@@ -20,10 +20,16 @@ TARGET_MS = 800
 INTERVAL_MS = 100
 
 
+def takes(intake: Intake, sender: int, size: int) -> None:
+    """A buffer comes, and is processed."""
+    intake.received(sender, size)
+    intake.took(sender, size)
+
+
 def begun(now_ms: int = 0) -> Intake:
     """That of a slot to which something has come."""
     intake = Intake(TARGET_MS, now_ms)
-    intake.took(0, 0)
+    takes(intake, 0, 0)
     intake.advice(now_ms)
     return intake
 
@@ -31,7 +37,7 @@ def begun(now_ms: int = 0) -> Intake:
 def after(intake: Intake, now_ms: int, taken: dict[int, int], idle_ms: int = 0) -> dict[int, Advice]:
     """So much was taken by `now_ms`, and the slot has waited in between."""
     for sender, size in taken.items():
-        intake.took(sender, size)
+        takes(intake, sender, size)
     intake.idle(idle_ms * 1_000_000)
     return intake.advice(now_ms)
 
@@ -102,9 +108,9 @@ def test_a_part_of_what_may_come_is_worth_a_message_soon() -> None:
 def test_what_is_in_hand_is_no_measure() -> None:
     """A buffer that takes a second, and was taken ten milliseconds ago, would ask for a hundred of its kind."""
     intake = begun()
-    intake.took(0, 10_000)
+    takes(intake, 0, 10_000)
     assert intake.advice(FIRST_MS)[0] == Advice(10_000, BUDGET_BYTES_MIN, BUDGET_BYTES_MIN // PARTS)
-    intake.took(0, 10_000)
+    takes(intake, 0, 10_000)
     assert intake.advice(1_000)[0].budget_bytes == pytest.approx(10 * TARGET_MS * AIM, rel=0.1)
 
 
@@ -141,6 +147,24 @@ def test_a_clock_that_is_set_back() -> None:
     assert after(intake, 10 + INTERVAL_MS, {0: 500})[0].taken_bytes == 1_500
 
 
+def test_what_is_set_aside_counts_as_taken_as_fast_as_it_could_be() -> None:
+    """At once, a sender would be sent for all that it has; never, and it would hold what the barrier waits behind."""
+    intake = begun()
+    for at in range(10, 4_010, INTERVAL_MS):
+        after(intake, at, {0: 5_000})
+    taken = intake.taken_bytes(0)
+    intake.received(0, 100_000)
+    for at in range(4_010, 5_010, INTERVAL_MS):
+        assert intake.due_ms() == at
+        said = after(intake, at, {}, idle_ms=INTERVAL_MS)
+    assert said[0].taken_bytes - taken == pytest.approx(1_000 * 50, rel=0.2)
+    before = intake.taken_bytes(0)
+    intake.took(0, 40_000)
+    assert intake.taken_bytes(0) == before, "that was counted"
+    intake.took(0, 60_000)
+    assert intake.taken_bytes(0) == taken + 100_000
+
+
 def test_a_clock_that_is_set_forward() -> None:
     """An hour in which nothing was taken would count as work: senders would be held to a trickle for seconds."""
     intake = begun()
@@ -161,7 +185,7 @@ def test_the_more_senders_there_are_the_more_rarely_it_speaks(target_ms: int, se
     """
     intake = Intake(target_ms, 0)
     for sender in range(senders):
-        intake.took(sender, 100)
+        takes(intake, sender, 100)
     assert intake.interval_ms == interval_ms
 
 
@@ -174,7 +198,7 @@ def test_a_slower_rate_is_known_as_soon_with_many_senders(senders: int) -> None:
         while now_ms < second * 1_000:
             now_ms += 5
             for sender in range(senders):
-                intake.took(sender, each // 200)
+                takes(intake, sender, each // 200)
             budget = max((said.budget_bytes for said in intake.advice(now_ms).values()), default=budget)
     assert budget <= 2 * BUDGET_BYTES_MIN
 

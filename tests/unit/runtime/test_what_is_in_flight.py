@@ -33,6 +33,7 @@ class Line:
         self._in_flight = InFlight(self.sent)
         self._intake = Intake(TARGET_MS, 0)
         self._pipe: deque[tuple[int, int]] = deque()
+        self._aside: deque[int] = deque()
         self._advice: deque[tuple[int, object]] = deque()
         self._work_ms = 0.0
 
@@ -41,15 +42,20 @@ class Line:
         """How long the receiver needs for it."""
         return ((self.sent[0] - self.taken) / self.rate + self._work_ms) / 1_000
 
-    def run(self, ms: int, source: bool = True, receiver: bool = True, heard: bool = True) -> float:
-        """Let time pass. Returns the most that was in flight, in seconds."""
+    def run(
+        self, ms: int, source: bool = True, receiver: bool = True, heard: bool = True, blocked: bool = False
+    ) -> float:
+        """Let time pass. Returns the most that was in flight, in seconds.
+
+        `blocked`: the receiver sets aside what comes, as it waits for the barrier of another sender.
+        """
         most = 0.0
         for _ in range(ms):
             self.now_ms += 1
             if source:
                 self._send(heard)
             if receiver:
-                self._take()
+                self._take(blocked)
             most = max(most, self.seconds_in_flight)
         return most
 
@@ -72,11 +78,17 @@ class Line:
             self.generated -= size
             left -= size
 
-    def _take(self) -> None:
+    def _take(self, blocked: bool) -> None:
         idle_ms = max(0.0, 1 - self._work_ms)
         self._work_ms = max(0.0, self._work_ms - 1)
-        while idle_ms and self._pipe and self._pipe[0][0] <= self.now_ms:
+        while idle_ms and not (self._aside and not blocked) and self._pipe and self._pipe[0][0] <= self.now_ms:
             _, size = self._pipe.popleft()
+            self._intake.received(0, size)
+            self._aside.append(size)
+            if not blocked:
+                break
+        while idle_ms and self._aside and not blocked:
+            size = self._aside.popleft()
             self.taken += size
             self._intake.took(0, size)
             work_ms = size / self.rate
@@ -129,6 +141,18 @@ def test_what_comes_while_a_sink_opens_is_little(rate: int) -> None:
     line.run(20_000, receiver=False)
     assert line.sent[0] < 64_000
     line.run(60_000)
+    assert line.run(5_000) < 1.5
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_what_comes_while_a_barrier_is_waited_for_is_in_proportion(rate: int) -> None:
+    """One source is stopped before its barrier. The other would send all that it has; or would hold its whole slot."""
+    line = Line(rate)
+    line.run(5_000)
+    sent = line.sent[0]
+    assert line.run(8_000, blocked=True) < 8 + 1.5
+    assert line.sent[0] - sent > 0.5 * 8_000 * rate
+    assert line.run(60_000) < 8 + 1.5
     assert line.run(5_000) < 1.5
 
 

@@ -7,10 +7,15 @@
     a part       anything             free      the same, after FIRST_MS: a quarter of a sender's budget was taken
     less         by a free slot       free      the same, after FREE_MS
     nothing      by a free slot       free      nothing: a slot that waits for input costs no message
+    nothing      anything             blocked   each `interval_ms`: by and by, as taken, what is set aside for a barrier
 
 The rule is `budget_of`: bytes that the slot takes in `target_ms`, by its rate while it was not waiting for input, as in
 Flink's ThroughputCalculator. A slot that waits for input for half of the time or longer is free, and has no back
 pressure; but what its senders may have in flight is bounded, too: they may have a million records for it next.
+
+What is set aside for a barrier counts as taken as fast as the slot could take it. At once, one sender would be sent for
+all that it has while another one is stopped before its barrier. Not at all, and senders would hold, by which that very
+barrier may have to come: from a slow operator beside others that are fast.
 """
 
 from __future__ import annotations
@@ -62,8 +67,12 @@ class Intake:
         self._target_ms = target_ms * AIM
         self._whole_ms = target_ms
         self.budget_bytes_min = BUDGET_BYTES_MIN
-        self._taken: dict[int, int] = {}
+        self._received: dict[int, int] = {}
         """Bytes in all, by index of the sender."""
+        self._begun: dict[int, int] = {}
+        """The same, without what is set aside."""
+        self._taken: dict[int, int] = {}
+        """The same, with a part of it."""
         self._in_hand: tuple[int, int] | None = None
         """The sender and the size of the last one, if it is not known to be done with: no measure of what it takes."""
         self._done: dict[int, int] = {}
@@ -95,18 +104,32 @@ class Intake:
         return max(FIRST_MS, min(part, self._whole_ms // 2, INTERVAL_MS_MAX))
 
     def taken_bytes(self, sender: int) -> int:
-        """What was taken of a slot in all."""
+        """What counts as taken of a slot in all."""
         return self._taken.get(sender, 0)
 
+    def received(self, sender: int, size: int) -> None:
+        """It is the turn of a buffer of a slot, which a task begins with now, or sets aside."""
+        self._received[sender] = self._received.get(sender, 0) + size
+
     def took(self, sender: int, size: int) -> None:
-        """A buffer of a slot was taken: it is processed now, or passed on."""
+        """A buffer of a slot is processed now, or was passed on."""
         self._finish()
         self._in_hand = (sender, size)
-        taken = self._taken[sender] = self.taken_bytes(sender) + size
+        begun = self._begun[sender] = self._begun.get(sender, 0) + size
+        if begun > self.taken_bytes(sender):
+            self._takes(sender, begun)
+
+    def _takes(self, sender: int, taken: int) -> None:
+        self._taken[sender] = taken
         self._has_unsaid = True
         said = self._said.get(sender)
         if said is None or (taken - said.taken_bytes) * NEWS >= said.budget_bytes:
             self._news = True
+
+    @property
+    def _is_blocked(self) -> bool:
+        """Whether something is set aside that does not count as taken."""
+        return any(received > self.taken_bytes(sender) for sender, received in self._received.items())
 
     def idle(self, ns: int) -> None:
         """The slot has waited for input."""
@@ -119,7 +142,7 @@ class Intake:
             return None
         if self._news:
             return self._since_ms + FIRST_MS
-        if self.is_busy:
+        if self.is_busy or self._is_blocked:
             return self._since_ms + self.interval_ms
         return max(self._since_ms + self.interval_ms, self._said_ms + FREE_MS) if self._has_unsaid else None
 
@@ -134,20 +157,29 @@ class Intake:
         if elapsed_ms < 0 or not self._has_begun:
             # The clock was set back; or nothing had come yet, and to wait for that does not count.
             self._since_ms = self._said_ms = now_ms
-            self._idle_ns, self._has_begun = 0, bool(self._taken)
+            self._idle_ns, self._has_begun = 0, bool(self._received)
             return {}
         if elapsed_ms < (FIRST_MS if self._news else self.interval_ms):
             return {}
         self._count(now_ms, elapsed_ms)
-        was_busy = self.is_busy
+        was_busy, is_blocked = self.is_busy, self._is_blocked
+        if is_blocked:
+            self._take_from_aside(elapsed_ms)
         # What has just begun waits for its first records, even if they come faster than it can take them.
         self.is_busy = self._recent_ms < self._target_ms / 2 or self._recent_idle_ms < self._recent_ms / 2
         tells = self._has_unsaid and now_ms - self._said_ms >= FREE_MS
-        if not (self.is_busy or was_busy or self._news or tells):
+        if not (self.is_busy or was_busy or is_blocked or self._news or tells):
             return {}
         self._news, self._has_unsaid, self._said_ms = False, False, now_ms
         self._said = {sender: self._advice(sender, taken) for sender, taken in self._taken.items()}
         return self._said
+
+    def _take_from_aside(self, elapsed_ms: int) -> None:
+        for sender, received in self._received.items():
+            taken = self.taken_bytes(sender)
+            if received > taken:
+                in_time = int(self._budget(sender) * min(elapsed_ms, _COUNTED_MS_MAX) / self._target_ms)
+                self._takes(sender, min(received, taken + max(1, in_time)))
 
     def _finish(self) -> None:
         if self._in_hand is not None:
@@ -169,11 +201,14 @@ class Intake:
         self._recent_idle_ms = self._recent_idle_ms * kept + idle_ms
         self._since_ms, self._idle_ns = now_ms, 0
 
-    def _advice(self, sender: int, taken: int) -> Advice:
+    def _budget(self, sender: int) -> int:
         recent = self._recent
-        budget = budget_of(
-            recent[sender], sum(recent.values()), len(recent), max(1.0, self._recent_busy_ms), self._target_ms
-        )
-        budget = max(self.budget_bytes_min, budget)
+        if not recent:
+            return self.budget_bytes_min
+        own, busy_ms = recent.get(sender, 0.0), max(1.0, self._recent_busy_ms)
+        return max(self.budget_bytes_min, budget_of(own, sum(recent.values()), len(recent), busy_ms, self._target_ms))
+
+    def _advice(self, sender: int, taken: int) -> Advice:
+        budget = self._budget(sender)
         # One that is free does not make the buffers to all others small.
         return Advice(taken, budget, budget // (PARTS if self.is_busy else 2))

@@ -15,7 +15,6 @@ from penstock.common.user_calls import RAISED
 from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import ATTEMPT_MASK, HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
 from penstock.runtime.network.debloating import Debloating
-from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
 from penstock.runtime.task.inputs import InputChannel
@@ -80,7 +79,7 @@ class Slot:
             return
         debloating = self.debloating
         if debloating is None:
-            self._take(buffer)
+            self._take(decode_header(buffer), buffer)
         else:
             self._arrived.append(buffer)
             self._take_arrived(debloating)
@@ -90,33 +89,32 @@ class Slot:
         arrived = self._arrived
         while arrived and not self._occupied:
             buffer = arrived.popleft()
-            if (relayed := self._take(buffer)) is not None:
-                header, edge = relayed
+            header = decode_header(buffer)
+            if header.edge != OUTCOME_EDGE:
+                edge = self._edges[header.edge]
                 sender = edge.hop(self.level.level - 1, header.sender, header.target)
-                debloating.intake.took(sender, len(buffer))
+                debloating.intake.received(sender, len(buffer))
+                if edge.target_level != self.level.level:
+                    debloating.intake.took(sender, len(buffer))
+            self._take(header, buffer)
 
     def _begun(self, channel: InputChannel, size: int) -> None:
-        """A task has begun with a buffer. One that it has set aside for a barrier is in flight until then.
-
-        So a channel that is blocked by a barrier holds back its sender, as in Flink.
-        """
+        """A task has begun with a buffer, which it may have set aside for a barrier before."""
         assert self.debloating is not None
         edge, sender = channel.id
         self.debloating.intake.took(self._edges[edge].hop(self.level.level - 1, sender, self.index), size)
 
-    def _take(self, buffer: bytes) -> tuple[Header, EdgeInfo] | None:
-        """Hand a buffer to its task, or relay it. Returns what it was, if it was relayed."""
-        header = decode_header(buffer)
+    def _take(self, header: Header, buffer: bytes) -> None:
+        """Hand a buffer to its task, or relay it."""
         level = self.level.level
         if header.edge == OUTCOME_EDGE:
             self.outbox.put(self._outcome_slot(), buffer)
-            return None
+            return
         edge = self._edges[header.edge]
         if edge.target_level == level:
             self.tasks[edge.target_vertex].receive(header, buffer)
-            return None
-        self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
-        return header, edge
+        else:
+            self.outbox.put(edge.hop(level + 1, header.sender, header.target), buffer)
 
     def receive_feedback(self, buffer: bytes) -> None:
         """A buffer arrived by the channel between slots: hand it to the head that it is fed back to.
