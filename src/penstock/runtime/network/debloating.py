@@ -49,11 +49,6 @@ class Debloating:
         return self.holds
 
     @property
-    def room(self) -> int | None:
-        """How many bytes may be sent; None: any number."""
-        return self.in_flight.room()
-
-    @property
     def buffer_bytes(self) -> int | None:
         """How large buffers should be; None: as large as can be."""
         return self.in_flight.buffer_bytes

@@ -17,6 +17,7 @@ Who has nothing in flight may always send. Source: Flink's buffer debloating.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from penstock.common.earliest import earliest
@@ -82,7 +83,8 @@ class InFlight:
         self._limits: dict[int, _Limit] = {}
         self._limited: dict[int, _Limit] = {}
         """Those that hold."""
-        self._room: int | None = None
+        self._allowed: dict[int, float] = {}
+        """Up to how many bytes in all may be sent now, by target."""
         self._lapse_ms: int | None = None
 
     def heard(self, target: int, advice: Advice) -> None:
@@ -105,30 +107,28 @@ class InFlight:
         if len(sent) > len(self._limits):
             for target in sent.keys() - self._limits.keys():
                 self._limits[target] = limited[target] = _Limit(self.first_bytes)
-        self._room = self._lapse_ms = None
+        self._lapse_ms = None
         lapsed = []
         # In one pass, for each step: there may be hundreds of targets.
         for target, limit in limited.items():
             in_flight = sent[target] - limit.reckoned
-            left = limit.budget - in_flight
-            if left <= 0:
+            if in_flight >= limit.budget:
                 if in_flight and not limit.lapse(now_ms):
                     self._lapse_ms = earliest(self._lapse_ms, limit.lapse_ms)
                     continue
                 limit.reckoned = sent[target]
-                left = max(1, limit.budget)
                 if limit.lapses >= FIRST_LAPSES_MAX and not limit.has_spoken:
                     lapsed.append(target)
                     continue
-            if self._room is None or left < self._room:
-                self._room = left
+            self._allowed[target] = limit.reckoned + max(1, limit.budget)
         for target in lapsed:
             del limited[target]
+            self._allowed[target] = math.inf
         return self._lapse_ms is not None
 
-    def room(self) -> int | None:
-        """How many bytes may be sent, at least one, as of the last `holds`; None: any number."""
-        return self._room if self._limits else self.first_bytes
+    def allows(self, target: int, sent_bytes: int) -> bool:
+        """Whether more may be sent to a target to which so much was sent, as of the last `holds`."""
+        return sent_bytes < self._allowed.get(target, self.first_bytes)
 
     def lapse_ms(self) -> int | None:
         """When the next limit lapses, if nothing more is heard, as of the last `holds`."""

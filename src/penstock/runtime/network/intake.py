@@ -4,7 +4,7 @@
     something    nothing yet          busy      after FIRST_MS, so that the senders' first limit does not hold them
     any          anything             busy      each `interval_ms`: what was taken in all, and a budget
     any          by a busy slot       free      the same, once
-    a part       anything             free      the same, after FIRST_MS: a quarter of a sender's budget was taken
+    a part       anything             free      the same, after FIRST_MS: half of a sender's budget was taken
     less         by a free slot       free      the same, after FREE_MS
     nothing      by a free slot       free      nothing: a slot that waits for input costs no message
     nothing      anything             blocked   each `interval_ms`: by and by, as taken, what is set aside for a barrier
@@ -27,11 +27,15 @@ INTERVAL_MS_MAX = 500
 """Well within the second after which a sender goes on without advice."""
 FREE_MS = 1_000
 PARTS = 8
-"""A budget is so many buffers. With two senders so much is said in the time that it is for, with more of them less."""
+"""So many buffers are in flight to a slot, from all senders together; and with two senders it speaks as often in the
+time that its budgets are for, with more of them less. A row costs as much as hundreds of small records: with so many
+buffers from each of eight senders a slot took half as much."""
+FREE_BUFFER_BYTES_MIN = 1 << 12
+"""The buffers to all other slots become as small as those to one that is free, and gets a watermark now and then."""
 AIM = 0.75
 """The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
 BUDGET_BYTES_MIN = 1 << 10
-NEWS = 4
+NEWS = 2
 """This part of a budget, when it was taken, is worth a message of its own."""
 _COUNTED_MS_MAX = 10_000
 """A call may take that long, and is counted. More is a machine that slept, or a clock that was set forward."""
@@ -210,5 +214,6 @@ class Intake:
 
     def _advice(self, sender: int, taken: int) -> Advice:
         budget = self._budget(sender)
-        # One that is free does not make the buffers to all others small.
-        return Advice(taken, budget, budget // (PARTS if self.is_busy else 2))
+        if self.is_busy:
+            return Advice(taken, budget, budget // max(1, PARTS // len(self._taken)))
+        return Advice(taken, budget, max(budget // 2, FREE_BUFFER_BYTES_MIN))

@@ -54,18 +54,22 @@ class Outbox:
     Of what is fed back: (index of the slot in the level of the edge's target, buffer).
     """
 
-    __slots__ = ("_budget", "rows", "sent")
+    __slots__ = ("_budget", "allows", "rows", "sent")
 
     def __init__(self, budget: Budget) -> None:
         self.rows: list[tuple[int, bytes]] = []
         self.sent: dict[int, int] = {}
         """Bytes in all, by slot."""
+        self.allows: Callable[[int, int], bool] = lambda slot, sent: True
+        """Whether more may be sent to a slot to which so much was sent."""
         self._budget = budget
 
     def put(self, slot: int, buffer: bytes) -> None:
         """Add a row."""
         self.rows.append((slot, buffer))
-        self.sent[slot] = self.sent.get(slot, 0) + len(buffer)
+        sent = self.sent[slot] = self.sent.get(slot, 0) + len(buffer)
+        if not self.allows(slot, sent):
+            self._budget.end_step()
         # A step ends by its output, too: a function that never stops to emit would fill memory with unsent rows.
         self._budget.output_bytes += len(buffer)
 

@@ -29,12 +29,16 @@ class Budget:
         self.chunk_records = CHUNK_RECORDS_FIRST
         """How many records an operator should gather before it emits: as many as fit a buffer, once sizes are known."""
 
-    def begin_step(self, room: int | None = None) -> int:
-        """A new step starts with a full budget, but for output beyond `room` bytes. Returns the clock's reading."""
+    def begin_step(self) -> int:
+        """A new step starts with a full budget. Returns the clock's reading."""
         now = self._clock()
         self._deadline_ns = now + self.step_ns
-        self.output_bytes = 0 if room is None else max(0, self.step_bytes - room)
+        self.output_bytes = 0
         return now
+
+    def end_step(self) -> None:
+        """The step is to end: there is no room for more of what it sends."""
+        self.output_bytes = max(self.output_bytes, self.step_bytes)
 
     def go_on(self) -> bool:
         """False: the step has used up its time or its output. Costs a reading of the clock: ask once a chunk."""

@@ -49,6 +49,7 @@ class Slot:
                 SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
             )
             environment.begun = self._begun
+            self.outbox.allows = self.debloating.in_flight.allows
         self.tasks = {
             vertex.id: Task(vertex, level, index, environment)
             for vertex in level.vertices
@@ -199,7 +200,7 @@ class Slot:
         busy = False
         for task in self.tasks.values():
             # A budget each: a task that uses all of its own must not starve its neighbours.
-            self.budget.begin_step(debloating.room if debloating is not None else None)
+            self.budget.begin_step()
             task.step()
             busy = busy or task.busy
         if self._arrived and debloating is not None:
