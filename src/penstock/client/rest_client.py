@@ -85,7 +85,11 @@ class RestClient:
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The same, with a body of JSON."""
         data = None if body is None else json.dumps(body).encode()
-        return json.loads(self.send(method, path, data) or b"null")
+        answer = self.send(method, path, data)
+        try:
+            return json.loads(answer or b"null")
+        except ValueError as error:
+            raise JobError(f"{self.url}{path} answers what is no JSON: {error}") from None
 
     def send(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> bytes:
         """Send bytes, or a file. Returns what is answered. Raises JobError, UnreachableError."""

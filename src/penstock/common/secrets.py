@@ -8,6 +8,7 @@ these are looked through where a text goes out. See who imports this.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 _HIDDEN = "***"
 _IN_A_URL = re.compile(r"(?<=://)[^\s/:@'\"]*:[^\s/'\"]+(?=@)")
@@ -29,6 +30,7 @@ _PAIR = re.compile(
 """As in `host=localhost password=…`, the text of a connection; not as in `token = tokens[0]`, a line of a program."""
 _ENTRY = re.compile(rf"((?:{NAMES})\\?['\"]\s*:\s*)(\\?['\"])[^'\"]*?\2", re.IGNORECASE)
 """As in `{'sasl.password': '…'}`. A number, a list or null is no secret, and JSON with stars in its place is none."""
+_SECRET_NAME = re.compile(rf"(?:{NAMES})\Z", re.IGNORECASE)
 _QUERY = re.compile(rf"([?&][\w.-]*(?:signature|\bsig)=){_VALUE}", re.IGNORECASE)
 """As in `https://host/path?sig=…`."""
 _HEADER = re.compile(
@@ -54,6 +56,18 @@ def without_passwords(text: str) -> str:
             text = headers.sub(rf"\1{_HIDDEN}", text)
         text = _QUERY.sub(_starred, _ENTRY.sub(_starred, _PAIR.sub(_starred, text)))
     return _KEY.sub(rf"\1{_HIDDEN}", text)
+
+
+def hidden_in(value: Any) -> Any:
+    """What JSON holds, with stars for what is secret: in each text for itself, so that it stays what it is."""
+    if isinstance(value, str):
+        return without_passwords(value)
+    if isinstance(value, dict):
+        return {
+            key: _HIDDEN if isinstance(part, str) and _SECRET_NAME.search(key) else hidden_in(part)
+            for key, part in value.items()
+        }
+    return [hidden_in(part) for part in value] if isinstance(value, list) else value
 
 
 def _starred(found: re.Match[str]) -> str:

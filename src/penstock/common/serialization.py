@@ -277,7 +277,7 @@ class _CsvEncoder(Encoder):
 
     def encode(self, value: Any) -> bytes:
         if self._columns is not None:
-            fields = fields_of(value, self._columns)
+            fields = fields_of(value, self._columns, has_all=False)
         elif isinstance(value, (Row, tuple, list)):
             fields = list(value)
         else:

@@ -47,7 +47,8 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
     try:
         answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
         write_at_the_end(file, msgspec.json.encode(Archive(answers)))
-    except (OSError, PenstockError) as error:
+    except (OSError, ValueError, LookupError, PenstockError) as error:
+        # An answer that is none, among others.
         _log.warning("the cluster will show little of this job, which has ended: %s", error)
 
 

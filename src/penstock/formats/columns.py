@@ -47,7 +47,7 @@ class Columns:
         """Return the values of each column. A key missing from a dict is None; other records must have all fields."""
         if all(type(record) is dict for record in records):
             return [[record.get(name) for record in records] for name in self.names]
-        return list(zip(*(fields_of(record, self.names) for record in records), strict=True))
+        return list(zip(*(fields_of(record, self.names, has_all=False) for record in records), strict=True))
 
     def batch(self, columns: Sequence[Sequence[Any]]) -> pyarrow.RecordBatch:
         """Convert values to Arrow. Raises TypeError that names the column if a value does not match its type."""

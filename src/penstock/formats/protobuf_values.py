@@ -97,7 +97,7 @@ def _filler(descriptor: Any, null_text: str, known: dict[str, Fill]) -> Fill:
     setters = [_setter(field, null_text, known) for field in descriptor.fields]
 
     def fill(message: Any, value: Any) -> None:
-        for name, put, field_value in zip(names, setters, fields_of(value, names), strict=True):
+        for name, put, field_value in zip(names, setters, fields_of(value, names, has_all=False), strict=True):
             if field_value is None:
                 continue
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.secrets import without_passwords
+from penstock.common.secrets import has_password, hidden_in
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.described_route import DescribedRoute, Parameter, text_of
@@ -31,11 +32,13 @@ def json_answer(value: Any, status: int = 200) -> Response:
     try:
         body = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        import json
-
         # What is no number in JSON is null, as msgspec writes it.
         body = json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None)).encode()
-    return Response(without_passwords(body.decode()).encode(), status, media_type="application/json")
+    if has_password(body.decode()):
+        # Looked for in all of it, which is quick, and hidden in each of its texts: what begins as a secret in one of
+        # them would hide the end of that text, and the answer be no JSON.
+        body = json.dumps(hidden_in(json.loads(body))).encode()
+    return Response(body, status, media_type="application/json")
 
 
 def error_answer(status: int, text: str) -> Response:

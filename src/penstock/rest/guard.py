@@ -110,7 +110,7 @@ class Guard:
         given = (
             "this is none of this server: it is in the server's file" if "authorization" in headers else "none is given"
         )
-        refusal = error_answer(401, f"a token is asked for (Authorization: Bearer …), and {given}")
+        refusal = error_answer(401, f"a token is asked for, as the header Authorization has it (Bearer), and {given}")
         refusal.headers["www-authenticate"] = "Bearer"
         return refusal
 

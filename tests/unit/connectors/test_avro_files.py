@@ -5,11 +5,13 @@ import io
 import json
 import pickle
 from decimal import Decimal
+from random import Random
 
 import pytest
 
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
+from penstock.connectors.files.formats.avro_format import AvroWriterFactory
 from penstock.connectors.files.source import BulkFormat, FileSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.formats.avro import (
@@ -138,6 +140,23 @@ def test_what_can_not_be_read_is_named(tmp_path) -> None:
     path.write_bytes(written(FLIGHTS[:100], AvroBulkWriters.for_generic_record(SCHEMA))[:-20])
     with pytest.raises(SourceError, match="a: damaged after"):
         read_all(source(tmp_path), 1)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_a_flipped_bit_names_the_file_whatever_it_makes_of_the_bytes(tmp_path, codec) -> None:
+    """What decompresses, and what parses the schema, raise errors of their own: of no file, and of no source."""
+    whole = written(FLIGHTS[:50], AvroWriterFactory(SCHEMA, codec=codec))
+    random, told = Random(5), 0
+    for _ in range(150):
+        flipped = bytearray(whole)
+        flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
+        (tmp_path / "a").write_bytes(flipped)
+        try:
+            read_all(source(tmp_path / "a"))
+        except SourceError as error:
+            assert "a: " in str(error)
+            told += 1
+    assert told > 50
 
 
 def test_records_that_do_not_fit_are_named() -> None:

@@ -249,3 +249,13 @@ def test_an_answer_stays_json_whatever_has_the_name_of_a_secret() -> None:
     value = {"security": [{"token": []}], "password": None, "secret": {"type": "http"}, "token": 5, "cookie": "mine"}
     body = bytes(json_answer(value).body)
     assert json.loads(body) == {**value, "cookie": "***"}
+
+
+@pytest.mark.parametrize(
+    "text", ["password=", "reset password=", 'a "password" = ', "-----BEGIN PRIVATE KEY-----", "cookie: ", "x?sig="]
+)
+def test_a_text_that_begins_a_secret_at_its_end_spoils_no_answer(text: str) -> None:
+    """One job of that name, and nobody could ask its cluster for anything: no answer was JSON any more."""
+    value = {"name": text, "state": "FINISHED", "errors": [text, f"password={SECRET}"], text: 1}
+    told = json.loads(bytes(json_answer(value).body))
+    assert told["state"] == "FINISHED" and told["errors"][1] == "password=***" and told[text] == 1

@@ -158,11 +158,15 @@ def test_what_is_set_aside_counts_as_taken_as_fast_as_it_could_be() -> None:
         assert intake.due_ms() == at
         said = after(intake, at, {}, idle_ms=INTERVAL_MS)
     assert said[0].taken_bytes - taken == pytest.approx(1_000 * 50, rel=0.2)
+    intake.received(0, 900_000)
+    for at in range(5_010, 15_010, INTERVAL_MS):
+        said = after(intake, at, {}, idle_ms=INTERVAL_MS)
+    assert said[0].taken_bytes - taken == 2 * said[0].budget_bytes
     before = intake.taken_bytes(0)
     intake.took(0, 40_000)
     assert intake.taken_bytes(0) == before, "that was counted"
-    intake.took(0, 60_000)
-    assert intake.taken_bytes(0) == taken + 100_000
+    intake.took(0, 960_000)
+    assert intake.taken_bytes(0) == taken + 1_000_000
 
 
 def test_a_clock_that_is_set_forward() -> None:

@@ -157,6 +157,9 @@ def test_what_comes_while_a_barrier_is_waited_for_is_in_proportion(rate: int) ->
     sent = line.sent[0]
     assert line.run(8_000, blocked=True) < 8 + behind_a_wait(rate)
     assert line.sent[0] - sent > 0.5 * 8_000 * rate
+    before = line.sent[0]
+    line.run(2_000)
+    assert line.sent[0] - before < 2_000 * rate / 2, "it does not go on to send as much as before"
     assert line.run(60_000) < 8 + behind_a_wait(rate)
     assert line.run(5_000) < 1.5
 

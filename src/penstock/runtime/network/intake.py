@@ -13,9 +13,9 @@ The rule is `budget_of`: bytes that the slot takes in `target_ms`, by its rate w
 Flink's ThroughputCalculator. A slot that waits for input for half of the time or longer is free, and has no back
 pressure; but what its senders may have in flight is bounded, too: they may have a million records for it next.
 
-What is set aside for a barrier counts as taken as fast as the slot could take it. At once, one sender would be sent for
-all that it has while another one is stopped before its barrier. Not at all, and senders would hold, by which that very
-barrier may have to come: from a slow operator beside others that are fast.
+What is set aside for a barrier counts as taken as fast as the slot could take it, up to _ASIDE_BUDGETS. All of it at
+once, and one sender would be sent for all that it has while another one is stopped before its barrier. Not at all, and
+senders would hold, by which that very barrier may have to come: from a slow operator beside others that are fast.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ AIM = 0.75
 BUDGET_BYTES_MIN = 1 << 10
 NEWS = 2
 """This part of a budget, when it was taken, is worth a message of its own."""
+_ASIDE_BUDGETS = 2
+"""More would have to be processed, behind the barrier, before anything counts as taken anew."""
 _COUNTED_MS_MAX = 10_000
 """A call may take that long, and is counted. More is a machine that slept, or a clock that was set forward."""
 _KEPT = 0.9
@@ -182,8 +184,10 @@ class Intake:
         for sender, received in self._received.items():
             taken = self.taken_bytes(sender)
             if received > taken:
-                in_time = int(self._budget(sender) * min(elapsed_ms, _COUNTED_MS_MAX) / self._target_ms)
-                self._takes(sender, min(received, taken + max(1, in_time)))
+                budget = self._budget(sender)
+                in_time = int(budget * min(elapsed_ms, _COUNTED_MS_MAX) / self._target_ms)
+                most = min(received, self._begun.get(sender, 0) + _ASIDE_BUDGETS * budget)
+                self._takes(sender, max(taken, min(most, taken + max(1, in_time))))
 
     def _finish(self) -> None:
         if self._in_hand is not None:

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import reading_raw
@@ -76,7 +77,10 @@ class AvroFormat(BatchFormat):
             yield
         except fastavro().read.SchemaResolutionError as error:
             raise SourceError(f"{path}: its records can't become those of {self._schema}: {error}") from error
-        except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        except (*NOT_OF_A_VALUE, OSError):
+            raise
+        except RAISED as error:
+            # Of fastavro, or of what decompresses: whatever bytes that are none make it raise.
             raise SourceError(f"{path}: damaged after {done} records: {error!r}") from error
 
     def get_produced_type(self) -> Any:
@@ -87,7 +91,9 @@ class AvroFormat(BatchFormat):
         package = fastavro()
         try:
             return package.block_reader(stream, self._schema and self._schema.parsed(), **options)
-        except (EOFError, ValueError, KeyError, TypeError) as error:
+        except (*NOT_OF_A_VALUE, OSError):
+            raise
+        except RAISED as error:
             raise SourceError(f"{path}: this is not an Avro file: {error!r}") from error
 
 

@@ -65,7 +65,7 @@ class CsvWriter(BulkWriter):
         """Do nothing: CSV has no footer."""
 
     def _fields(self, record: Any) -> Sequence[Any]:
-        fields = list(fields_of(record, self._settings.names))
+        fields = list(fields_of(record, self._settings.names, has_all=False))
         for position, array in self._settings.arrays.items():
             if fields[position] is not None:
                 fields[position] = array.text(fields[position], csv_form)

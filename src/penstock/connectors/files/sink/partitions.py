@@ -21,7 +21,7 @@ def partition_values(record: Any, columns: tuple[str, ...]) -> list[Any]:
         return [record[column] for column in columns]
     if isinstance(record, (tuple, list)) and not hasattr(record, "_fields"):
         raise TypeError(f"partitions are by fields of a name, and these have none: {record!r:.200}")
-    return list(fields_of(record, columns))
+    return list(fields_of(record, columns, has_all=False))
 
 
 def folder_of(column: str, value: Any) -> str:
