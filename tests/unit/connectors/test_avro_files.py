@@ -152,7 +152,7 @@ def test_a_flipped_bit_names_the_file_whatever_it_makes_of_the_bytes(tmp_path, c
         flipped[random.randrange(len(flipped))] ^= 1 << random.randrange(8)
         (tmp_path / "a").write_bytes(flipped)
         try:
-            read_all(source(tmp_path / "a"))
+            read_all(source(tmp_path / "a"), 1)
         except SourceError as error:
             assert "a: " in str(error)
             told += 1
