@@ -116,7 +116,11 @@ class RestClient:
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise UnreachableError(f"nothing answers at {self.url}: {error}") from None
+            told = f"nothing answers at {self.url}: {error}"
+            if isinstance(error, TimeoutError) and method != "GET":
+                # It may hang, or be stopped, and read what was sent when it goes on.
+                told += ". What was asked for may be done all the same when it goes on: look before you ask again"
+            raise UnreachableError(told) from None
         finally:
             connection.close()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from penstock.client.rest_client import TOKEN, RestClient
+from penstock.client.rest_client import TOKEN, RestClient, UnreachableError
 from penstock.common.errors import ConfigurationError
 
 
@@ -21,3 +23,14 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> Non
     with pytest.raises(ConfigurationError, match=f"characters that no token has.*{TOKEN}") as raised:
         RestClient.at("127.0.0.1:1", {TOKEN: token})
     assert "secr" not in str(raised.value)
+
+
+def test_who_asked_one_that_hangs_is_told_that_it_may_be_done_later() -> None:
+    """A job that is submitted once more would run twice: the first one starts when the dispatcher goes on."""
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        client = RestClient(f"http://127.0.0.1:{hanging.getsockname()[1]}", "token", timeout_s=0.1)
+        with pytest.raises(UnreachableError, match="may be done all the same"):
+            client.ask("POST", "/jars/a/run")
+        with pytest.raises(UnreachableError) as raised:
+            client.get("/jobs")
+    assert "may be done" not in str(raised.value)
