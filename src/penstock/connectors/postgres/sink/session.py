@@ -16,9 +16,9 @@ from penstock.connectors.postgres.connection import (
 
 _ADVICE = {
     "55P03": "Another session holds the row or the table: pg_locks and pg_stat_activity show which, a LOCK or an ALTER "
-    "TABLE for example. With EXACTLY_ONCE it may be a transaction of this sink that is prepared, and holds its rows until "
-    "its checkpoint is complete: rows of one key must come from one subtask (key_by the key), and checkpoints must not "
-    "overlap",
+    "TABLE for example. With EXACTLY_ONCE it may be a transaction of this sink, which is prepared, and holds its rows "
+    "until its checkpoint is complete: rows of one key must come from one subtask (key_by the key), and checkpoints "
+    "must not overlap",
     "53400": "Raise max_prepared_transactions of the server: each subtask of each sink needs two",
 }
 """SQLSTATE -> what to do."""
