@@ -26,7 +26,7 @@ def absolute(path: str | os.PathLike[str]) -> str:
 
     Raises TypeError if it is not a path, ValueError if it is empty.
     """
-    text = os.fspath(path)
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
         raise TypeError(f"a path must be a str or a pathlib.Path, got {path!r}")
     if not text:

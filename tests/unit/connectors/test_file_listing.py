@@ -162,3 +162,9 @@ def test_files_are_not_cut_where_the_program_says_so(tmp_path):
     builder = FileSource.for_record_stream_format(StreamFormat.text_line_format(), tmp_path).set_split_size(10)
     builder.set_file_enumerator(FileEnumeratorProvider.default_non_splittable_file_enumerator())
     assert read_all(builder.build(), 4) == [str(n) for n in range(100)]
+
+
+def test_a_list_is_no_path():
+    """Python's own word names no path, and not what was given."""
+    with pytest.raises(TypeError, match=r"a path must be a str or a pathlib.Path, got \['/tmp'\]"):
+        FileSource.for_record_stream_format(StreamFormat.text_line_format(), ["/tmp"])

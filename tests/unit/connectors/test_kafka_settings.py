@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -112,7 +112,7 @@ def test_offsets_of_initializers() -> None:
     assert of(offsets.offsets({A1: 2})) == {A0: 5, A1: 2}
     with pytest.raises(ValueError, match="no offset is committed for a-1"):
         of(offsets.committed_offsets())
-    with pytest.raises(ValueError, match="0 or more"):
+    with pytest.raises(ValueError, match="at least 0, got -1"):
         offsets.offsets({A0: -1})
 
 
@@ -233,3 +233,25 @@ def test_the_fields_of_the_protocol() -> None:
     assert (response.string(), response.array(response.int32)) == ("id", [5])
     response.tags()
     assert addresses_of("a:1, SSL://b:2,[::1]:3,c") == [("a", 1), ("b", 2), ("::1", 3), ("c", 9092)]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: KafkaSource.builder().set_topics(["a"]), r"each topic by itself: set_topics\(\*\['a'\]\)"),
+        (lambda: KafkaSource.builder().set_topics("a", 5), "a topic must be a str, got 5"),
+        (lambda: KafkaSource.builder().set_topics("a", ""), "a topic must not be empty"),
+        (lambda: KafkaSource.builder().set_topic_pattern(5), "topic_pattern must be a str, got 5"),
+        (lambda: KafkaSource.builder().set_properties("a"), "takes a dict from names to values, got 'a'"),
+        (lambda: KafkaTopicPartition("a", "0"), "partition must be an int of at least 0, got '0'"),
+        (lambda: KafkaTopicPartition(5, 0), "topic must be a str, got 5"),
+        (lambda: KafkaOffsetsInitializer.timestamp("x"), r"timestamp \(ms\) must be an int of at least 0, got 'x'"),
+        (lambda: KafkaOffsetsInitializer.offsets({A0: "1"}), "the offset of a-0 must be an int of at least 0"),
+        (lambda: KafkaRecordSerializationSchema.builder().set_topic(5), "topic must be a str, got 5"),
+        (lambda: KafkaSink.builder().set_transactional_id_prefix(5), "transactional_id_prefix must be a str, got 5"),
+    ],
+)
+def test_a_value_of_another_kind_is_told_by_the_call_that_is_given_it(call: Callable[[], object], told: str) -> None:
+    """The job would start, and a worker fail with a word of Python's about `<`."""
+    with pytest.raises((TypeError, ValueError), match=told):
+        call()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.common.stored import stored_as
+from penstock.connectors.base.options import checked_at_least, checked_text
 
 
 @stored_as("kafka-topic-partition")
@@ -13,6 +14,10 @@ class KafkaTopicPartition(msgspec.Struct, frozen=True, order=True):
 
     topic: str
     partition: int
+
+    def __post_init__(self) -> None:
+        checked_text("topic", self.topic)
+        checked_at_least("partition", self.partition, 0)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.serialization import SerializationSchema
+from penstock.connectors.base.options import checked_text
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -64,9 +65,7 @@ class KafkaRecordSerializationSchemaBuilder:
     def set_topic(self, topic: str) -> KafkaRecordSerializationSchemaBuilder:
         """Write all to one topic. Raises ValueError if topics are chosen already."""
         self._choose_once()
-        if not topic:
-            raise ValueError(f"topic must be a name, got {topic!r}")
-        self._fixed_topic = topic
+        self._fixed_topic = checked_text("topic", topic)
         return self
 
     def set_topic_selector(

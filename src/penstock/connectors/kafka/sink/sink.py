@@ -7,6 +7,7 @@ from typing import Any
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import SourceError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.options import checked_text
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
 from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
@@ -131,9 +132,7 @@ class KafkaSinkBuilder:
 
     def set_transactional_id_prefix(self, transactional_id_prefix: str) -> KafkaSinkBuilder:
         """Set what transactional ids begin with, before job, uid and subtask. Default: penstock."""
-        if not transactional_id_prefix:
-            raise ValueError(f"transactional_id_prefix must be a text, got {transactional_id_prefix!r}")
-        self._prefix = transactional_id_prefix
+        self._prefix = checked_text("transactional_id_prefix", transactional_id_prefix)
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> KafkaSinkBuilder:

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 
 
@@ -58,9 +59,7 @@ class KafkaOffsetsInitializer:
     @staticmethod
     def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
         """The first record whose timestamp is `timestamp` (ms since 1970) or later; the end, if there is none."""
-        if timestamp < 0:
-            raise ValueError(f"timestamp must be 0 or more (ms), got {timestamp!r}")
-        return _AtTime(timestamp)
+        return _AtTime(checked_at_least("timestamp (ms)", timestamp, 0))
 
     @staticmethod
     def committed_offsets(
@@ -78,8 +77,7 @@ class KafkaOffsetsInitializer:
         for partition, offset in offsets.items():
             if not isinstance(partition, KafkaTopicPartition):
                 raise TypeError(f"offsets must be a dict from KafkaTopicPartition to int, got the key {partition!r}")
-            if offset < 0:
-                raise ValueError(f"an offset must be 0 or more, got {offset} for {partition}")
+            checked_at_least(f"the offset of {partition}", offset, 0)
         return _Given(dict(offsets), False, offset_reset_strategy)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.serialization import DeserializationSchema
+from penstock.connectors.base.options import checked_text
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings
 from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
@@ -116,14 +118,17 @@ class KafkaSourceBuilder:
 
     def set_topics(self, *topics: str) -> KafkaSourceBuilder:
         """Read these topics. Excludes `set_topic_pattern` and `set_partitions`."""
-        if not topics or not all(topics):
-            raise ValueError(f"set_topics takes names of topics, got {topics!r}")
-        return self._subscribe(Subscription(topics=topics))
+        if not topics:
+            raise ValueError("set_topics takes names of topics, got none")
+        first: Any = topics[0]
+        if isinstance(first, list | tuple | set):
+            raise TypeError(f"set_topics takes each topic by itself: set_topics(*{first!r})")
+        return self._subscribe(Subscription(topics=tuple(checked_text("a topic", topic) for topic in topics)))
 
     def set_topic_pattern(self, topic_pattern: str) -> KafkaSourceBuilder:
         """Read all topics whose whole name matches this regular expression, also those that come later."""
         try:
-            re.compile(topic_pattern)
+            re.compile(checked_text("topic_pattern", topic_pattern))
         except re.error as error:
             raise ValueError(f"topic_pattern {topic_pattern!r} is no regular expression: {error}") from error
         return self._subscribe(Subscription(pattern=topic_pattern))
@@ -191,6 +196,8 @@ class KafkaSourceBuilder:
 
     def set_properties(self, props: dict[str, str]) -> KafkaSourceBuilder:
         """Set several properties."""
+        if not isinstance(props, Mapping):
+            raise TypeError(f"set_properties takes a dict from names to values, got {props!r}")
         for key, value in props.items():
             self.set_property(key, value)
         return self
