@@ -16,6 +16,7 @@ import typer
 
 from penstock.cli.elected import leader_in
 from penstock.cli.options import ConfFile, Settings, high_availability_in, settings_in, settings_of, ssl_in
+from penstock.client.live_line import LiveLine, on_one_line
 from penstock.common.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -191,7 +192,6 @@ def _started(command: list[str], log: Path, output: BinaryIO) -> RunningCluster:
 
 
 def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> RunningCluster:
-    from penstock.client.live_line import LiveLine
     from penstock.cluster.running_cluster import running_clusters
 
     until_s = time.monotonic() + _START_S
@@ -261,7 +261,7 @@ def _job_line(job: dict[str, Any]) -> str:
     at = datetime.fromtimestamp(job["submitted_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
     shown = (job["status"] or job["phase"]).lower()
     more = job["waiting"] or (job["error"].splitlines() or [""])[0]
-    line = f"{job['job_id'] or job['id']}  {at}  {shown:<9} {job['slots']:>4} slots  {job['name']}"
+    line = f"{job['job_id'] or job['id']}  {at}  {shown:<9} {job['slots']:>4} slots  {on_one_line(job['name'])}"
     return f"{line}: {more}" if more else line
 
 

@@ -16,6 +16,7 @@ import typer
 
 from penstock.cli.elected import leader_in
 from penstock.cli.options import ConfFile, Settings
+from penstock.client.live_line import LiveLine, on_one_line
 from penstock.common.errors import PenstockError
 from penstock.common.quantities import as_moment, as_size
 
@@ -53,7 +54,7 @@ def list_jobs(settings: Settings = None, conf_file: ConfFile = None) -> None:
     leader = leader_in(settings, conf_file)
     if leader is not None:
         for job in leader.get("/jobs/overview")["jobs"]:
-            typer.echo(f"{job['jid']}  {as_moment(job['start-time'])}  {job['state']:<12}  {job['name']}")
+            typer.echo(f"{job['jid']}  {as_moment(job['start-time'])}  {job['state']:<12}  {on_one_line(job['name'])}")
         return
     jobs = JobRegistry().jobs()
     # At the same time: one that does not answer does not delay the others.
@@ -75,8 +76,8 @@ def _lines_of(job: RunningJob) -> list[str]:
         time.sleep(_RATE_SECONDS)
         after = _figures(job)
     except PenstockError:
-        return [f"{head}  does not answer (process {job.pid})  {job.name}"]
-    line = f"{head}  {_figures_line(before, after)}  {job.name}"
+        return [f"{head}  does not answer (process {job.pid})  {on_one_line(job.name)}"]
+    line = f"{head}  {_figures_line(before, after)}  {on_one_line(job.name)}"
     if after.get("autoscaled") is None:
         return [line]
     return [line, f"  {as_decision(after['autoscaled'], after['at_ms'])}"]
@@ -275,8 +276,6 @@ def print_result(call: Callable[[], str]) -> None:
 @contextlib.contextmanager
 def waiting() -> Iterator[None]:
     """Say on a terminal that an answer is waited for: a job that is busy may take seconds, a savepoint minutes."""
-    from penstock.client.live_line import LiveLine
-
     with LiveLine() as line:
         line.show("waiting for the answer …")
         yield

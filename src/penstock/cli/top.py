@@ -14,6 +14,7 @@ import typer
 from penstock.cli.decision import as_decision
 from penstock.cli.failures import failure_lines
 from penstock.cli.jobs import ask_figures, waiting
+from penstock.client.live_line import on_one_line
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.quantities import as_duration, as_rate, as_size
 
@@ -78,7 +79,7 @@ def _find(job: str | None) -> RunningJob:
         return jobs[0]
     if not jobs:
         raise JobError("no job of this user runs on this machine")
-    names = "\n".join(f"  {one.job_id}  {one.name}" for one in jobs)
+    names = "\n".join(f"  {one.job_id}  {on_one_line(one.name)}" for one in jobs)
     raise JobError(f"several jobs run: name one by its id:\n{names}")
 
 
@@ -88,7 +89,7 @@ def screens(job: RunningJob) -> Iterator[RenderableType]:
     while True:
         time.sleep(_EVERY_S)
         after = _sample(job)
-        yield screen(job.name, job.job_id, job.started_ms, before, after)
+        yield screen(on_one_line(job.name), job.job_id, job.started_ms, before, after)
         before = after
 
 

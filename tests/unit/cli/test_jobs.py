@@ -133,6 +133,19 @@ def test_a_job_that_does_not_answer_is_listed_with_its_process(job: Job) -> None
     assert lines[1].endswith(f"  does not answer (process {os.getpid()})  silent")
 
 
+def test_a_job_of_any_name_is_one_line(job: Job) -> None:
+    """A line break in a name would look like a second job, and colours stay on the terminal."""
+    silent = ControlServer("127.0.0.1")
+    silent.start(lambda identity, message: None, lambda: None)
+    JobRegistry().add(RunningJob("b" * 32, "two\nlines\x1b[31m", os.getpid(), _now_ms(), silent.address))
+    try:
+        lines = CliRunner().invoke(app, ["list"]).stdout.splitlines()
+    finally:
+        silent.stop()
+
+    assert lines[1].endswith("  two lines [31m")
+
+
 def test_list_has_the_newest_decision_of_the_autoscaler(job: Job) -> None:
     """Of many jobs the user would not see which of them has too few slots."""
     decision = ScalingDecision(_now_ms() - 90_000, (VertexScaling(0, "map", 1, 3, "it is slow"),))
