@@ -18,7 +18,7 @@ pytestmark = pytest.mark.simulation
 
 SEEDS_IN_CI = 8
 SEEDS_IN_SOAK = 10_000
-FIRST_SEED = 119
+FIRST_SEED = 237
 """Most jobs are over before slots have come: the first that grows is one of the few behind this seed."""
 
 
@@ -51,7 +51,7 @@ def test_a_job_that_follows_slots_gives_what_a_plain_evaluation_gives(
     assert shrunk.count > seeds // 8 and begun.count - shrunk.count > seeds // 16, "hardly any job has followed"
 
 
-FIRST = {begun_from_the_start: 125}
+FIRST = {begun_from_the_start: 300}
 """The seed that is known to find it. The search begins there and goes on."""
 
 

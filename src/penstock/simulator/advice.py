@@ -41,6 +41,7 @@ class AdviceInTransit:
         if random.random() < self._lost_rate:
             return None
         if is_false:
-            said = [random.randrange(random.choice(_BYTES_MAX)) for _ in Advice._fields]
-            message = encode(decode_header(message), [(said, None)])
+            taken, budget, buffer = (random.randrange(random.choice(_BYTES_MAX)) for _ in range(3))
+            said = Advice(taken, budget, buffer, is_aside=taken % 2 == 0)
+            message = encode(decode_header(message), [([*said], None)])
         return target, message

@@ -6,18 +6,20 @@ import pytest
 
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, encode
 from penstock.runtime.network.in_flight import (
+    BUFFER_BYTES_MIN,
     FIRST_BYTES,
     FIRST_LAPSE_MS,
     FIRST_LAPSES_MAX,
     LAPSE_MS,
+    PATIENCE_MS,
     InFlight,
 )
 from penstock.runtime.network.intake import PARTS, Advice
 
 
-def said(taken: int, budget: int) -> Advice:
+def said(taken: int, budget: int, is_aside: bool = False) -> Advice:
     """What a busy receiver says."""
-    return Advice(taken, budget, budget // PARTS)
+    return Advice(taken, budget, budget // PARTS, is_aside)
 
 
 def advised(sent: dict[int, int], advice: dict[int, Advice], now_ms: int = 0) -> InFlight:
@@ -100,6 +102,7 @@ def test_who_has_never_advised_is_waited_for_while_a_sink_may_open_but_not_for_e
         assert in_flight.holds(lapse * FIRST_LAPSE_MS)
     assert not in_flight.holds(FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
     assert room(in_flight, sent) is None and in_flight.buffer_bytes is None
+    sent[0] += 50_000
     in_flight.heard(0, said(sent[0] - 20_000, 20_000))
     assert in_flight.holds(FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
     assert in_flight.buffer_bytes == 20_000 // PARTS
@@ -116,11 +119,33 @@ def test_a_receiver_that_takes_again_limits_again() -> None:
     assert in_flight.lapse_ms() == 11 * LAPSE_MS
 
 
-def test_news_without_progress_do_not_count() -> None:
-    """A receiver that always says the same, because it waits for something else or is wrong, would stop the job."""
+def test_who_speaks_and_takes_nothing_is_waited_for() -> None:
+    """It is held by what comes behind it. Each second a budget more would come on top, in each exchange before it."""
+    in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
+    for now_ms in range(0, PATIENCE_MS - 100, 100):
+        in_flight.heard(0, said(30_000, 20_000))
+        assert in_flight.holds(now_ms)
+    assert in_flight.lapse_ms() == PATIENCE_MS
+    assert in_flight.holds(PATIENCE_MS - 1)
+    assert not in_flight.holds(PATIENCE_MS), "one that is wrong would stop the job"
+
+
+def test_who_speaks_no_more_is_given_up_a_second_later() -> None:
+    """Its process is gone, or in a long call: what may come then is one budget a second."""
+    in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
+    assert in_flight.holds(0)
+    in_flight.heard(0, said(30_000, 20_000))
+    assert in_flight.holds(900)
+    assert in_flight.lapse_ms() == 900 + LAPSE_MS
+    assert in_flight.holds(899 + LAPSE_MS)
+    assert not in_flight.holds(900 + LAPSE_MS)
+
+
+def test_who_waits_for_a_barrier_is_not_waited_for() -> None:
+    """The barrier may have to come by the slot that holds: it would wait for itself."""
     in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
     for now_ms in range(0, LAPSE_MS, 100):
-        in_flight.heard(0, said(30_000, 20_000))
+        in_flight.heard(0, said(30_000, 20_000, is_aside=True))
         assert in_flight.holds(now_ms)
     assert not in_flight.holds(LAPSE_MS)
 
@@ -129,10 +154,10 @@ def test_a_smaller_budget_holds_at_once_and_lapses_like_any_other() -> None:
     """A receiver that finds how slow it is would be sent as much as it once took; one that is wrong stop the job."""
     in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 40_000)})
     assert not in_flight.holds(1)
-    for now_ms in range(0, LAPSE_MS, 100):
-        in_flight.heard(0, said(30_000, 0))
-        assert in_flight.holds(now_ms)
-    assert not in_flight.holds(LAPSE_MS)
+    in_flight.heard(0, said(30_000, 0))
+    assert in_flight.holds(1)
+    assert in_flight.holds(LAPSE_MS)
+    assert not in_flight.holds(1 + LAPSE_MS)
     assert room(in_flight, sent) == 1
 
 
@@ -160,22 +185,22 @@ def test_with_nothing_in_flight_something_may_be_sent() -> None:
 
 
 def test_the_first_limit_is_few_records_even_of_small_ones() -> None:
-    """A sink of 1,000 records/s behind three exchanges would begin half a minute behind: no checkpoint completes."""
+    """A sink of 1,000 records/s behind three exchanges would begin seconds behind: no checkpoint completes."""
     records = [(key, 1) for key in range(1_000)]
     bytes_each = len(encode(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [(records, None)])) / len(records)
-    exchanges, channels = 3, 4
-    assert FIRST_BYTES / bytes_each * channels * exchanges < 4_000
+    exchanges, channels = 3, 16
+    assert FIRST_BYTES / bytes_each * channels * exchanges < 1_000
 
 
 def test_the_first_limit_is_there_before_any_advice() -> None:
     """A job before a slow sink would begin with many seconds in flight, before its sink has spoken once."""
     in_flight = InFlight(sent := {})
     assert room(in_flight, sent) == FIRST_BYTES
-    assert in_flight.buffer_bytes == FIRST_BYTES // PARTS
-    sent[0] = 100
+    assert in_flight.buffer_bytes == BUFFER_BYTES_MIN
+    sent[0] = 10
     assert not in_flight.holds(5)
-    assert room(in_flight, sent) == FIRST_BYTES - 100
-    assert in_flight.buffer_bytes == FIRST_BYTES // PARTS
+    assert room(in_flight, sent) == FIRST_BYTES - 10
+    assert in_flight.buffer_bytes == BUFFER_BYTES_MIN
     sent[0] = FIRST_BYTES + 1
     assert in_flight.holds(6)
     assert not in_flight.holds(6 + FIRST_LAPSE_MS)
@@ -197,7 +222,7 @@ def test_buffers_are_parts_of_the_smallest_budget() -> None:
 
 def test_who_is_free_asks_for_no_small_buffers() -> None:
     """A target that gets a watermark now and then would make the buffers to all others small."""
-    in_flight = advised({0: 10, 1: 10}, {0: said(10, 80_000), 1: Advice(10, 40_000, 40_000)})
+    in_flight = advised({0: 10, 1: 10}, {0: said(10, 80_000), 1: Advice(10, 40_000, 40_000, is_aside=False)})
     assert in_flight.buffer_bytes == 80_000 // PARTS
 
 

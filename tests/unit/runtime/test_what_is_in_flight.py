@@ -188,6 +188,12 @@ def test_bursts_to_a_free_receiver_are_not_held() -> None:
     line = Line(500)
     line.source_bytes_per_ms = 1
     line.run(5_000)
+    for _ in range(3):
+        # Nothing has shown before that it takes so much at once.
+        line.generated = 100_000
+        line.run(200)
+        assert line.generated < 1_000
+        line.run(800)
     for _ in range(20):
         line.generated = 100_000
         line.run(10)

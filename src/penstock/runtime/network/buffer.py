@@ -28,6 +28,8 @@ ATTEMPT_MASK = 0xFFFF
 SORT_PREFIX_BYTES = 16
 _HEADER = struct.Struct(">HHHQHH")
 HEADER_BYTES = _HEADER.size
+_FRAME_BYTES = HEADER_BYTES + 22
+"""Of a buffer with one record, what is not the record."""
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +46,11 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 def encode(header: Header, segments: list[Segment]) -> bytes:
     """The bytes of a buffer. Raises what pickle raises if a value can't be pickled."""
     return _pack(header) + pickle.dumps(segments, protocol=5)
+
+
+def content_bytes(size: int) -> int:
+    """What a buffer of `size` bytes brings: at least 1. Of small buffers most is frame, and that takes no work."""
+    return max(1, size - _FRAME_BYTES)
 
 
 def decode_header(buffer: bytes) -> Header:

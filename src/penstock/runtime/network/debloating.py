@@ -27,7 +27,7 @@ from penstock.runtime.network.intake import Advice, Intake
 
 
 class Debloating:
-    """Of one attempt of a slot. `sent`: bytes in all by index of the target, in the next level.
+    """Of one attempt of a slot. `sent`: bytes that buffers bring, in all, by index of the target in the next level.
 
     `target_ms`: how long what is in flight to one slot should last.
     """
@@ -50,15 +50,15 @@ class Debloating:
 
     @property
     def buffer_bytes(self) -> int | None:
-        """How large buffers should be; None: as large as can be."""
+        """How many bytes buffers should bring; None: as many as can be."""
         return self.in_flight.buffer_bytes
 
     def heard(self, message: bytes) -> None:
         """Advice has arrived. That of a slot of an earlier attempt is dropped."""
         header = decode_header(message)
         if header.attempt == self._attempt:
-            said: list[int] = decode_segments(message)[0][0]  # type: ignore[index]
-            self.in_flight.heard(header.sender, Advice(*said))
+            taken, budget, buffer, is_aside = decode_segments(message)[0][0]  # type: ignore[index]
+            self.in_flight.heard(header.sender, Advice(taken, budget, buffer, is_aside))
 
     def take_advice(self) -> Iterator[tuple[SlotId, bytes]]:
         """What is to be said now, and to which slots."""

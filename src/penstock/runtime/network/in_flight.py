@@ -5,14 +5,18 @@
     any                        advice: what was taken in all, and a budget  that budget
     any                        advice by which no more was taken            the same, or the smaller budget
     any                        advice that is late, or can't be true        the same
-    any, and it holds          each LAPSE_MS in which no more was taken     the same: what is in flight is written off
+    any, and it holds          LAPSE_MS in which nothing is heard           the same: what is in flight is written off
+    any, and it holds          LAPSE_MS in which it has some of it aside    the same: what is in flight is written off
+    any, and it holds          PATIENCE_MS in which no more was taken       the same: what is in flight is written off
     FIRST_BYTES, and it holds  each FIRST_LAPSE_MS without advice           the same: what is in flight is written off
     FIRST_BYTES                after FIRST_LAPSES_MAX of these              none: only the size of Spark's buffers holds
 
-It is advice only: whatever is lost, late or wrong, a sender goes on after `LAPSE_MS`. A target that has advised and is
-silent is in a pause, or in a call of its user's that takes its time. So it gets one budget more each `LAPSE_MS`: what
-comes after a pause is in proportion to it, and not as much as there is. One that has not advised yet is still opening.
-Who has nothing in flight may always send. Source: Flink's buffer debloating.
+It is advice only: whatever is lost, late or wrong, a sender goes on. A target that has advised and is silent is in a
+pause, or in a call of its user's that takes its time. So it gets one budget more each `LAPSE_MS`: what comes after a
+pause is in proportion to it, and not as much as there is. So does one that waits for a barrier, which may be behind
+what is not sent. One that speaks, and takes nothing, holds itself: its turn comes, and more of the same would come on
+top. One that has not advised yet is still opening. Who has nothing in flight may always send. Source: Flink's buffer
+debloating.
 """
 
 from __future__ import annotations
@@ -24,19 +28,22 @@ from penstock.common.earliest import earliest
 from penstock.runtime.network.intake import PARTS, Advice
 
 LAPSE_MS = 1_000
+PATIENCE_MS = 5_000
+"""Behind a second's work nothing is taken for a second, from one sender or another; and its senders would add to it."""
 FIRST_LAPSE_MS = 5_000
 FIRST_LAPSES_MAX = 12
 """A sink that opens for a minute is waited for; then advice does not get through, and the job would crawl."""
-FIRST_BYTES = 1 << 11
-"""Until the first advice, which comes 10 ms after the first record: hundreds of small records, not thousands. There are
-as many channels as pairs of slots, in each exchange, and a slow sink has to take all of that before it is in time."""
-_BUFFER_BYTES_MIN = 128
+FIRST_BYTES = 1 << 6
+"""Until the first advice, which comes 10 ms after the first record: some twenty small ones. There are as many channels
+as pairs of slots, in each exchange, and a slow sink has to take all of that before it is in time. Budgets of a fast one
+double with each advice."""
+BUFFER_BYTES_MIN = 1 << 4
 
 
 class _Limit:
     """What was said by one target."""
 
-    __slots__ = ("budget", "buffer", "has_spoken", "lapses", "reckoned", "since_ms", "taken")
+    __slots__ = ("budget", "buffer", "has_spoken", "heard_ms", "is_heard", "lapses", "reckoned", "since_ms", "taken")
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -46,6 +53,10 @@ class _Limit:
         """What is not in flight: taken, or written off."""
         self.since_ms: int | None = None
         """When it came to hold, or lapsed; None: it has not held since more was taken."""
+        self.is_heard = False
+        """Whether it has said, since the last look, that it takes nothing now, but for no barrier."""
+        self.heard_ms = 0
+        """When it was seen to have."""
         self.lapses = 0
         self.has_spoken = False
 
@@ -59,13 +70,17 @@ class _Limit:
     def lapse_ms(self) -> int:
         """When it lapses. It must hold."""
         assert self.since_ms is not None
-        return self.since_ms + (LAPSE_MS if self.has_spoken else FIRST_LAPSE_MS)
+        if not self.has_spoken:
+            return self.since_ms + FIRST_LAPSE_MS
+        return min(max(self.since_ms, self.heard_ms) + LAPSE_MS, self.since_ms + PATIENCE_MS)
 
     def lapse(self, now_ms: int) -> bool:
         """It holds. Whether it has for so long that it lapses now: once, however much time has passed unseen."""
         if self.since_ms is None or now_ms < self.since_ms:
             # It begins to; or the clock was set back.
             self.since_ms = now_ms
+        if self.is_heard:
+            self.is_heard, self.heard_ms = False, now_ms
         if now_ms < self.lapse_ms:
             return False
         self.since_ms = now_ms
@@ -97,6 +112,7 @@ class InFlight:
             limit.has_spoken = True
             self._limited[target] = limit
         else:
+            limit.is_heard = not advice.is_aside
             # What has taken nothing may find that it is slower still; but time goes on.
             limit.budget = min(limit.budget, advice.budget_bytes)
             limit.buffer = min(limit.buffer, advice.buffer_bytes)
@@ -138,7 +154,7 @@ class InFlight:
     def buffer_bytes(self) -> int | None:
         """How large buffers should be, so that what may be in flight is several; None: as large as can be."""
         if not self._limits:
-            return max(_BUFFER_BYTES_MIN, self.first_bytes // PARTS)
+            return max(BUFFER_BYTES_MIN, self.first_bytes // PARTS)
         if not self._limited:
             return None
-        return max(_BUFFER_BYTES_MIN, min(limit.buffer for limit in self._limited.values()))
+        return max(BUFFER_BYTES_MIN, min(limit.buffer for limit in self._limited.values()))

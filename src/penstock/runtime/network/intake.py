@@ -1,5 +1,7 @@
 """What a slot takes of its input, by sending slot, and how much of it each sender may have in flight: advice to them.
 
+Bytes are those that buffers bring, without their frame.
+
     takes        said last            next      said to each sender
     something    nothing yet          busy      after FIRST_MS, so that the senders' first limit does not hold them
     any          anything             busy      each `interval_ms`: what was taken in all, and a budget
@@ -7,6 +9,7 @@
     a part       anything             free      the same, after FIRST_MS: half of a sender's budget was taken
     less         by a free slot       free      the same, after FREE_MS
     nothing      by a free slot       free      nothing: a slot that waits for input costs no message
+    nothing      by a busy slot       busy      each `interval_ms`, as it may be held by what is behind it: it is alive
     nothing      anything             blocked   each `interval_ms`: by and by, as taken, what is set aside for a barrier
 
 The rule is `budget_of`: bytes that the slot takes in `target_ms`, by its rate while it was not waiting for input, as in
@@ -34,7 +37,8 @@ FREE_BUFFER_BYTES_MIN = 1 << 12
 """The buffers to all other slots become as small as those to one that is free, and gets a watermark now and then."""
 AIM = 0.75
 """The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
-BUDGET_BYTES_MIN = 1 << 10
+BUDGET_BYTES_MIN = 1 << 6
+"""Some twenty small numbers. There are as many channels as pairs of slots, in each exchange before a slow one."""
 NEWS = 2
 """This part of a budget, when it was taken, is worth a message of its own."""
 _ASIDE_BUDGETS = 2
@@ -54,16 +58,19 @@ class Advice(NamedTuple):
     """How much may be on its way."""
     buffer_bytes: int
     """How large each buffer of it should be at most."""
+    is_aside: bool
+    """Whether something of it is set aside, for a barrier, and does not count as taken yet."""
 
 
 def budget_of(own_bytes: float, all_bytes: float, senders: int, busy_ms: float, target_ms: float) -> int:
     """How much one of `senders` may have in flight: what of it is taken in `target_ms`.
 
     `own_bytes` of `all_bytes` were its own, taken in `busy_ms`. Who has sent less than others may have an equal share,
-    to be able to send more.
+    to be able to send more. In less than `target_ms` a slot has not shown what it takes in that time: what is behind
+    it may not have held it yet. It is sent as much again as it has taken.
     """
     share = max(own_bytes, all_bytes / senders)
-    return int(share * target_ms / busy_ms)
+    return int(share * target_ms / max(busy_ms, target_ms))
 
 
 class Intake:
@@ -213,11 +220,12 @@ class Intake:
         recent = self._recent
         if not recent:
             return self.budget_bytes_min
-        own, busy_ms = recent.get(sender, 0.0), max(1.0, self._recent_busy_ms)
-        return max(self.budget_bytes_min, budget_of(own, sum(recent.values()), len(recent), busy_ms, self._target_ms))
+        own, busy_ms, in_ms = recent.get(sender, 0.0), self._recent_busy_ms, self._target_ms
+        return max(self.budget_bytes_min, budget_of(own, sum(recent.values()), len(recent), busy_ms, in_ms))
 
     def _advice(self, sender: int, taken: int) -> Advice:
         budget = self._budget(sender)
+        is_aside = self._received.get(sender, 0) > taken
         if self.is_busy:
-            return Advice(taken, budget, budget // max(1, PARTS // len(self._taken)))
-        return Advice(taken, budget, max(budget // 2, FREE_BUFFER_BYTES_MIN))
+            return Advice(taken, budget, budget // max(1, PARTS // len(self._taken)), is_aside)
+        return Advice(taken, budget, max(budget // 2, FREE_BUFFER_BYTES_MIN), is_aside)

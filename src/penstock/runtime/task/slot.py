@@ -13,7 +13,15 @@ from typing import Any
 from penstock.common.earliest import earliest
 from penstock.common.user_calls import RAISED
 from penstock.runtime.ids import SlotId
-from penstock.runtime.network.buffer import ATTEMPT_MASK, HEADER_BYTES, OUTCOME_EDGE, Header, decode_header, encode
+from penstock.runtime.network.buffer import (
+    ATTEMPT_MASK,
+    HEADER_BYTES,
+    OUTCOME_EDGE,
+    Header,
+    content_bytes,
+    decode_header,
+    encode,
+)
 from penstock.runtime.network.debloating import Debloating
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Cancel, Close, Effect, Event, InputEnded
@@ -94,16 +102,17 @@ class Slot:
             if header.edge != OUTCOME_EDGE:
                 edge = self._edges[header.edge]
                 sender = edge.hop(self.level.level - 1, header.sender, header.target)
-                debloating.intake.received(sender, len(buffer))
+                debloating.intake.received(sender, content_bytes(len(buffer)))
                 if edge.target_level != self.level.level:
-                    debloating.intake.took(sender, len(buffer))
+                    debloating.intake.took(sender, content_bytes(len(buffer)))
             self._take(header, buffer)
 
     def _begun(self, channel: InputChannel, size: int) -> None:
         """A task has begun with a buffer, which it may have set aside for a barrier before."""
         assert self.debloating is not None
         edge, sender = channel.id
-        self.debloating.intake.took(self._edges[edge].hop(self.level.level - 1, sender, self.index), size)
+        hop = self._edges[edge].hop(self.level.level - 1, sender, self.index)
+        self.debloating.intake.took(hop, content_bytes(size))
 
     def _take(self, header: Header, buffer: bytes) -> None:
         """Hand a buffer to its task, or relay it."""
