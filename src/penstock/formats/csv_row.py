@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.record_fields import fields_of
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text
 from penstock.common.typeinfo import (
     ExternalTypeInfo,
@@ -180,7 +181,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         self._characters = characters
 
     def serialize(self, element: Any) -> bytes:
-        """Return the line of a Row, or of a tuple or list of its fields in order.
+        """Return the line of a record: a Row or a dict, or an object with attributes, by name; else by position.
 
         Raises TypeError for anything else, ValueError for another number of fields, and for a value that would need
         quotes where there are none.
@@ -314,12 +315,7 @@ def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenie
 
 
 def _texts_of(type_info: RowTypeInfo, element: Any, characters: _Characters) -> list[str]:
-    names = type_info.get_field_names()
-    if not isinstance(element, (Row, tuple, list)):
-        raise TypeError(f"expected a Row, a tuple or a list with the fields of {type_info}, got {element!r:.200}")
-    fields = element.get_fields_by_names(names) if isinstance(element, Row) else element
-    if len(fields) != len(names):
-        raise ValueError(f"{element!r:.200} has {len(fields)} fields, and {type_info} {len(names)}")
+    fields = fields_of(element, tuple(type_info.get_field_names()))
     types = type_info.get_field_types()
     return [_text_of(kind, field, characters) for kind, field in zip(types, fields, strict=True)]
 

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.record_fields import fields_of
 from penstock.common.serialization import number_text
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
@@ -26,7 +27,6 @@ from penstock.common.typeinfo import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.common.types import Row
 
 Form = Callable[[Any], Any]
 _NUMBERS = (BasicType.FLOAT, BasicType.DOUBLE, BasicType.BIG_DEC)
@@ -50,16 +50,13 @@ def form_of(type_info: TypeInformation) -> Form | None:
 
 
 def _of_row(type_info: RowTypeInfo) -> Form:
-    names = type_info.get_field_names()
+    names = tuple(type_info.get_field_names())
     forms = [form_of(kind) for kind in type_info.get_field_types()]
 
     def write(value: Any) -> dict[str, Any]:
-        fields = value.get_fields_by_names(names) if isinstance(value, Row) else value
-        if len(fields) != len(names):
-            raise ValueError(f"{value!r:.200} has {len(fields)} fields, and {type_info} {len(names)}")
         return {
             name: field if form is None or field is None else form(field)
-            for name, form, field in zip(names, forms, fields, strict=True)
+            for name, form, field in zip(names, forms, fields_of(value, names), strict=True)
         }
 
     return write

@@ -120,10 +120,10 @@ class JsonRowSerializationSchema(SerializationSchema):
         return JsonRowSerializationSchema.Builder()
 
     def serialize(self, element: Any) -> bytes:
-        """Return the JSON of a Row, or of a tuple or list of its fields in order.
+        """Return the JSON of a record: a Row or a dict, or an object with attributes, by name; else by position.
 
-        Raises TypeError for a value that JSON has no form for, ValueError for another number of fields, and for a
-        decimal that is no number.
+        Raises TypeError for a value that JSON has no form for, and for one that is no record, ValueError for another
+        number of fields, and for a decimal that is no number.
         """
         if self._form is None:
             self._form = form_of(self._type_info)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_json_that_does_not_fit() -> None:
         builder().type_info(of).fail_on_missing_field().ignore_parse_errors().build()
     with pytest.raises(TypeError, match="set the type of the rows by type_info"):
         builder().build()
-    with pytest.raises(ValueError, match="has 1 fields"):
+    with pytest.raises(ValueError, match=r"expected a record with the fields id, name, got \(1,\)"):
         JsonRowSerializationSchema.builder().with_type_info(of).build().serialize((1,))
 
 
@@ -149,7 +150,7 @@ def test_csv_that_does_not_fit() -> None:
     for message in (b"1,a", b"x,a,true,,2020-01-02", b"1,a,maybe,,2020-01-02", b"", b"1\n2"):
         with pytest.raises(ValueError, match="can't be read as CSV of RowTypeInfo"):
             reads.build().deserialize(message)
-    with pytest.raises(ValueError, match="has 1 fields"):
+    with pytest.raises(ValueError, match=r"expected a record with the fields id, .*, got \(1,\)"):
         CsvRowSerializationSchema.Builder(ORDER).build().serialize((1,))
     with pytest.raises(ValueError, match="can't be written as CSV"):
         CsvRowSerializationSchema.Builder(ORDER).disable_quote_character().build().serialize(ROW)
@@ -161,7 +162,7 @@ def test_csv_that_does_not_fit() -> None:
             refused()
     with pytest.raises(TypeError, match=r"the type of the rows is a Types\.ROW_NAMED"):
         CsvRowDeserializationSchema.Builder(Types.STRING())
-    with pytest.raises(TypeError, match=r"expected a Row, a tuple or a list .*, got \{'id': 1\}"):
+    with pytest.raises(TypeError, match=r"expected a record with the fields id, .*, got \{'id': 1\}: '\w+' is missing"):
         CsvRowSerializationSchema.Builder(ORDER).build().serialize({"id": 1})
     with pytest.raises(TypeError, match="a column's type must be a type like int"):
         CsvRowDeserializationSchema.Builder(Types.ROW([Types.MAP(Types.INT(), Types.INT())]))
@@ -204,3 +205,43 @@ def test_a_comment_begins_where_a_record_may_begin() -> None:
     kind = Types.ROW([Types.INT(), Types.STRING()])
     reads = CsvRowDeserializationSchema.Builder(kind).set_allow_comments(True).build()
     assert reads.deserialize(b'# a comment\n1,"a\n# no comment\n#"\n# another\n') == Row(f0=1, f1="a\n# no comment\n#")
+
+
+class Named(NamedTuple):
+    b: str
+    a: int
+
+
+@dataclass
+class WithAttributes:
+    a: int
+    b: str
+
+
+TWO = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
+OUTER = Types.ROW_NAMED(["inner"], [TWO])
+_JSON = JsonRowSerializationSchema.builder().with_type_info
+_CSV = CsvRowSerializationSchema.Builder
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"a": 1, "b": "x"}, {"b": "x", "a": 1}, {"a": 1, "b": "x", "more": 2}, Named("x", 1), WithAttributes(1, "x"),
+        Row(b="x", a=1), Row(1, "x"), (1, "x"), [1, "x"],
+    ],
+)  # fmt: skip
+def test_a_record_is_written_by_its_names_if_it_has_some(record: Any) -> None:
+    """A dict's keys would be written in the place of its values, and fields of a named tuple change their places."""
+    assert _JSON(TWO).build().serialize(record) == b'{"a":1,"b":"x"}'
+    assert _JSON(OUTER).build().serialize((record,)) == b'{"inner":{"a":1,"b":"x"}}'
+    assert _CSV(TWO).build().serialize(record) == b"1,x\n"
+    assert _CSV(OUTER).build().serialize({"inner": record}) == b"1;x\n"
+
+
+@pytest.mark.parametrize("record", ["ab", b"ab", {1, 2}, {"a": 1}, {"x": 1, "y": 2}, (1,), [1, "x", 2], 5, Row(a=1, c="x")])
+def test_what_is_no_record_of_these_fields_is_refused(record: Any) -> None:
+    """The characters of a text would be written as its fields."""
+    for schema in (_JSON(TWO).build(), _CSV(TWO).build()):
+        with pytest.raises((TypeError, ValueError), match="field"):
+            schema.serialize(record)
