@@ -239,7 +239,9 @@ def test_a_record_is_written_by_its_names_if_it_has_some(record: Any) -> None:
     assert _CSV(OUTER).build().serialize({"inner": record}) == b"1;x\n"
 
 
-@pytest.mark.parametrize("record", ["ab", b"ab", {1, 2}, {"a": 1}, {"x": 1, "y": 2}, (1,), [1, "x", 2], 5, Row(a=1, c="x")])
+@pytest.mark.parametrize(
+    "record", ["ab", b"ab", {1, 2}, {"a": 1}, {"x": 1, "y": 2}, (1,), [1, "x", 2], 5, Row(a=1, c="x")]
+)
 def test_what_is_no_record_of_these_fields_is_refused(record: Any) -> None:
     """The characters of a text would be written as its fields."""
     for schema in (_JSON(TWO).build(), _CSV(TWO).build()):
