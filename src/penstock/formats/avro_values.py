@@ -7,6 +7,7 @@ by position. Source: Flink's AvroRowSerializationSchema, which takes the fields 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 from penstock.common.basic_types import BasicType
@@ -24,10 +25,8 @@ def maker_of(schema: Any) -> Make:
 
 def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
     """None: values are taken as they are."""
-    if schema == "int":
-        return _of_int
     if isinstance(schema, str):
-        return known.get(schema)
+        return _PRIMITIVE.get(schema) or known.get(schema)
     if isinstance(schema, list):
         return _of_union(schema, known)
     kind = schema["type"]
@@ -39,14 +38,28 @@ def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
     if kind == "map":
         of_entry = _maker(schema["values"], known)
         return of_entry and _of_map(of_entry)
-    return None if isinstance(kind, str) else _maker(kind, known)
+    if isinstance(kind, str):
+        return None if "logicalType" in schema else _PRIMITIVE.get(kind)
+    return _maker(kind, known)
 
 
 def _of_int(value: Any) -> Any:
     # Avro writes an int as a long, and other readers refuse one that is too large, or cut it.
-    if isinstance(value, int) and not _LEAST <= value <= _MOST:
-        raise beyond_bounds(value, BasicType.INT)
+    number = index(value)
+    if not _LEAST <= number <= _MOST:
+        raise beyond_bounds(number, BasicType.INT)
+    return number
+
+
+def _of_boolean(value: Any) -> Any:
+    # fastavro writes whatever is there as true.
+    if value not in (True, False):
+        raise ValueError(f"{value!r:.200} is no boolean")
     return value
+
+
+# `index`, as fastavro cuts 1.5 to 1.
+_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": index, "boolean": _of_boolean}
 
 
 def _of_record(schema: Any, known: dict[str, Make | None]) -> Make:
@@ -96,8 +109,8 @@ def _of_map(of_entry: Make) -> Make:
 
 
 def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None:
-    # Integers are fastavro's: of a union it takes the branch that they fit.
-    nested = [branch for branch in branches if branch != "int"]
+    # Numbers and booleans are fastavro's: of a union it takes the branch that they fit.
+    nested = [branch for branch in branches if not (isinstance(branch, str) and branch in _PRIMITIVE)]
     makers = [(_kind(branch, known), of_branch) for branch in nested if (of_branch := _maker(branch, known))]
     if not makers:
         return None

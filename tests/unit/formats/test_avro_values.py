@@ -1,0 +1,53 @@
+"""What is written in Avro is the value that was given, or is refused."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import numpy as np
+import pytest
+
+from penstock.datastream.formats.avro import AvroRowSerializationSchema
+
+INT, LONG, BOOLEAN = "int", "long", "boolean"
+
+
+def schema_of(kind: Any) -> str:
+    """Of a record with one field."""
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (INT, 1.5), (INT, Decimal("1.5")), (INT, "1"), (LONG, 1.5), (LONG, "1"), (LONG, 1 << 63), (BOOLEAN, "no"),
+        (BOOLEAN, 5), (BOOLEAN, None), ({"type": "int"}, 1.5), ({"type": "array", "items": "long"}, [1, 1.5]),
+        ({"type": "map", "values": "boolean"}, {"k": "no"}), (["null", "int"], 1.5), (["null", "boolean"], "no"),
+    ],
+)  # fmt: skip
+def test_a_value_that_the_type_can_not_hold_is_refused(kind: Any, value: Any) -> None:
+    """1.5 would be read as 1, and the text `no` as true: nobody would hear of it."""
+    schema = AvroRowSerializationSchema(avro_schema_string=schema_of(kind))
+    with pytest.raises(ValueError, match="is no record of"):
+        schema.serialize({"a": value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        (INT, np.int32(3), 3), (LONG, np.int64(3), 3), (LONG, -(1 << 63), -(1 << 63)), (BOOLEAN, np.bool_(True), True),
+        ({"type": "int", "logicalType": "date"}, datetime.date(2020, 1, 2), datetime.date(2020, 1, 2)),
+        (["null", "long"], None, None), ("double", 1, 1.0),
+    ],
+)  # fmt: skip
+def test_what_it_can_hold_is_written(kind: Any, value: Any, read: Any) -> None:
+    """Numbers of numpy, and dates, are no ints of Python."""
+    schema = schema_of(kind)
+    message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"a": value})
+    parsed = fastavro.parse_schema(json.loads(schema))
+    assert fastavro.schemaless_reader(io.BytesIO(message), parsed, parsed) == {"a": read}
