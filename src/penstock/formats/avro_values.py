@@ -7,11 +7,10 @@ by position. Source: Flink's AvroRowSerializationSchema, which takes the fields 
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 from penstock.common.basic_types import BasicType
-from penstock.common.integers import beyond_bounds, bounds_of
+from penstock.common.integers import beyond_bounds, bounds_of, whole_number
 from penstock.common.types import Row
 
 Make = Callable[[Any], Any]
@@ -45,7 +44,7 @@ def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
 
 def _of_int(value: Any) -> Any:
     # Avro writes an int as a long, and other readers refuse one that is too large, or cut it.
-    number = index(value)
+    number = whole_number(value)
     if not _LEAST <= number <= _MOST:
         raise beyond_bounds(number, BasicType.INT)
     return number
@@ -58,8 +57,7 @@ def _of_boolean(value: Any) -> Any:
     return value
 
 
-# `index`, as fastavro cuts 1.5 to 1.
-_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": index, "boolean": _of_boolean}
+_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean}
 
 
 def _of_record(schema: Any, known: dict[str, Make | None]) -> Make:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow
 
+from penstock.common.integers import whole_number
 from penstock.common.record_fields import fields_of
 from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import RowTypeInfo
@@ -39,6 +41,7 @@ class Columns:
             types = row_type.get_field_types()
             self.schema = _arrow_schema(row_type)
             self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
+        self._whole = [_whole_of(field.type) for field in self.schema]
         self.names = tuple(self.schema.names)
         if not self.names:
             raise TypeError(f"records need at least one field, {record_type!r} has none")
@@ -52,9 +55,11 @@ class Columns:
     def batch(self, columns: Sequence[Sequence[Any]]) -> pyarrow.RecordBatch:
         """Convert values to Arrow. Raises TypeError that names the column if a value does not match its type."""
         arrays = []
-        for field, convert, values in zip(self.schema, self.converters, columns, strict=True):
+        for field, convert, whole, values in zip(self.schema, self.converters, self._whole, columns, strict=True):
             try:
                 converted = values if convert is None else list(map(convert, values))
+                if whole is not None and not _WHOLE.issuperset(map(type, converted)):
+                    converted = list(map(whole, converted))
                 arrays.append(pyarrow.array(converted, field.type))
             except Exception as error:
                 raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
@@ -113,6 +118,45 @@ def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
             raise TypeError(f"field {name!r} has the type {kind!r}, which has no column type: declare another type")
         fields.append(pyarrow.field(name, arrow_type))
     return pyarrow.schema(fields)
+
+
+_WHOLE = {int, type(None)}
+
+
+def _whole_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
+    """What refuses a value with a part behind the point where whole numbers belong: Arrow cuts it off."""
+    if pyarrow.types.is_integer(kind):
+        return _whole
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+        of_item = _whole_of(kind.value_type)
+        return of_item and partial(_whole_items, of_item)
+    if pyarrow.types.is_map(kind):
+        of_item = _whole_of(kind.item_type)
+        return of_item and partial(_whole_entries, of_item)
+    if pyarrow.types.is_struct(kind):
+        parts = {field.name: of_field for field in kind if (of_field := _whole_of(field.type)) is not None}
+        return partial(_whole_parts, parts) if parts else None
+    return None
+
+
+def _whole(value: Any) -> Any:
+    # A bool is refused by Arrow.
+    return value if value is None or type(value) is bool else whole_number(value)
+
+
+def _whole_items(of_item: Callable[[Any], Any], value: Any) -> Any:
+    return list(map(of_item, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _whole_entries(of_item: Callable[[Any], Any], value: Any) -> Any:
+    entries = value.items() if isinstance(value, dict) else value
+    return None if value is None else [(key, of_item(item)) for key, item in entries]
+
+
+def _whole_parts(parts: dict[str, Callable[[Any], Any]], value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return value | {name: of_field(value[name]) for name, of_field in parts.items() if name in value}
 
 
 def _plain(value: Any) -> Any:

@@ -40,7 +40,8 @@ def test_a_value_that_the_type_can_not_hold_is_refused(kind: Any, value: Any) ->
 @pytest.mark.parametrize(
     ("kind", "value", "read"),
     [
-        (INT, np.int32(3), 3), (LONG, np.int64(3), 3), (LONG, -(1 << 63), -(1 << 63)), (BOOLEAN, np.bool_(True), True),
+        (INT, np.int32(3), 3), (INT, 3.0, 3), (LONG, np.int64(3), 3), (LONG, -(1 << 63), -(1 << 63)),
+        (BOOLEAN, np.bool_(True), True),
         ({"type": "int", "logicalType": "date"}, datetime.date(2020, 1, 2), datetime.date(2020, 1, 2)),
         (["null", "long"], None, None), ("double", 1, 1.0),
     ],

@@ -1,0 +1,71 @@
+"""Where a column is of whole numbers, a value with a part behind the point is refused: Arrow would cut it off."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pytest
+
+from penstock.common import Row, Types
+from penstock.common.typeinfo import TypeInformation
+from penstock.formats.columns import Columns
+
+INNER = Types.ROW_NAMED(["x"], [Types.INT()])
+
+
+def columns(kind: TypeInformation) -> Columns:
+    """One column, as a worker has it."""
+    return pickle.loads(pickle.dumps(Columns(Types.ROW_NAMED(["a"], [kind]))))  # type: ignore[no-any-return]
+
+
+def written(kind: TypeInformation, value: Any) -> Any:
+    """What Parquet, ORC and tables would hold."""
+    made = columns(kind)
+    return made.batch(made.of([(value,), (None,)])).to_pylist()[0]["a"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Types.INT(), 1.5), (Types.LONG(), 1.5), (Types.INT(), Decimal("1.5")), (Types.INT(), "1"),
+        (Types.INT(), float("nan")), (Types.LIST(Types.INT()), [1, 1.5]), (INNER, Row(x=1.5)),
+        (Types.LIST(INNER), [Row(x=1.5)]), (Types.MAP(Types.STRING(), Types.INT()), {"k": 1.5}),
+    ],
+)  # fmt: skip
+def test_a_fraction_is_refused(kind: TypeInformation, value: Any) -> None:
+    """1.5 would be 1 in the file, and nobody would hear of it."""
+    with pytest.raises(TypeError, match=r"column 'a' \(.*\): .* is no whole number"):
+        written(kind, value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "read"),
+    [
+        (Types.INT(), 1, 1), (Types.INT(), 1.0, 1), (Types.LONG(), np.int64(7), 7), (Types.INT(), None, None),
+        (Types.LIST(Types.INT()), [1, 2.0], [1, 2]), (INNER, Row(x=3), {"x": 3}), (Types.DOUBLE(), 1, 1.0),
+        (Types.MAP(Types.STRING(), Types.INT()), {"k": 1}, [("k", 1)]),
+    ],
+)  # fmt: skip
+def test_what_is_whole_is_written(kind: TypeInformation, value: Any, read: Any) -> None:
+    """Numbers that went through pandas are floats, and those of numpy no ints of Python."""
+    assert written(kind, value) == read
+
+
+def test_a_bool_and_what_is_too_large_are_refused() -> None:
+    """They would be other numbers in the file."""
+    for value in (True, 1 << 31):
+        with pytest.raises(TypeError, match="column 'a'"):
+            written(Types.INT(), value)
+
+
+def test_columns_by_a_schema_of_arrow() -> None:
+    """They have no types of penstock that could look at the values."""
+    made = Columns(pyarrow.schema([("a", pyarrow.int64()), ("b", pyarrow.struct([("x", pyarrow.int8())]))]))
+    assert made.batch(made.of([{"a": 1, "b": {"x": 2}}])).to_pylist() == [{"a": 1, "b": {"x": 2}}]
+    for record in ({"a": 1.5}, {"a": 1, "b": {"x": 2.5}}):
+        with pytest.raises(TypeError, match="is no whole number"):
+            made.batch(made.of([record]))
