@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from penstock.api.sink import Sink, SinkWriter
+from penstock.common import Types
 from penstock.common.errors import DamagedCheckpointError, UserFunctionError
+from penstock.datastream.connectors.file_system import FileSink
+from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.runtime.operators.sink import WRITER, CollectOperator, SinkOperator
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
@@ -99,6 +102,19 @@ def test_a_failure_of_the_sink_names_its_operator(rig, method: str) -> None:
         one.clock(500)
         one.operator.finish()
         one.operator.close()
+
+
+def test_a_value_that_can_not_be_written_is_told_without_our_frames(rig, tmp_path) -> None:
+    """Thirty lines of penstock's code would come before what the user has to mend."""
+    sink = FileSink.for_bulk_format(tmp_path, ParquetBulkWriters.for_row_type(Types.ROW_NAMED(["n"], [Types.INT()])))
+    one = rig(SinkOperator("Sink: out", sink.build(), 9))
+    one.process({"n": 1}, {"n": 1.5})
+    with pytest.raises(UserFunctionError) as told:
+        one.operator.finish()
+    assert str(told.value).splitlines() == [
+        "operator 'Sink: out', subtask 2 of 4, in FileSink.flush",
+        "  TypeError: column 'n' (int32): 1.5 is no whole number",
+    ]
 
 
 def test_a_writer_that_was_never_made_is_not_closed(rig) -> None:

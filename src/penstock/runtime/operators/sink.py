@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import DamagedCheckpointError
 from penstock.common.user_calls import RAISED
+from penstock.common.user_traceback import without_our_frames
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.state.handles import Redistribution
 from penstock.state.operator_state import NamedList
@@ -17,6 +19,10 @@ from penstock.state.operator_state import NamedList
 if TYPE_CHECKING:
     from penstock.runtime.task.context import OperatorContext
 
+
+_log = logging.getLogger(__name__)
+_OF_VALUES = ("write", "flush", "prepare_commit")
+"""Where a writer of ours may find that a value is not what it can write. The message says what; our frames do not."""
 
 WRITER = "(sink) writer"
 """Name of the state in which a writer's own state is kept."""
@@ -150,6 +156,9 @@ class SinkOperator(Operator):
                 f"operator '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}"
             ) from error
         except RAISED as error:
+            if method in _OF_VALUES and isinstance(error, (TypeError, ValueError)):
+                _log.debug("a value could not be written", exc_info=error)
+                without_our_frames(error)
             raise self.context.user_error(error, f"{type(self.sink).__name__}.{method}") from error
 
 
