@@ -131,6 +131,8 @@ class Job:
         self.host.start()
         self.say(lambda vertex: Register())
         until(lambda: self.host.status is JobStatus.RUNNING)
+        # Slots may register before the thread that starts their queries has done so.
+        until(lambda: len(self.queries) == len(self.graph.regions) or self.start_error is not None)
         return self
 
     def told(self, kind: type) -> bool:
