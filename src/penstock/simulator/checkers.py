@@ -17,7 +17,7 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SubtaskId
-from penstock.runtime.network.buffer import NO_KEY_GROUP, OUTCOME_EDGE, Header, decode_header, decode_segments
+from penstock.runtime.network.buffer import OUTCOME_EDGE, Header, decode_header, decode_segments
 from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
@@ -96,7 +96,7 @@ class ChannelChecks:
             return
         channel = (header.edge, header.sender, header.target)
         state = self._channels[channel]
-        if header.key_group == NO_KEY_GROUP and not self._batched:
+        if not self._batched:
             assert header.sequence == state.sequence, (
                 f"channel {channel}: sent {header.sequence} as no {state.sequence}"
             )

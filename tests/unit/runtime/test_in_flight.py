@@ -231,3 +231,24 @@ def test_a_clock_that_is_set_back() -> None:
     in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)}, now_ms=1_000_000)
     assert in_flight.holds(10)
     assert not in_flight.holds(10 + LAPSE_MS)
+
+
+def test_a_clock_that_is_set_back_after_a_target_has_spoken() -> None:
+    """When it spoke would be in the future, and it would be waited for as one that speaks."""
+    in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
+    assert in_flight.holds(1_000_000)
+    in_flight.heard(0, said(30_000, 20_000))
+    assert in_flight.holds(1_000_100)
+    assert in_flight.holds(10)
+    assert in_flight.lapse_ms() == 10 + LAPSE_MS
+
+
+def test_a_lapse_does_not_count_for_the_next_hold() -> None:
+    """A target that has had room for an hour would get a second budget at once, by the lapse before it."""
+    in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 20_000)})
+    assert in_flight.holds(0)
+    assert not in_flight.holds(LAPSE_MS)
+    assert not in_flight.holds(3_600_000)
+    sent[0] += 20_000
+    assert in_flight.holds(3_600_001)
+    assert in_flight.holds(3_600_000 + LAPSE_MS)

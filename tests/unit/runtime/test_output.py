@@ -404,3 +404,23 @@ def test_lists_and_dicts_as_keys_find_one_subtask(timed: bool) -> None:
     sent = [(header.target, values) for _, header, segments in one.rows() for values, _ in segments]
     assert sorted(number for _, values in sent for _, number in values) == [1, 2, 3, 4, 5, 6, 7]
     assert len({target for target, values in sent for key, _ in values if key == [1, 2]}) == 1
+
+
+def test_small_buffers_are_measured_without_their_frame() -> None:
+    """It is forty bytes: each buffer would have a single record, and a row cost more than what it brings."""
+    sent = Sent(records_first=1)
+    sent.edge.limit_buffers(60)
+    sent.edge.emit([*range(1_000, 1_400)], None)
+    records = [len(segments[0][0]) for _, _, segments in sent.rows()]
+    assert min(records[5:-1]) >= 60 // 4
+    assert max(records) <= 60
+
+
+def test_without_a_limit_buffers_are_as_large_as_they_may_be() -> None:
+    """The largest rows bound what Spark keeps in memory."""
+    sent = Sent(bytes=200, records_first=1)
+    sent.edge.limit_buffers(20)
+    sent.edge.limit_buffers(None)
+    sent.edge.emit([*range(1_000, 1_900)], None)
+    measured = [len(buffer) for _, buffer in sent.outbox.take()][2:]
+    assert 150 < max(measured) <= 200

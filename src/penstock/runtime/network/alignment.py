@@ -40,8 +40,8 @@ class AlignmentOutput(NamedTuple):
     """All that belongs before this barrier has been delivered."""
     decline: Callable[[int, DeclineReason, str], None]
     """With a checkpoint that can't be taken, why, and details."""
-    begun: Callable[[Any, int], None] = lambda channel, size: None
-    """With a channel and the bytes of its next buffer, which waits no more."""
+    begun: Callable[[Any, int], None] = lambda channel, content: None
+    """With a channel and the bytes that its next buffer brings, which waits no more."""
 
 
 class ExactlyOnceAlignment:
@@ -87,7 +87,7 @@ class ExactlyOnceAlignment:
             channel, buffer = self._replaying.popleft()
             # Decoded at the last moment: all that waits, decoded at once, could take many times the memory.
             if channel not in self._arrived:
-                self._begun(channel, buffer.size)
+                self._begun(channel, buffer.content)
                 self._replaying.extendleft(reversed([(channel, segment) for segment in buffer.segments()]))
                 self._drain()
                 return

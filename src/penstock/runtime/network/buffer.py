@@ -23,17 +23,23 @@ OUTCOME_EDGE = 0xFFFF
 ADVICE_EDGE = 0xFFFE
 """The edge of what a slot advises those that send to it: network/debloating.py. `sender` and `target` are slots."""
 NO_KEY_GROUP = -1
+ELEMENTS_ONLY = 0xFFFE
+"""In the place of the key group, where a buffer has no records: more than there are key groups."""
 ATTEMPT_MASK = 0xFFFF
 """The part of an attempt's number that a header has."""
 SORT_PREFIX_BYTES = 16
 _HEADER = struct.Struct(">HHHQHH")
 HEADER_BYTES = _HEADER.size
 _FRAME_BYTES = HEADER_BYTES + 22
-"""Of a buffer with one record, what is not the record."""
+"""Of a buffer with one whole number without a timestamp, what is not the number. A timestamp takes some 10 bytes."""
+_ELEMENTS_ONLY = (ELEMENTS_ONLY + 1).to_bytes(2, "big")
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
-    """Where a buffer comes from and goes to. `key_group`: NO_KEY_GROUP in pipelined mode and on edges without keys."""
+    """Where a buffer comes from and goes to.
+
+    `key_group`: in pipelined mode NO_KEY_GROUP or ELEMENTS_ONLY; in batched mode NO_KEY_GROUP on edges without keys.
+    """
 
     key_group: int
     edge: int
@@ -48,8 +54,16 @@ def encode(header: Header, segments: list[Segment]) -> bytes:
     return _pack(header) + pickle.dumps(segments, protocol=5)
 
 
-def content_bytes(size: int) -> int:
-    """What a buffer of `size` bytes brings: at least 1. Of small buffers most is frame, and that takes no work."""
+def content_bytes(buffer: bytes) -> int:
+    """What a buffer brings: at least 1. Of small buffers most is frame, and that takes no work.
+
+    Nor do elements: a watermark would weigh as much as twenty records that take a second.
+    """
+    return 1 if buffer.startswith(_ELEMENTS_ONLY) else content_of(len(buffer))
+
+
+def content_of(size: int) -> int:
+    """What a buffer of `size` bytes with records brings."""
     return max(1, size - _FRAME_BYTES)
 
 

@@ -52,7 +52,7 @@ class _Limit:
         self.reckoned = 0
         """What is not in flight: taken, or written off."""
         self.since_ms: int | None = None
-        """When it came to hold, or lapsed; None: it has not held since more was taken."""
+        """When it came to hold, or lapsed; None: it has room."""
         self.is_heard = False
         """Whether it has said, since the last look, that it takes nothing now, but for no barrier."""
         self.heard_ms = 0
@@ -79,6 +79,7 @@ class _Limit:
         if self.since_ms is None or now_ms < self.since_ms:
             # It begins to; or the clock was set back.
             self.since_ms = now_ms
+            self.heard_ms = min(self.heard_ms, now_ms)
         if self.is_heard:
             self.is_heard, self.heard_ms = False, now_ms
         if now_ms < self.lapse_ms:
@@ -136,6 +137,8 @@ class InFlight:
                 if limit.lapses >= FIRST_LAPSES_MAX and not limit.has_spoken:
                     lapsed.append(target)
                     continue
+            else:
+                limit.since_ms = None
             self._allowed[target] = limit.reckoned + max(1, limit.budget)
         for target in lapsed:
             del limited[target]

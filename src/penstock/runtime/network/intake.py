@@ -126,11 +126,18 @@ class Intake:
 
     def took(self, sender: int, size: int) -> None:
         """A buffer of a slot is processed now, or was passed on."""
-        self._finish()
+        self.finished()
         self._in_hand = (sender, size)
         begun = self._begun[sender] = self._begun.get(sender, 0) + size
         if begun > self.taken_bytes(sender):
             self._takes(sender, begun)
+
+    def finished(self) -> None:
+        """What was in hand is done with."""
+        if self._in_hand is not None:
+            sender, size = self._in_hand
+            self._done[sender] = self._done.get(sender, 0) + size
+            self._in_hand = None
 
     def _takes(self, sender: int, taken: int) -> None:
         self._taken[sender] = taken
@@ -146,7 +153,7 @@ class Intake:
 
     def idle(self, ns: int) -> None:
         """The slot has waited for input."""
-        self._finish()
+        self.finished()
         self._idle_ns += ns
 
     def due_ms(self) -> int | None:
@@ -195,12 +202,6 @@ class Intake:
                 in_time = int(budget * min(elapsed_ms, _COUNTED_MS_MAX) / self._target_ms)
                 most = min(received, self._begun.get(sender, 0) + _ASIDE_BUDGETS * budget)
                 self._takes(sender, max(taken, min(most, taken + max(1, in_time))))
-
-    def _finish(self) -> None:
-        if self._in_hand is not None:
-            sender, size = self._in_hand
-            self._done[sender] = self._done.get(sender, 0) + size
-            self._in_hand = None
 
     def _count(self, now_ms: int, elapsed_ms: int) -> None:
         elapsed_ms = min(elapsed_ms, _COUNTED_MS_MAX)

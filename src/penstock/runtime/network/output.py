@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
-from penstock.runtime.network.buffer import Header, content_bytes, encode
+from penstock.runtime.network.buffer import ELEMENTS_ONLY, Header, content_bytes, content_of, encode
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
@@ -67,7 +67,7 @@ class Outbox:
     def put(self, slot: int, buffer: bytes) -> None:
         """Add a row."""
         self.rows.append((slot, buffer))
-        sent = self.sent[slot] = self.sent.get(slot, 0) + content_bytes(len(buffer))
+        sent = self.sent[slot] = self.sent.get(slot, 0) + content_bytes(buffer)
         if not self.allows(slot, sent):
             self._budget.end_step()
         # A step ends by its output, too: a function that never stops to emit would fill memory with unsent rows.
@@ -105,7 +105,7 @@ class OutputEdge:
         self._attempt = attempt
         self._batched = batched
         self._buffer_bytes = size.bytes
-        self._fill_bytes = content_bytes(size.bytes)
+        self._fill_bytes = content_of(size.bytes)
         self._records_max = size.records_first
         self._timed: bool | None = None
         self.pending = False
@@ -183,7 +183,7 @@ class OutputEdge:
 
     def limit_buffers(self, size: int | None) -> None:
         """Let buffers leave when they bring this many bytes; None: when they are full."""
-        full_bytes = content_bytes(self._buffer_bytes)
+        full_bytes = content_of(self._buffer_bytes)
         fill_bytes = full_bytes if size is None else min(size, full_bytes)
         if fill_bytes < self._fill_bytes:
             # The next one would still be as large as the last. A larger size follows from the next one itself.
@@ -237,9 +237,8 @@ class OutputEdge:
         if values:
             segments.append((values, timestamps or None))
         info = self.info
-        header = Header(
-            accumulator.key_group, info.id, self._sender, accumulator.sequence, accumulator.target, self._attempt
-        )
+        key_group = accumulator.key_group if records else ELEMENTS_ONLY
+        header = Header(key_group, info.id, self._sender, accumulator.sequence, accumulator.target, self._attempt)
         try:
             buffer = encode(header, segments)
         except RAISED as error:
@@ -262,7 +261,7 @@ class OutputEdge:
         self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
         if records:
             # Estimated from this buffer: measuring each record would mean to pickle it twice.
-            fit = self._fill_bytes * records // content_bytes(len(buffer)) or 1
+            fit = self._fill_bytes * records // content_of(len(buffer)) or 1
             self._records_max = min(fit, self._full_records)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from penstock.runtime.network.buffer import decode_segments
+from penstock.runtime.network.buffer import content_bytes, decode_segments
 
 
 class SpillFile(Protocol):
@@ -43,6 +43,11 @@ class Whole(NamedTuple):
         """In bytes."""
         return len(self.data)
 
+    @property
+    def content(self) -> int:
+        """The bytes that it brings."""
+        return content_bytes(self.data)
+
     def segments(self) -> list[Any]:
         """What it holds."""
         return decode_segments(self.data)
@@ -54,6 +59,8 @@ class Spilled(NamedTuple):
     owner: SetAside
     offset: int
     size: int
+    content: int
+    """The bytes that it brings."""
 
     def segments(self) -> list[Any]:
         """What it holds. May be called once."""
@@ -116,4 +123,4 @@ class SetAside:
             assert self._open_spill is not None
             self._file = self._open_spill()
         self._on_disk += 1
-        return Spilled(self, self._file.write(data), len(data))
+        return Spilled(self, self._file.write(data), len(data), content_bytes(data))

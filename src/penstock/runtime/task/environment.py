@@ -61,5 +61,5 @@ class Environment:
         self.buffers = buffers
         self.first_records = first_records
         self.core_wait_ns = core_wait_ns
-        self.begun: Callable[[InputChannel, int], None] = lambda channel, size: None
-        """The slot's: a task has begun with a buffer of so many bytes."""
+        self.begun: Callable[[InputChannel, int], None] = lambda channel, content: None
+        """The slot's: a task has begun with a buffer that brings so many bytes."""

@@ -102,17 +102,17 @@ class Slot:
             if header.edge != OUTCOME_EDGE:
                 edge = self._edges[header.edge]
                 sender = edge.hop(self.level.level - 1, header.sender, header.target)
-                debloating.intake.received(sender, content_bytes(len(buffer)))
+                debloating.intake.received(sender, content_bytes(buffer))
                 if edge.target_level != self.level.level:
-                    debloating.intake.took(sender, content_bytes(len(buffer)))
+                    debloating.intake.took(sender, content_bytes(buffer))
             self._take(header, buffer)
 
-    def _begun(self, channel: InputChannel, size: int) -> None:
+    def _begun(self, channel: InputChannel, content: int) -> None:
         """A task has begun with a buffer, which it may have set aside for a barrier before."""
         assert self.debloating is not None
         edge, sender = channel.id
         hop = self._edges[edge].hop(self.level.level - 1, sender, self.index)
-        self.debloating.intake.took(hop, content_bytes(size))
+        self.debloating.intake.took(hop, content)
 
     def _take(self, header: Header, buffer: bytes) -> None:
         """Hand a buffer to its task, or relay it."""
@@ -168,7 +168,12 @@ class Slot:
 
     def take_advice(self) -> list[tuple[SlotId, bytes]]:
         """What is to be said, and to which of the slots that send to this one."""
-        return list(self.debloating.take_advice()) if self.debloating is not None else []
+        if self.debloating is None:
+            return []
+        if not self._occupied:
+            # Its time counts already: by it alone, a slot whose calls are long would be slower than it is.
+            self.debloating.intake.finished()
+        return list(self.debloating.take_advice())
 
     @property
     def feeds_back(self) -> bool:
