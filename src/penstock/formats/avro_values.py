@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.basic_types import BasicType
+from penstock.common.floats import single
 from penstock.common.integers import beyond_bounds, bounds_of, whole_number
 from penstock.common.types import Row
 
@@ -57,7 +58,14 @@ def _of_boolean(value: Any) -> Any:
     return value
 
 
-_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean}
+def _of_float(value: Any) -> Any:
+    # Checked only: fastavro tells what is no number.
+    if isinstance(value, float):
+        single(value)
+    return value
+
+
+_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean, "float": _of_float}
 
 
 def _of_record(schema: Any, known: dict[str, Make | None]) -> Make:
@@ -107,11 +115,12 @@ def _of_map(of_entry: Make) -> Make:
 
 
 def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None:
-    # Numbers and booleans are fastavro's: of a union it takes the branch that they fit.
+    # Numbers and booleans are fastavro's: of a union it takes the branch that they fit, the first for a float.
+    is_single = next((branch == "float" for branch in branches if branch in ("float", "double")), False)
     nested = [branch for branch in branches if not (isinstance(branch, str) and branch in _PRIMITIVE)]
     makers = [(_kind(branch, known), of_branch) for branch in nested if (of_branch := _maker(branch, known))]
     if not makers:
-        return None
+        return _of_float if is_single else None
     has_arrays = any(kind == "array" for kind, _ in makers)
 
     def make(value: Any) -> Any:
@@ -119,7 +128,7 @@ def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None
         if isinstance(value, dict):
             kinds = ("record", "map")
         elif not isinstance(value, (Row, list, tuple)):
-            return value
+            return _of_float(value) if is_single else value
         elif has_arrays and not isinstance(value, Row) and not hasattr(value, "_fields"):
             kinds = ("array",)
         fitting = [of_branch for kind, of_branch in makers if kind in kinds]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow
 
+from penstock.common.floats import single, singles
 from penstock.common.integers import whole_number
 from penstock.common.record_fields import fields_of
 from penstock.common.type_hints import from_hint
@@ -41,7 +42,7 @@ class Columns:
             types = row_type.get_field_types()
             self.schema = _arrow_schema(row_type)
             self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
-        self._whole = [_whole_of(field.type) for field in self.schema]
+        self._checks = [_check_of(field.type) for field in self.schema]
         self.names = tuple(self.schema.names)
         if not self.names:
             raise TypeError(f"records need at least one field, {record_type!r} has none")
@@ -55,11 +56,11 @@ class Columns:
     def batch(self, columns: Sequence[Sequence[Any]]) -> pyarrow.RecordBatch:
         """Convert values to Arrow. Raises TypeError that names the column if a value does not match its type."""
         arrays = []
-        for field, convert, whole, values in zip(self.schema, self.converters, self._whole, columns, strict=True):
+        for field, convert, check, values in zip(self.schema, self.converters, self._checks, columns, strict=True):
             try:
                 converted = values if convert is None else list(map(convert, values))
-                if whole is not None and not _WHOLE.issuperset(map(type, converted)):
-                    converted = list(map(whole, converted))
+                if check is not None and not _are_sure(check, converted):
+                    converted = list(map(check, converted))
                 arrays.append(pyarrow.array(converted, field.type))
             except Exception as error:
                 raise TypeError(f"column {field.name!r} ({field.type}): {error}") from error
@@ -123,19 +124,32 @@ def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
 _WHOLE = {int, type(None)}
 
 
-def _whole_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
-    """What refuses a value with a part behind the point where whole numbers belong: Arrow cuts it off."""
+def _are_sure(check: Callable[[Any], Any], values: Sequence[Any]) -> bool:
+    """Whether none needs a look of its own, which costs some times more."""
+    if check is not _single:
+        return _WHOLE.issuperset(map(type, values))
+    try:
+        singles(values)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _check_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
+    """What refuses a value that Arrow writes as another: a fraction as a whole number, 1e39 as a float of 32 bits."""
     if pyarrow.types.is_integer(kind):
         return _whole
+    if pyarrow.types.is_float32(kind):
+        return _single
     if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
-        of_item = _whole_of(kind.value_type)
-        return of_item and partial(_whole_items, of_item)
+        of_item = _check_of(kind.value_type)
+        return of_item and partial(_items, of_item)
     if pyarrow.types.is_map(kind):
-        of_item = _whole_of(kind.item_type)
-        return of_item and partial(_whole_entries, of_item)
+        of_item = _check_of(kind.item_type)
+        return of_item and partial(_entries, of_item)
     if pyarrow.types.is_struct(kind):
-        parts = {field.name: of_field for field in kind if (of_field := _whole_of(field.type)) is not None}
-        return partial(_whole_parts, parts) if parts else None
+        parts = {field.name: of_field for field in kind if (of_field := _check_of(field.type)) is not None}
+        return partial(_parts, parts) if parts else None
     return None
 
 
@@ -144,16 +158,22 @@ def _whole(value: Any) -> Any:
     return value if value is None or type(value) is bool else whole_number(value)
 
 
-def _whole_items(of_item: Callable[[Any], Any], value: Any) -> Any:
+def _single(value: Any) -> Any:
+    if isinstance(value, float):
+        single(value)
+    return value
+
+
+def _items(of_item: Callable[[Any], Any], value: Any) -> Any:
     return list(map(of_item, value)) if isinstance(value, (list, tuple)) else value
 
 
-def _whole_entries(of_item: Callable[[Any], Any], value: Any) -> Any:
+def _entries(of_item: Callable[[Any], Any], value: Any) -> Any:
     entries = value.items() if isinstance(value, dict) else value
     return None if value is None else [(key, of_item(item)) for key, item in entries]
 
 
-def _whole_parts(parts: dict[str, Callable[[Any], Any]], value: Any) -> Any:
+def _parts(parts: dict[str, Callable[[Any], Any]], value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return value | {name: of_field(value[name]) for name, of_field in parts.items() if name in value}

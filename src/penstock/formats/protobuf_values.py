@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.common.floats import single
 from penstock.common.record_fields import fields_of
 from penstock.formats.protobuf_schema import is_map
 from penstock.formats.row_values import row_maker
@@ -165,6 +166,8 @@ def _scalar(field: Any, null_text: str) -> Convert:
         return _number_of(field.enum_type)
     if field.type == field.TYPE_BYTES:
         return lambda value: b"" if value is None else _bytes(value)
+    if field.type == field.TYPE_FLOAT:
+        return lambda value: 0.0 if value is None else single(value)
     null = {field.TYPE_STRING: null_text, field.TYPE_BOOL: False}.get(field.type, 0)
     return lambda value: null if value is None else value
 

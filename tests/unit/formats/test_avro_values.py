@@ -15,6 +15,7 @@ import pytest
 from penstock.datastream.formats.avro import AvroRowSerializationSchema
 
 INT, LONG, BOOLEAN = "int", "long", "boolean"
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
 
 
 def schema_of(kind: Any) -> str:
@@ -28,10 +29,11 @@ def schema_of(kind: Any) -> str:
         (INT, 1.5), (INT, Decimal("1.5")), (INT, "1"), (LONG, 1.5), (LONG, "1"), (LONG, 1 << 63), (BOOLEAN, "no"),
         (BOOLEAN, 5), (BOOLEAN, None), ({"type": "int"}, 1.5), ({"type": "array", "items": "long"}, [1, 1.5]),
         ({"type": "map", "values": "boolean"}, {"k": "no"}), (["null", "int"], 1.5), (["null", "boolean"], "no"),
+        ("float", 1e39), (["null", "float"], -1e39), (["null", "float", INNER], 1e39),
     ],
 )  # fmt: skip
 def test_a_value_that_the_type_can_not_hold_is_refused(kind: Any, value: Any) -> None:
-    """1.5 would be read as 1, and the text `no` as true: nobody would hear of it."""
+    """1.5 would be read as 1, 1e39 as infinity, and the text `no` as true: nobody would hear of it."""
     schema = AvroRowSerializationSchema(avro_schema_string=schema_of(kind))
     with pytest.raises(ValueError, match="is no record of"):
         schema.serialize({"a": value})
@@ -43,7 +45,8 @@ def test_a_value_that_the_type_can_not_hold_is_refused(kind: Any, value: Any) ->
         (INT, np.int32(3), 3), (INT, 3.0, 3), (LONG, np.int64(3), 3), (LONG, -(1 << 63), -(1 << 63)),
         (BOOLEAN, np.bool_(True), True),
         ({"type": "int", "logicalType": "date"}, datetime.date(2020, 1, 2), datetime.date(2020, 1, 2)),
-        (["null", "long"], None, None), ("double", 1, 1.0),
+        (["null", "long"], None, None), ("double", 1, 1.0), ("float", 1.5, 1.5), ("float", float("inf"), float("inf")),
+        (["null", "double", "float"], 1e39, 1e39), (["null", "float", INNER], {"x": 1}, {"x": 1}),
     ],
 )  # fmt: skip
 def test_what_it_can_hold_is_written(kind: Any, value: Any, read: Any) -> None:

@@ -37,7 +37,7 @@ def field(message: Any, name: str, kind: str, **options: Any) -> None:
 
 
 def descriptors(*, later: bool = False) -> bytes:
-    """What protoc makes of a file with the message flights.Flight. `later`: with one more field and one more enum."""
+    """What protoc makes of a file with the message flights.Flight. `later`: with two more fields and one more enum."""
     import google.protobuf.timestamp_pb2 as timestamp
 
     found = protobuf().descriptor_pb2.FileDescriptorSet()
@@ -67,6 +67,7 @@ def descriptors(*, later: bool = False) -> bytes:
     field(flight, "next", "message", type_name=".flights.Flight")
     if later:
         field(flight, "carrier", "string")
+        field(flight, "fuel", "float")
     return bytes(found.SerializeToString())
 
 
@@ -158,6 +159,15 @@ def test_what_does_not_fit_is_told() -> None:
         ProtobufRowSerializationSchema("Flight")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"no message flights.Train in these descriptors.*--include_imports"):
         ProtobufSchema.from_descriptor_set(descriptors(), "flights.Train")
+
+
+def test_a_float_of_32_bits_holds_what_it_can() -> None:
+    """1e39 would be infinity in the message, and nobody would hear of it."""
+    write, read = ProtobufRowSerializationSchema(LATER), ProtobufRowDeserializationSchema(LATER)
+    for value in (1.5, 3, float("inf")):
+        assert read.deserialize(write.serialize({"fuel": value})).fuel == value
+    with pytest.raises(ValueError, match=r"field 'fuel': 1e\+39 is beyond a FLOAT"):
+        write.serialize({"fuel": 1e39})
 
 
 def test_a_generated_class_is_a_schema() -> None:

@@ -1,4 +1,4 @@
-"""Where a column is of whole numbers, a value with a part behind the point is refused: Arrow would cut it off."""
+"""Columns refuse numbers that Arrow would write as others: fractions as whole numbers, what is beyond 32 bits."""
 
 from __future__ import annotations
 
@@ -69,3 +69,22 @@ def test_columns_by_a_schema_of_arrow() -> None:
     for record in ({"a": 1.5}, {"a": 1, "b": {"x": 2.5}}):
         with pytest.raises(TypeError, match="is no whole number"):
             made.batch(made.of([record]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Types.FLOAT(), 1e39), (Types.FLOAT(), -1e39), (Types.LIST(Types.FLOAT()), [1.0, 1e39]),
+        (Types.ROW_NAMED(["x"], [Types.FLOAT()]), Row(x=1e39)), (Types.MAP(Types.STRING(), Types.FLOAT()), {"k": 1e39}),
+    ],
+)  # fmt: skip
+def test_a_number_beyond_32_bits_is_refused(kind: TypeInformation, value: Any) -> None:
+    """It would be infinity in the file, and nobody would hear of it."""
+    with pytest.raises(TypeError, match=r"column 'a' \(.*\): 1e\+39 is beyond a FLOAT|: -1e\+39 is beyond a FLOAT"):
+        written(kind, value)
+
+
+@pytest.mark.parametrize("value", [1.5, 3.4028234663852886e38, float("inf"), None, 3, np.float32(2.5)])
+def test_what_32_bits_hold_is_written(value: Any) -> None:
+    """Infinity is one of them, and says so."""
+    assert written(Types.FLOAT(), value) == value

@@ -1,0 +1,33 @@
+"""Floats of 32 bits. Source: IEEE 754, binary32; Java's float."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+_SINGLE = struct.Struct("<f")
+
+
+def single(value: Any) -> float:
+    """The nearest float of 32 bits. Raises ValueError for a number beyond them, TypeError for what is no number.
+
+    C, Arrow, fastavro and Protobuf make infinity of 1e39.
+    """
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    except OverflowError:
+        raise ValueError(f"{value!r:.200} is beyond a FLOAT, which has 32 bits: declare it a DOUBLE") from None
+    except struct.error:
+        raise TypeError(f"{value!r:.200} is no number") from None
+
+
+def singles(values: Sequence[Any]) -> list[float]:
+    """The same of many. Raises TypeError or ValueError if any can't be one."""
+    many = f"<{len(values)}f"
+    try:
+        return list(struct.unpack(many, struct.pack(many, *values)))
+    except OverflowError:
+        raise ValueError("a number is beyond a FLOAT") from None
+    except struct.error:
+        raise TypeError("a value is no number") from None
