@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,9 @@ class AvroSchema:
                 self._parsed = package.parse_schema(self.definition)
             except (package.schema.SchemaParseException, package.schema.UnknownType, KeyError, TypeError) as error:
                 raise ValueError(f"this is no Avro schema: {error!r}: {self!s:.200}") from None
+            # fastavro leaves them, and writes one of the values twice.
+            for record, name in _fields_twice(self.definition):
+                raise ValueError(f"this is no Avro schema: record {record} has two fields {name!r}: {self!s:.200}")
         return self._parsed
 
     def as_written(self, value: Any) -> Any:
@@ -87,3 +91,16 @@ class GenericRecordAvroTypeInfo(TypeInformation):
 
     def _parts(self) -> tuple[Any, ...]:
         return (self.schema,)
+
+
+def _fields_twice(schema: Any) -> Iterator[tuple[str, str]]:
+    """The record and the name of each field that is there a second time, on all levels."""
+    if isinstance(schema, list):
+        for branch in schema:
+            yield from _fields_twice(branch)
+    if not isinstance(schema, dict):
+        return
+    names = [field["name"] for field in schema.get("fields", ())]
+    yield from ((schema["name"], name) for position, name in enumerate(names) if name in names[:position])
+    for part in (schema["type"], schema.get("items"), schema.get("values"), *schema.get("fields", ())):
+        yield from _fields_twice(part)

@@ -12,7 +12,7 @@ import fastavro
 import numpy as np
 import pytest
 
-from penstock.datastream.formats.avro import AvroRowSerializationSchema
+from penstock.datastream.formats.avro import AvroRowSerializationSchema, AvroSchema
 
 INT, LONG, BOOLEAN = "int", "long", "boolean"
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
@@ -55,3 +55,15 @@ def test_what_it_can_hold_is_written(kind: Any, value: Any, read: Any) -> None:
     message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"a": value})
     parsed = fastavro.parse_schema(json.loads(schema))
     assert fastavro.schemaless_reader(io.BytesIO(message), parsed, parsed) == {"a": read}
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_schema_with_two_fields_of_one_name_is_none(nested: bool) -> None:
+    """One of the values would be written in both places, and the other one be lost."""
+    fields: list[Any] = [{"name": "a", "type": "int"}, {"name": "a", "type": "string"}]
+    schema: Any = {"type": "record", "name": "R", "fields": fields}
+    if nested:
+        field = {"name": "rs", "type": ["null", {"type": "array", "items": schema}]}
+        schema = {"type": "record", "name": "Q", "fields": [field]}
+    with pytest.raises(ValueError, match="this is no Avro schema: record R has two fields 'a'"):
+        AvroSchema.parse_string(json.dumps(schema))
