@@ -59,6 +59,19 @@ def test_records_of_all_kinds_replace_those_with_their_key(tables: Tables) -> No
     assert tables.rows(table) == [(1, "a again"), (2, "b"), (3, "c"), (4, "d"), (5, "e"), (6, None)]
 
 
+def test_dicts_are_json(tables: Tables) -> None:
+    """An event with a part of its own form would be refused: 'cannot adapt type dict'."""
+    table = tables.create("id BIGINT PRIMARY KEY, name JSONB")
+    writer = sink_of(tables, table).set_key_columns("id").build().create_writer(SimpleSinkContext())
+    writer.write_chunk([(1, {"a": [1, None], "b": "ü"}), (2, {}), (3, None)], None)
+    writer.flush(False)
+    writer.write_chunk([(4, {"a": {1}})], None)
+    with pytest.raises(TypeError, match="set is not JSON serializable"):
+        writer.flush(False)
+    writer.close()
+    assert tables.rows(table) == [(1, {"a": [1, None], "b": "ü"}), (2, {}), (3, None)]
+
+
 def test_pyflinks_sink(tables: Tables) -> None:
     """A program of PyFlink would not run."""
     table = tables.create("id bigint, name text")

@@ -16,8 +16,9 @@ import typer
 
 from penstock.cli.elected import leader_in
 from penstock.cli.options import ConfFile, Settings
-from penstock.client.live_line import LiveLine, on_one_line
+from penstock.client.live_line import LiveLine
 from penstock.common.errors import PenstockError
+from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_moment, as_size
 
 if TYPE_CHECKING:

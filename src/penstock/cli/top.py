@@ -14,8 +14,8 @@ import typer
 from penstock.cli.decision import as_decision
 from penstock.cli.failures import failure_lines
 from penstock.cli.jobs import ask_figures, waiting
-from penstock.client.live_line import on_one_line
 from penstock.common.errors import JobError, PenstockError
+from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_duration, as_rate, as_size
 
 if TYPE_CHECKING:

@@ -15,13 +15,14 @@ from types import TracebackType
 from penstock.client.executor import PipelineExecutor, Submission
 from penstock.client.executor_loader import load_executor
 from penstock.client.job_progress import UNREACHABLE, JobProgress, ProgressMeter
-from penstock.client.live_line import LiveLine, on_one_line
+from penstock.client.live_line import LiveLine
 from penstock.client.remote_job import LOST_S
 from penstock.cluster.rest_address import RestAddress
 from penstock.cluster.running_dashboard import dashboard_urls
 from penstock.common import options, rest_options
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
+from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_duration
 
 _LIVE_EVERY_S = 0.5

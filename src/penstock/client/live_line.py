@@ -10,14 +10,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, TextIO
 
+from penstock.common.one_line import on_one_line
+
 _BEGIN_AND_CLEAR = "\r\x1b[K"
 _COLUMNS = 80
 """Of a terminal that does not tell."""
-
-
-def on_one_line(text: str) -> str:
-    """`text` without what moves or colours the terminal: a job may have any name."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 class LiveLine:

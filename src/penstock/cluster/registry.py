@@ -17,6 +17,7 @@ import msgspec
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError
+from penstock.common.one_line import on_one_line
 from penstock.rpc.keys import ControlAddress
 from penstock.spark.driver.java import cache_directory
 
@@ -80,14 +81,13 @@ class JobRegistry:
         matching = matching or [job for job in jobs if job.job_id.startswith(reference)]
         if len(matching) == 1:
             return matching[0]
-        running = "\n".join(f"  {job.job_id}  {job.name}" for job in matching or jobs)
+        named = on_one_line(reference)
+        running = "\n".join(f"  {job.job_id}  {on_one_line(job.name)}" for job in matching or jobs)
         if matching:
-            raise JobError(
-                f"'{reference}' is the name or the beginning of several jobs; name one by its id:\n{running}"
-            )
+            raise JobError(f"'{named}' is the name or the beginning of several jobs; name one by its id:\n{running}")
         if jobs:
-            raise JobError(f"no job '{reference}' runs on this machine. There are:\n{running}")
-        raise JobError(f"no job '{reference}' runs on this machine; no job of this user does")
+            raise JobError(f"no job '{named}' runs on this machine. There are:\n{running}")
+        raise JobError(f"no job '{named}' runs on this machine; no job of this user does")
 
     def _path(self, job_id: str) -> Path:
         return self._directory / f"{job_id}.json"

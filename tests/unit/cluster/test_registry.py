@@ -137,6 +137,14 @@ def test_a_reference_to_no_job_or_to_several_is_explained(registry: JobRegistry)
         registry.find("y")
 
 
+def test_a_name_moves_no_line_of_the_terminal(registry: JobRegistry) -> None:
+    """A job's name may have anything in it: the list of jobs would show others, or nothing."""
+    registry.add(job("a", name="one\n\x1b[2Jtwo"))
+    with pytest.raises(JobError) as raised:
+        registry.find("b\x1b[1A")
+    assert str(raised.value) == "no job 'b [1A' runs on this machine. There are:\n  a  one  [2Jtwo"
+
+
 def test_another_registry_finds_what_one_has_added(registry: JobRegistry, tmp_path: Path) -> None:
     """`penstock savepoint` is another process than the driver: it would find no job."""
     registry.add(job("a"))

@@ -255,3 +255,15 @@ def test_a_value_of_another_kind_is_told_by_the_call_that_is_given_it(call: Call
     """The job would start, and a worker fail with a word of Python's about `<`."""
     with pytest.raises((TypeError, ValueError), match=told):
         call()
+
+
+@pytest.mark.parametrize("part", ["value", "key"])
+def test_an_error_of_a_serializer_names_the_topic(part: str) -> None:
+    """A job with several topics would not say in which of its messages the value does not fit."""
+    good, bad = SimpleStringSchema(), ByteArraySchema()
+    builder = KafkaRecordSerializationSchema.builder().set_topic_selector(lambda data: f"of-{data}")
+    builder.set_value_serialization_schema(bad if part == "value" else good)
+    builder.set_key_serialization_schema(good if part == "value" else bad)
+    with pytest.raises((TypeError, ValueError)) as raised:
+        builder.build().serialize("x", None)
+    assert raised.value.__notes__ == [f"as the {part} of a message to topic 'of-x'"]

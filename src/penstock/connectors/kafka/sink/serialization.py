@@ -144,10 +144,18 @@ class _Composed(KafkaRecordSerializationSchema):
         if topic is None:
             assert self._topic_of is not None
             topic = self._topic_of(element)
+        part = "value"
+        try:
+            value = self._value.serialize(element)
+            part = "key"
+            key = None if self._key is None else self._key.serialize(element)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"as the {part} of a message to topic '{topic}'")
+            raise
         return KafkaProducerRecord(
             topic,
-            self._value.serialize(element),
-            None if self._key is None else self._key.serialize(element),
+            value,
+            key,
             None if self._partitioner is None else self._partitioner(element),
             None if self._headers is None else self._headers(element),
         )

@@ -36,6 +36,8 @@ class Session:
         self._sql = sql
         self._package = psycopg()
         self._connection = database.connect(name, **settings)
+        # psycopg leaves it to its users which dicts are JSON: here a column can be nothing else.
+        self._connection.adapters.register_dumper(dict, self._package.types.json.JsonDumper)
         self._cursor = self._connection.cursor()
 
     def write(self, rows: Sequence[Sequence[Any]]) -> None:
