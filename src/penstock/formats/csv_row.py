@@ -13,9 +13,12 @@ from typing import Any
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.integers import BITS
 from penstock.common.record_fields import fields_of
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text
 from penstock.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
     ExternalTypeInfo,
     RowTypeInfo,
     TypeInformation,
@@ -25,6 +28,7 @@ from penstock.common.types import Row, row_factory
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.formats.conversion import bytes_of, column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
+from penstock.formats.declared_fields import check_of
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
@@ -179,27 +183,20 @@ class CsvRowSerializationSchema(SerializationSchema):
     def __init__(self, type_info: RowTypeInfo, characters: _Characters) -> None:
         self._type_info = type_info
         self._characters = characters
+        self._line_of: Callable[[Any], str] | None = None
 
     def serialize(self, element: Any) -> bytes:
         """Return the line of a record: a Row or a dict, or an object with attributes, by name; else by position.
 
-        Raises TypeError for anything else, ValueError for another number of fields, and for a value that would need
-        quotes where there are none.
+        Raises TypeError for anything else, ValueError for another number of fields, for a value that is not of its
+        field's type, and for one that would need quotes where there are none.
         """
-        texts = _texts_of(self._type_info, element, self._characters)
-        line, dialect = io.StringIO(), self._characters.dialect
-        try:
-            csv.writer(
-                line,
-                delimiter=dialect.delimiter,
-                quotechar=dialect.quote_char,
-                escapechar=dialect.escape_char,
-                quoting=csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL,
-                lineterminator=self._characters.line_delimiter,
-            ).writerow(texts)
-        except csv.Error as error:
-            raise ValueError(f"{element!r:.200} can't be written as CSV: {error}") from None
-        return line.getvalue().encode()
+        if self._line_of is None:
+            self._line_of = _line_writer(self._type_info, self._characters)
+        return self._line_of(element).encode()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_line_of": None}
 
     class Builder:
         """Builds a CsvRowSerializationSchema; each method returns the builder. Raises TypeError unless of rows."""
@@ -314,22 +311,81 @@ def _strict_reader_of(type_info: TypeInformation, characters: _Characters, lenie
     return converter(type_info)
 
 
-def _texts_of(type_info: RowTypeInfo, element: Any, characters: _Characters) -> list[str]:
-    fields = fields_of(element, tuple(type_info.get_field_names()))
-    types = type_info.get_field_types()
-    return [_text_of(kind, field, characters) for kind, field in zip(types, fields, strict=True)]
+def _line_writer(type_info: RowTypeInfo, characters: _Characters) -> Callable[[Any], str]:
+    """What gives the line of a record."""
+    texts_of, dialect = _writer_of_fields(type_info, characters), characters.dialect
+    # One for all lines: to make it costs as much as to write one.
+    line = io.StringIO()
+    write = csv.writer(
+        line,
+        delimiter=dialect.delimiter,
+        quotechar=dialect.quote_char,
+        escapechar=dialect.escape_char,
+        quoting=csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL,
+        lineterminator=characters.line_delimiter,
+    ).writerow
+
+    def line_of(record: Any) -> str:
+        texts = texts_of(record)
+        line.seek(0)
+        line.truncate()
+        try:
+            write(texts)
+        except csv.Error as error:
+            raise ValueError(f"{record!r:.200} can't be written as CSV: {error}") from None
+        return line.getvalue()
+
+    return line_of
 
 
-def _text_of(type_info: TypeInformation, value: Any, characters: _Characters) -> str:
-    if value is None:
-        return characters.null_literal if characters.null_literal is not None else ""
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode()
-    if isinstance(type_info, LIST_TYPES):
-        items = (_text_of(type_info._element_type, item, characters) for item in value)
-        return characters.array_element_delimiter.join(items)
+def _writer_of_fields(type_info: RowTypeInfo, characters: _Characters) -> Callable[[Any], list[str]]:
+    """What gives the texts of a record's fields."""
+    names = tuple(type_info.get_field_names())
+    writers = [_writer_of(kind, characters) for kind in type_info.get_field_types()]
+
+    def texts_of(record: Any) -> list[str]:
+        texts: list[str] = []
+        for name, write, field in zip(names, writers, fields_of(record, names), strict=True):
+            try:
+                texts.append(write(field))
+            except (TypeError, ValueError) as error:
+                kind = TypeError if isinstance(error, TypeError) else ValueError
+                raise kind(f"field {name!r}: {error}") from None
+        return texts
+
+    return texts_of
+
+
+def _writer_of(type_info: TypeInformation, characters: _Characters) -> Callable[[Any], str]:
+    """What gives the text of a field, or of an element of one."""
+    write, null = _writer_of_values(type_info, characters), characters.null_literal or ""
+    return lambda value: null if value is None else write(value)
+
+
+def _writer_of_values(type_info: TypeInformation, characters: _Characters) -> Callable[[Any], str]:
+    if isinstance(type_info, ExternalTypeInfo):
+        return _writer_of_values(type_info._type_info, characters)
+    join = characters.array_element_delimiter.join
     if isinstance(type_info, RowTypeInfo):
-        return characters.array_element_delimiter.join(_texts_of(type_info, value, characters))
+        texts_of = _writer_of_fields(type_info, characters)
+        return lambda value: join(texts_of(value))
+    check = check_of(type_info)
+    if isinstance(type_info, LIST_TYPES):
+        write_item = _writer_of(type_info._element_type, characters)
+        return lambda value: _text_of(value) if isinstance(value, _BINARY) else join(map(write_item, check(value)))
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _AS_THEY_ARE:
+        return lambda value: str(check(value))
+    return lambda value: _text_of(check(value))
+
+
+_AS_THEY_ARE = (*BITS, BasicType.STRING, BasicType.CHAR)
+"""Whose text needs no look at the value."""
+_BINARY = (bytes, bytearray)
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, _BINARY):
+        return base64.b64encode(value).decode()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from penstock.common import Row, Types
@@ -247,3 +248,52 @@ def test_what_is_no_record_of_these_fields_is_refused(record: Any) -> None:
     for schema in (_JSON(TWO).build(), _CSV(TWO).build()):
         with pytest.raises((TypeError, ValueError), match="field"):
             schema.serialize(record)
+
+
+OTHERS: list[tuple[TypeInformation, Any, str]] = [
+    (Types.LONG(), "nope", "'nope' is no whole number"), (Types.LONG(), 1.5, "1.5 is no whole number"),
+    (Types.LONG(), True, "True is no LONG"), (Types.INT(), 1 << 31, "2147483648 is no INT"),
+    (Types.BYTE(), -129, "-129 is no BYTE"), (Types.DOUBLE(), "1.5", "'1.5' is no number"),
+    (Types.DOUBLE(), True, "True is no number"), (Types.FLOAT(), 1e39, r"1e\+39 is beyond a FLOAT"),
+    (Types.BIG_DEC(), "1", "'1' is no number"), (Types.STRING(), 5, "5 is no String"),
+    (Types.BOOLEAN(), "true", "'true' is no Boolean"), (Types.BOOLEAN(), 1, "1 is no Boolean"),
+    (Types.SQL_DATE(), "2020-01-02", "'2020-01-02' is no date"),
+    (Types.SQL_DATE(), dt.datetime(2020, 1, 2), "is no date"),
+    (Types.SQL_TIME(), dt.date(2020, 1, 2), "is no TimeType"),
+    (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 2), "is no TimestampType"), (Types.INSTANT(), 5, "5 is no Instant"),
+    (Types.LIST(Types.STRING()), "abc", "'abc' is no list"), (Types.LIST(Types.INT()), [1, "x"], "'x' is no whole"),
+    (INNER, Row(x="y"), "field 'x': 'y' is no number"),
+]  # fmt: skip
+
+
+def writers(kind: TypeInformation) -> list[Any]:
+    of = Types.ROW_NAMED(["v"], [kind])
+    return [
+        JsonRowSerializationSchema.builder().with_type_info(of).build(),
+        CsvRowSerializationSchema.Builder(of).build(),
+    ]
+
+
+@pytest.mark.parametrize(("kind", "value", "told"), OTHERS, ids=str)
+def test_a_value_of_another_type_than_its_fields_is_refused(kind: TypeInformation, value: Any, told: str) -> None:
+    """Whoever reads the message would find it, or take it for another value."""
+    for schema in writers(kind):
+        with pytest.raises(ValueError, match=f"^field 'v': .*{told}"):
+            schema.serialize(Row(v=value))
+    if kind == Types.LONG():
+        with pytest.raises(ValueError, match="field 'v'"):
+            writers(Types.MAP(Types.STRING(), kind))[0].serialize(Row(v={"k": value}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (Types.LONG(), np.int64(7), b"7"), (Types.LONG(), 2.0, b"2"), (Types.DOUBLE(), 3, b"3"),
+        (Types.DOUBLE(), np.float32(0.5), b"0.5"), (Types.BOOLEAN(), np.bool_(True), b"true"),
+        (Types.FLOAT(), np.float64(0.25), b"0.25"), (Types.BIG_INT(), 1 << 62, b"4611686018427387904"),
+    ],
+)  # fmt: skip
+def test_numbers_of_numpy_and_whole_floats_are_written(kind: TypeInformation, value: Any, text: bytes) -> None:
+    """What went through pandas would be refused."""
+    in_json, in_csv = (schema.serialize(Row(v=value)) for schema in writers(kind))
+    assert (in_json, in_csv) == (b'{"v":' + text + b"}", text + b"\n")

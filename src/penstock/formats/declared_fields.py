@@ -1,0 +1,120 @@
+"""What a field of a declared type may hold, where rows are written as text: a value of another type is refused.
+
+Whoever reads the message would find that a text is no number. Source: Flink's row converters, whose casts fail.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from penstock.common.basic_types import BasicType
+from penstock.common.composite_types import LIST_TYPES
+from penstock.common.floats import single
+from penstock.common.integers import BITS, beyond_bounds, bounds_of, whole_number
+from penstock.common.time import Instant
+from penstock.common.typeinfo import (
+    BasicTypeInfo,
+    DateTypeInfo,
+    InstantTypeInfo,
+    LocalTimeTypeInfo,
+    MapTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TypeInformation,
+)
+
+Check = Callable[[Any], Any]
+"""From a value that is not None to that value, as one of Python's own. Raises ValueError for one of another type."""
+
+
+def check_of(type_info: TypeInformation) -> Check:
+    """Of one value, without what is in it. Of a type that says nothing about its values, the check takes any."""
+    if isinstance(type_info, InstantTypeInfo):
+        return _instance_of(type_info, (Instant, datetime.datetime))
+    if isinstance(type_info, BasicTypeInfo):
+        return _basic(type_info._basic_type)
+    if isinstance(type_info, LocalTimeTypeInfo):
+        return check_of(type_info._same)
+    if isinstance(type_info, TimestampTypeInfo):
+        return _instance_of(type_info, (datetime.datetime,))
+    if isinstance(type_info, DateTypeInfo):
+        return _date
+    if isinstance(type_info, TimeTypeInfo):
+        return _instance_of(type_info, (datetime.time,))
+    if isinstance(type_info, MapTypeInfo):
+        return _instance_of(type_info, (Mapping,))
+    return _list if isinstance(type_info, LIST_TYPES) else lambda value: value
+
+
+def _basic(kind: BasicType) -> Check:
+    if kind in BITS:
+        return _integer(kind)
+    if kind in _NUMBERS:
+        return _single if kind is BasicType.FLOAT else _number
+    if kind is BasicType.BIG_INT:
+        return whole_number
+    return _instance_of(BasicTypeInfo(kind), (bool,) if kind is BasicType.BOOLEAN else (str,))
+
+
+_NUMBERS = (BasicType.FLOAT, BasicType.DOUBLE, BasicType.BIG_DEC)
+
+
+def _integer(kind: BasicType) -> Check:
+    least, most = bounds_of(kind)
+
+    def check(value: Any) -> int:
+        # Almost all are.
+        if type(value) is int and least <= value <= most:
+            return value
+        if isinstance(value, bool):
+            raise ValueError(f"{value} is no {kind.name}")
+        number = whole_number(value)
+        if not least <= number <= most:
+            raise beyond_bounds(number, kind)
+        return number
+
+    return check
+
+
+def _number(value: Any) -> Any:
+    own = _own(value)
+    if isinstance(own, bool) or not isinstance(own, (float, int, Decimal)):
+        raise ValueError(f"{value!r:.200} is no number")
+    return own
+
+
+def _single(value: Any) -> Any:
+    number = _number(value)
+    single(number)
+    return number
+
+
+def _date(value: Any) -> Any:
+    if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
+        raise ValueError(f"{value!r:.200} is no date")
+    return value
+
+
+def _list(value: Any) -> Any:
+    # A text would be written letter by letter, and of a dict its keys.
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
+        raise ValueError(f"{value!r:.200} is no list")
+    return value
+
+
+def _instance_of(type_info: TypeInformation, kinds: tuple[type, ...]) -> Check:
+    def check(value: Any) -> Any:
+        own = value if isinstance(value, kinds) else _own(value)
+        if not isinstance(own, kinds):
+            raise ValueError(f"{value!r:.200} is no {type_info}")
+        return own
+
+    return check
+
+
+def _own(value: Any) -> Any:
+    """A scalar of numpy as one of Python."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
