@@ -15,7 +15,7 @@ from penstock.common.errors import StateNotFoundError
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.snapshots.keyed_table import TIMERS, place_columns, spans_of, tables_of
 from penstock.snapshots.missing_classes import classes_found
@@ -72,15 +72,8 @@ class KeyReading(_ReaderContext):
         self._backend = HashMapKeyedStateBackend(lambda: manifest.triggered_ms)
         self._timers: dict[str, dict[Any, set[int]]] = {}
         info = SubtaskInfo(manifest.job_id, 0, part.name, 0, 1, part.max_parallelism)
-        self._context = OperatorContext(
-            info,
-            part.name,
-            part.state_id,
-            self._backend.now_ms,
-            Budget(lambda: 0),
-            OperatorCounters(part.name),
-            KeyGroups(part.max_parallelism),
-        )
+        task = TaskContext(info, self._backend.now_ms, Budget(lambda: 0), KeyGroups(part.max_parallelism))
+        self._context = OperatorContext(task, part.name, part.state_id, OperatorCounters(part.name))
 
     def registered_event_time_timers(self) -> set[int]:
         return set(self._timers_of(EVENT_TIMERS_TABLE).get(self._backend.key, ()))

@@ -29,7 +29,7 @@ from penstock.runtime.operators.keyed import KeyedOperator
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.runtime.task.async_calls import AsyncCalls
 from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.typed_output import typed_output
 from penstock.state.key_groups import KeyGroups
@@ -88,16 +88,9 @@ class OperatorHarness:
         info = SubtaskInfo(
             "test", 0, transformation.name, subtask, parallelism, max_parallelism, job_parameters=job_parameters or {}
         )
-        context = OperatorContext(
-            info,
-            transformation.name,
-            transformation.uid or "",
-            lambda: self.now_ms,
-            self._budget,
-            self.counters,
-            KeyGroups(max_parallelism),
-            async_calls=self._async_calls,
-        )
+        groups, calls = KeyGroups(max_parallelism), self._async_calls
+        task = TaskContext(info, lambda: self.now_ms, self._budget, groups, async_calls=calls)
+        context = OperatorContext(task, transformation.name, transformation.uid or "", self.counters)
         self._selecting = [_keyed_partitioner(input) for input in transformation.inputs]
         self.operator.setup(context, typed_output(self._recorder, context, transformation.output_type, ()))
         self.operator.open()

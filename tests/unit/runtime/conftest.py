@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
@@ -48,19 +48,17 @@ class Rig:
         self.budget = Budget(lambda: 0, step_ns=1 if patient else 0)
         self.budget.begin_step()
         self.budget.chunk_records = chunk_records
-        self.context = OperatorContext(
+        task = TaskContext(
             # With a store it has all key groups: timers of others are not read from it.
             SubtaskInfo("job", 0, "task", *((1, 4) if stores is None else (0, 1)), 128, batched=batched),
-            operator.name,
-            uid,
             lambda: self.now_ms,
             self.budget,
-            self.counters,
             KeyGroups(128),
-            deliver_result=lambda sink, values: self.results.append((sink, values)),
+            stores,
             unblocked_ms=lambda: self.now_ms - self.blocked_ms,
-            stores=stores,
+            deliver_result=lambda sink, values: self.results.append((sink, values)),
         )
+        self.context = OperatorContext(task, operator.name, uid, self.counters)
         operator.setup(self.context, self)
         if restored is not None:
             operator.restore_lists(restored)

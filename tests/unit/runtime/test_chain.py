@@ -16,7 +16,7 @@ from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.chain import Chain
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.vertex import ChainLink, ChainNode
 from penstock.state.key_groups import KeyGroups
 
@@ -112,9 +112,8 @@ def chained(*nodes, edges=None, patient: bool = True, chunk_records: int = 1024)
     budget.chunk_records = chunk_records
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         info = SubtaskInfo("job", 0, "task", 0, 1, 128)
-        node.operator.setup(
-            OperatorContext(info, node.operator.name, "", lambda: 0, budget, counters, KeyGroups(128)), outlet
-        )
+        task = TaskContext(info, lambda: 0, budget, KeyGroups(128))
+        node.operator.setup(OperatorContext(task, node.operator.name, "", counters), outlet)
     chain.connect(edges or {})
     return chain
 

@@ -36,7 +36,7 @@ from penstock.runtime.network.partitioners import (
     RebalancePartitioner,
 )
 from penstock.runtime.task.budget import CHUNK_RECORDS_FIRST, Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.counters import OperatorCounters, TaskCounters
 from penstock.state.key_groups import KeyGroups, key_group_of
 
@@ -71,9 +71,8 @@ class Sent:
 
     def with_operator(self) -> Sent:
         info = SubtaskInfo("job", 0, "task", 1, 2, 128)
-        self.edge.operator = OperatorContext(
-            info, "my map", "", lambda: 0, self.budget, OperatorCounters("my map"), KeyGroups(128)
-        )
+        task = TaskContext(info, lambda: 0, self.budget, KeyGroups(128))
+        self.edge.operator = OperatorContext(task, "my map", "", OperatorCounters("my map"))
         return self
 
 

@@ -17,7 +17,7 @@ from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.stateless import MapOperator
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.chain import Chain
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.type_boundary import TypeBoundary
 from penstock.runtime.task.vertex import ChainLink, ChainNode
 from penstock.state.key_groups import KeyGroups
@@ -40,7 +40,8 @@ def leaving(log: list[Any], output_type: Any = PAIR) -> Chain:
     budget = Budget(lambda: 0)
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
         info = SubtaskInfo("job", 0, "task", 0, 1, 128)
-        context = OperatorContext(info, node.operator.name, "", lambda: 0, budget, counters, KeyGroups(128))
+        task = TaskContext(info, lambda: 0, budget, KeyGroups(128))
+        context = OperatorContext(task, node.operator.name, "", counters)
         node.operator.setup(context, outlet)
         outlet.boundary = TypeBoundary(context, output_type if node is chain.nodes[0] else None).before
     chain.connect({7: Edge("edge", log)})  # type: ignore[dict-item]

@@ -13,7 +13,7 @@ from penstock.api.windows.trigger import Trigger
 from penstock.common.time import to_milliseconds
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
@@ -48,9 +48,8 @@ class Driver:
         budget.chunk_records = chunk_records
         self.counters = OperatorCounters("window")
         info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=batched)
-        self.context = OperatorContext(
-            info, "window", "", lambda: self.now_ms, budget, self.counters, KeyGroups(128), stores=stores
-        )
+        task = TaskContext(info, lambda: self.now_ms, budget, KeyGroups(128), stores)
+        self.context = OperatorContext(task, "window", "", self.counters)
         operator.setup(self.context, self)
         assert isinstance(operator.backend, RocksDBKeyedStateBackend) is (stores is not None and not batched)
         operator.open()

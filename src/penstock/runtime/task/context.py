@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -73,48 +74,53 @@ class CheckpointedFunction(Protocol):
         """A checkpoint was aborted."""
 
 
+@dataclasses.dataclass
+class TaskContext:
+    """What a task gives to all of its operators: who and when they are, how much they may do, and whom they ask."""
+
+    info: SubtaskInfo
+    now_ms: Callable[[], int]
+    budget: Budget
+    key_groups: KeyGroups
+    stores: Stores | VersionedStores | None = None
+    """Key-value stores for keyed state; None: keyed state is on the heap."""
+    unblocked_ms: Callable[[], int] | None = None
+    """A clock in milliseconds that stands still while the task can't emit; only differences have a meaning."""
+    request_split: Callable[[], None] = lambda: None
+    deliver_result: Callable[[int, list[Any]], None] | None = None
+    report_watermark: Callable[[str, int], None] = lambda group, watermark: None
+    """Tells the job master how far a source of an alignment group is: (group, ms)."""
+    notify_available: Callable[[], None] = lambda: None
+    """Says that a reader has something: any thread may call it."""
+    async_calls: AsyncCalls = dataclasses.field(default_factory=lambda: AsyncCalls(no_event_loop))
+    """Calls of asynchronous functions, which run beside the task."""
+
+
 class OperatorContext:
-    """What an operator is given by `setup`: its subtask, the time, its budget, its counters, its operator state."""
+    """What an operator is given by `setup`: what its task gives to all, its name, its counters, its operator state.
+
+    `state_id` names the operator in snapshots, whether it has a uid or not.
+    """
 
     def __init__(
-        self,
-        info: SubtaskInfo,
-        operator_name: str,
-        uid: str,
-        now_ms: Callable[[], int],
-        budget: Budget,
-        counters: OperatorCounters,
-        key_groups: KeyGroups,
-        request_split: Callable[[], None] = lambda: None,
-        deliver_result: Callable[[int, list[Any]], None] | None = None,
-        stores: Stores | VersionedStores | None = None,
-        unblocked_ms: Callable[[], int] | None = None,
-        report_watermark: Callable[[str, int], None] = lambda group, watermark: None,
-        async_calls: AsyncCalls | None = None,
-        notify_available: Callable[[], None] = lambda: None,
-        state_id: str = "",
+        self, task: TaskContext, operator_name: str, uid: str, counters: OperatorCounters, state_id: str = ""
     ) -> None:
-        self.state_id = state_id
-        """Names the operator in snapshots, whether it has a uid or not."""
-        self.notify_available = notify_available
-        """Says that a reader has something: any thread may call it."""
-        self.async_calls = async_calls or AsyncCalls(no_event_loop)
-        """Calls of asynchronous functions, which run beside the task."""
-        self.unblocked_ms = unblocked_ms or now_ms
-        """A clock in milliseconds that stands still while the task can't emit; only differences have a meaning."""
-        self.stores = stores
-        """Key-value stores for keyed state; None: keyed state is on the heap."""
-        self.info = info
+        # Each by its own name: operators look at them in each chunk.
+        self.info = info = task.info
+        self.now_ms = task.now_ms
+        self.unblocked_ms = task.unblocked_ms or task.now_ms
+        self.budget = task.budget
+        self.key_groups = task.key_groups
+        self.stores = task.stores
+        self.request_split = task.request_split
+        self.deliver_result = task.deliver_result
+        self.report_watermark = task.report_watermark
+        self.notify_available = task.notify_available
+        self.async_calls = task.async_calls
         self.operator_name = operator_name
         self.uid = uid
-        self.now_ms = now_ms
-        self.budget = budget
         self.counters = counters
-        self.key_groups = key_groups
-        self.request_split = request_split
-        self.report_watermark = report_watermark
-        """Tells the job master how far a source of an alignment group is: (group, ms)."""
-        self.deliver_result = deliver_result
+        self.state_id = state_id
         self.operator_states = HeapOperatorStates(info.subtask)
         self.functions: list[CheckpointedFunction] = []
         """The user's functions that are open: they may keep operator state, and are notified of checkpoints."""

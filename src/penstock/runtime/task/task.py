@@ -33,6 +33,7 @@ from penstock.runtime.operators.iteration import IterationHead
 from penstock.runtime.operators.source import SourceOperator
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.runtime.task.checkpoints import TaskCheckpoints
+from penstock.runtime.task.context import TaskContext
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import (
@@ -102,23 +103,9 @@ class Task:
         self._work: deque[Work] = deque()
         key_groups = KeyGroups(vertex.max_parallelism)
         self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
-        open_loop = environment.open_event_loop
-        self._async_calls = AsyncCalls(partial(open_loop, vertex.id) if open_loop is not None else no_event_loop)
-        self.chain = wired_chain(
-            vertex,
-            self.info,
-            self.edges,
-            key_groups,
-            environment,
-            self.counters,
-            level.reuses_objects,
-            lambda: self.ask(RequestSplit(*self.id)),
-            # Pickled here, not where the message is encoded: the encoder cannot name the operator in an error.
-            lambda sink, values: self.ask(Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)),
-            lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
-            self._async_calls,
-            lambda: environment.notify(vertex.id),
-        )
+        context = self._context(environment, key_groups)
+        self._async_calls = context.async_calls
+        self.chain = wired_chain(vertex, context, self.edges, level.reuses_objects)
         self.counters.operators = self.chain.counters
         head = self.chain.head
         first = environment.first_records
@@ -142,6 +129,26 @@ class Task:
         timeout_ms = -1 if level.batched else vertex.buffer_timeout_ms
         self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
         self._handlers = self._handled_events()
+
+    def _context(self, environment: Environment, key_groups: KeyGroups) -> TaskContext:
+        open_loop, vertex, counters = environment.open_event_loop, self.id.vertex, self.counters
+        return TaskContext(
+            self.info,
+            environment.now_ms,
+            environment.budget,
+            key_groups,
+            environment.stores,
+            # For idleness: a source that cannot emit because of back pressure is not idle.
+            unblocked_ms=lambda: environment.now_ms() - counters.back_pressured_ns // 1_000_000,
+            request_split=lambda: self.ask(RequestSplit(*self.id)),
+            # Pickled here, not where the message is encoded: the encoder cannot name the operator in an error.
+            deliver_result=lambda sink, values: self.ask(
+                Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)
+            ),
+            report_watermark=lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
+            notify_available=lambda: environment.notify(vertex),
+            async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
+        )
 
     def _with_feedback(self, parts: TaskParts) -> Feedback | None:
         """What comes back, if the task has the head of an iteration."""

@@ -12,9 +12,8 @@ from penstock.runtime.batch.sorted_inputs import SortedInputs
 from penstock.runtime.network.output import FeedbackEdge, OutputEdge
 from penstock.runtime.network.partitioners import HashPartitioner
 from penstock.runtime.operators.keyed import KeyedOperator
-from penstock.runtime.task.async_calls import AsyncCalls
 from penstock.runtime.task.chain import Chain
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo
+from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.runtime.task.counters import TaskCounters
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.inputs import Work
@@ -45,47 +44,12 @@ def output_edges(
     ]
 
 
-def wired_chain(
-    vertex: VertexSpec,
-    info: SubtaskInfo,
-    edges: list[OutputEdge],
-    key_groups: KeyGroups,
-    environment: Environment,
-    task_counters: TaskCounters,
-    reuses_objects: bool,
-    request_split: Callable[[], None],
-    deliver_result: Callable[[int, list[Any]], None],
-    report_watermark: Callable[[str, int], None],
-    async_calls: AsyncCalls,
-    notify_available: Callable[[], None],
-) -> Chain:
+def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], reuses_objects: bool) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
     contexts = []
-    now_ms = environment.now_ms
-
-    # For idleness: a source that cannot emit because of back pressure is not idle.
-    def unblocked_ms() -> int:
-        return now_ms() - task_counters.back_pressured_ns // 1_000_000
-
     for node, outlet, counters in zip(chain.nodes, chain.outlets, chain.counters, strict=True):
-        context = OperatorContext(
-            info,
-            node.operator.name,
-            node.uid,
-            now_ms,
-            environment.budget,
-            counters,
-            key_groups,
-            request_split,
-            deliver_result,
-            environment.stores,
-            unblocked_ms,
-            report_watermark,
-            async_calls,
-            notify_available,
-            node.state_id,
-        )
+        context = OperatorContext(task, node.operator.name, node.uid, counters, node.state_id)
         tags = [link.tag for link in node.links if link.tag is not None]
         node.operator.setup(context, typed_output(outlet, context, node.output_type, tags))
         outlet.boundary = TypeBoundary(context, node.output_type).before
