@@ -16,6 +16,7 @@ from penstock.runtime.network.buffer import (
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier
 from penstock.runtime.network.in_flight import FIRST_LAPSE_MS, FIRST_LAPSES_MAX
+from penstock.runtime.network.intake import BUDGET_BYTES_MIN
 from penstock.runtime.network.partitioners import RebalancePartitioner
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.sink import CollectOperator
@@ -136,6 +137,27 @@ def test_a_buffer_that_is_done_with_counts_at_once() -> None:
     advice = line.take(rows, each_ms=200)
     taken, budget, _, _ = decode_segments(advice[-1])[0][0]  # type: ignore[index]
     assert taken == budget == sum(map(content_bytes, rows))
+
+
+def test_a_buffer_that_is_worked_on_does_not_count() -> None:
+    """Of the first one, when a part of it is done, a slot would ask for as much as the whole in that time."""
+    line = Line(in_flight_ms=800)
+    slot = line.sender
+    assert slot.debloating is not None
+    slot.debloating.in_flight.first_bytes = 1 << 40
+    # Each record makes many: a step that may send a byte ends with the first.
+    slot.budget.step_bytes = 1
+    buffer = encode(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [(["x" * 1_000, "y" * 1_000], None)])
+    slot.receive(buffer)
+    slot.take_advice()
+    budgets = []
+    while slot.step():
+        line.now_ms += 50
+        budgets += [decode_segments(message)[0][0][1] for _, message in slot.take_advice()]  # type: ignore[index]
+    line.now_ms += 400
+    ((_, message),) = slot.take_advice()
+    assert set(budgets) == {BUDGET_BYTES_MIN}
+    assert decode_segments(message)[0][0][1] > 500  # type: ignore[index]
 
 
 def test_buffers_become_as_small_as_the_budget_asks_for() -> None:

@@ -11,7 +11,7 @@ from penstock.runtime.network.in_flight import (
     FIRST_LAPSE_MS,
     FIRST_LAPSES_MAX,
     LAPSE_MS,
-    PATIENCE_MS,
+    PATIENCE,
     InFlight,
 )
 from penstock.runtime.network.intake import PARTS, Advice
@@ -27,7 +27,7 @@ def advised(sent: dict[int, int], advice: dict[int, Advice], now_ms: int = 0) ->
     in_flight = InFlight(sent)
     in_flight.holds(now_ms)
     for target, one in advice.items():
-        in_flight.heard(target, one)
+        in_flight.heard(target, one, now_ms)
     return in_flight
 
 
@@ -46,7 +46,7 @@ def test_more_than_a_budget_is_not_sent() -> None:
     assert room(in_flight, sent) == 10_000
     sent[0] = 60_000
     assert in_flight.holds(1)
-    in_flight.heard(0, said(50_000, 20_000))
+    in_flight.heard(0, said(50_000, 20_000), 2)
     assert not in_flight.holds(2)
 
 
@@ -56,19 +56,67 @@ def test_one_target_that_is_slow_holds_the_slot() -> None:
     assert in_flight.holds(1)
 
 
-def test_without_news_for_a_second_it_goes_on_by_one_budget() -> None:
+def test_without_news_it_goes_on_by_one_budget_after_a_second_and_then_more_slowly() -> None:
     """Advice that is lost would stop the job; and a call of eight seconds is no reason to send an hour's work."""
     in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 20_000)})
-    for second in range(1, 4 * FIRST_LAPSES_MAX):
-        begun_ms = (second - 1) * LAPSE_MS + 10
+    begun_ms = 10
+    for wait in (1, 2, *[4] * FIRST_LAPSES_MAX):
         assert in_flight.holds(begun_ms)
-        assert in_flight.lapse_ms() == 10 + second * LAPSE_MS
-        assert in_flight.holds(10 + second * LAPSE_MS - 1)
-        assert not in_flight.holds(10 + second * LAPSE_MS)
+        lapse_ms = in_flight.lapse_ms()
+        assert lapse_ms == begun_ms + wait * LAPSE_MS
+        assert in_flight.holds(lapse_ms - 1)
+        assert not in_flight.holds(lapse_ms)
         assert room(in_flight, sent) == 20_000
         assert in_flight.lapse_ms() is None
         sent[0] += 20_000
+        begun_ms = lapse_ms
     assert in_flight.buffer_bytes == 20_000 // PARTS
+
+
+def lapsed(in_flight: InFlight, sent: dict[int, int], begun_ms: int) -> int:
+    """It holds from then on, until it lapses; then it sends a budget. Returns how long that took."""
+    assert in_flight.holds(begun_ms)
+    lapse_ms = in_flight.lapse_ms()
+    assert lapse_ms is not None and not in_flight.holds(lapse_ms)
+    sent[0] += 20_000
+    return lapse_ms - begun_ms
+
+
+def test_where_all_calls_take_long_it_learns_to_wait() -> None:
+    """With a budget for each second of each call, hours of work would be in flight after ten minutes."""
+    in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 20_000)})
+    waits = []
+    for call in range(10):
+        waits.append(lapsed(in_flight, sent, call * 100_000))
+        in_flight.heard(0, said(30_001 + call, 20_000), call * 100_000 + 70_000)
+    assert waits == [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, *[64_000] * 4]
+    taken = sent[0]
+    assert lapsed(in_flight, sent, 1_000_000) == 64_000
+    in_flight.heard(0, said(taken, 20_000), 1_070_000)
+    assert lapsed(in_flight, sent, 1_100_000) == LAPSE_MS, "all had been taken: what was late is its advice"
+
+
+def test_it_waits_less_again_for_who_is_fast_again() -> None:
+    """A task that called something slow for once would be waited for a minute when its advice is lost."""
+    in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 20_000)})
+    for call in range(2):
+        lapsed(in_flight, sent, call * 100_000)
+        in_flight.heard(0, said(30_001 + call, 20_000), call * 100_000 + 70_000)
+    for turn in range(2):
+        assert in_flight.holds(300_000 + turn * 1_000)
+        in_flight.heard(0, said(40_000 + turn, 20_000), 300_100 + turn * 1_000)
+    assert lapsed(in_flight, sent, 400_000) == LAPSE_MS
+
+
+def test_a_barrier_is_waited_for_by_the_second() -> None:
+    """It may be behind what is not sent: waits that double would keep a checkpoint for minutes."""
+    in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 20_000)})
+    for call in range(3):
+        lapsed(in_flight, sent, call * 100_000 - 1_000_000)
+        in_flight.heard(0, said(30_001 + call, 20_000), call * 100_000 - 930_000)
+    for call in range(5):
+        in_flight.heard(0, said(40_001 + call, 10_000, is_aside=True), call * 10_000)
+        assert lapsed(in_flight, sent, call * 10_000) == LAPSE_MS
 
 
 def test_time_in_which_it_does_not_hold_is_no_silence() -> None:
@@ -88,7 +136,7 @@ def test_time_that_passed_unseen_counts_once() -> None:
     assert not in_flight.holds(3_600_000)
     sent[0] += 20_000
     assert in_flight.holds(3_600_000)
-    assert in_flight.lapse_ms() == 3_600_000 + LAPSE_MS
+    assert in_flight.lapse_ms() == 3_600_000 + 2 * LAPSE_MS
 
 
 def test_who_has_never_advised_is_waited_for_while_a_sink_may_open_but_not_for_ever() -> None:
@@ -103,7 +151,7 @@ def test_who_has_never_advised_is_waited_for_while_a_sink_may_open_but_not_for_e
     assert not in_flight.holds(FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
     assert room(in_flight, sent) is None and in_flight.buffer_bytes is None
     sent[0] += 50_000
-    in_flight.heard(0, said(sent[0] - 20_000, 20_000))
+    in_flight.heard(0, said(sent[0] - 20_000, 20_000), FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
     assert in_flight.holds(FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
     assert in_flight.buffer_bytes == 20_000 // PARTS
 
@@ -114,27 +162,27 @@ def test_a_receiver_that_takes_again_limits_again() -> None:
     for second in range(10):
         in_flight.holds(second * LAPSE_MS)
         sent[0] += 20_000
-    in_flight.heard(0, said(25_000, 20_000))
+    in_flight.heard(0, said(25_000, 20_000), 9 * LAPSE_MS)
     assert in_flight.holds(10 * LAPSE_MS)
-    assert in_flight.lapse_ms() == 11 * LAPSE_MS
+    assert in_flight.lapse_ms() == 14 * LAPSE_MS, "it had waited for four seconds, and too short"
 
 
 def test_who_speaks_and_takes_nothing_is_waited_for() -> None:
     """It is held by what comes behind it. Each second a budget more would come on top, in each exchange before it."""
     in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
-    for now_ms in range(0, PATIENCE_MS - 100, 100):
-        in_flight.heard(0, said(30_000, 20_000))
+    for now_ms in range(0, PATIENCE * LAPSE_MS - 100, 100):
+        in_flight.heard(0, said(30_000, 20_000), now_ms)
         assert in_flight.holds(now_ms)
-    assert in_flight.lapse_ms() == PATIENCE_MS
-    assert in_flight.holds(PATIENCE_MS - 1)
-    assert not in_flight.holds(PATIENCE_MS), "one that is wrong would stop the job"
+    assert in_flight.lapse_ms() == PATIENCE * LAPSE_MS
+    assert in_flight.holds(PATIENCE * LAPSE_MS - 1)
+    assert not in_flight.holds(PATIENCE * LAPSE_MS), "one that is wrong would stop the job"
 
 
 def test_who_speaks_no_more_is_given_up_a_second_later() -> None:
     """Its process is gone, or in a long call: what may come then is one budget a second."""
     in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
     assert in_flight.holds(0)
-    in_flight.heard(0, said(30_000, 20_000))
+    in_flight.heard(0, said(30_000, 20_000), 500)
     assert in_flight.holds(900)
     assert in_flight.lapse_ms() == 900 + LAPSE_MS
     assert in_flight.holds(899 + LAPSE_MS)
@@ -145,7 +193,7 @@ def test_who_waits_for_a_barrier_is_not_waited_for() -> None:
     """The barrier may have to come by the slot that holds: it would wait for itself."""
     in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
     for now_ms in range(0, LAPSE_MS, 100):
-        in_flight.heard(0, said(30_000, 20_000, is_aside=True))
+        in_flight.heard(0, said(30_000, 20_000, is_aside=True), now_ms)
         assert in_flight.holds(now_ms)
     assert not in_flight.holds(LAPSE_MS)
 
@@ -154,7 +202,7 @@ def test_a_smaller_budget_holds_at_once_and_lapses_like_any_other() -> None:
     """A receiver that finds how slow it is would be sent as much as it once took; one that is wrong stop the job."""
     in_flight = advised(sent := {0: 50_000}, {0: said(30_000, 40_000)})
     assert not in_flight.holds(1)
-    in_flight.heard(0, said(30_000, 0))
+    in_flight.heard(0, said(30_000, 0), 1)
     assert in_flight.holds(1)
     assert in_flight.holds(LAPSE_MS)
     assert not in_flight.holds(1 + LAPSE_MS)
@@ -165,7 +213,7 @@ def test_a_smaller_budget_holds_at_once_and_lapses_like_any_other() -> None:
 def test_advice_that_is_late_or_cannot_be_true_is_dropped(wrong: Advice) -> None:
     """What is in flight would be counted wrong from then on."""
     in_flight = advised(sent := {0: 50_000}, {0: said(20_000, 100_000)})
-    in_flight.heard(0, wrong)
+    in_flight.heard(0, wrong, 1)
     assert not in_flight.holds(1)
     assert room(in_flight, sent) == 70_000
 
@@ -173,7 +221,7 @@ def test_advice_that_is_late_or_cannot_be_true_is_dropped(wrong: Advice) -> None
 def test_advice_of_a_slot_that_nothing_was_sent_to_is_dropped() -> None:
     """It would be an error, and fail the job."""
     in_flight = InFlight({})
-    in_flight.heard(7, said(0, 1))
+    in_flight.heard(7, said(0, 1), 0)
     assert not in_flight.holds(0)
 
 
@@ -237,7 +285,7 @@ def test_a_clock_that_is_set_back_after_a_target_has_spoken() -> None:
     """When it spoke would be in the future, and it would be waited for as one that speaks."""
     in_flight = advised({0: 50_000}, {0: said(30_000, 20_000)})
     assert in_flight.holds(1_000_000)
-    in_flight.heard(0, said(30_000, 20_000))
+    in_flight.heard(0, said(30_000, 20_000), 1_000_050)
     assert in_flight.holds(1_000_100)
     assert in_flight.holds(10)
     assert in_flight.lapse_ms() == 10 + LAPSE_MS

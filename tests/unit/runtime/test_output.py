@@ -415,6 +415,18 @@ def test_small_buffers_are_measured_without_their_frame() -> None:
     assert max(records) <= 60
 
 
+def test_a_watermark_is_no_measure_of_records() -> None:
+    """The next buffer would have a single record: they would seem to be as large as it."""
+    sent = Sent(records_first=1 << 17)
+    sent.edge.limit_buffers(60)
+    sent.edge.emit([1_000], None)
+    sent.edge.element(Watermark(1_790_000_000_000))
+    sent.edge.flush()
+    sent.edge.emit([*range(1_000, 1_100)], None)
+    records = [len(one[0]) for _, _, segments in sent.rows() for one in segments if isinstance(one, tuple)]
+    assert records[0] == 1 and records[1] >= 60 // 8
+
+
 def test_without_a_limit_buffers_are_as_large_as_they_may_be() -> None:
     """The largest rows bound what Spark keeps in memory."""
     sent = Sent(bytes=200, records_first=1)

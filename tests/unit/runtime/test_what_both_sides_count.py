@@ -54,12 +54,12 @@ class Path:
         slot.open()
         return slot
 
-    def send(self, sender: int, item: Any) -> list[bytes]:
-        """An item goes by a sender to the relay. Returns what leaves that."""
+    def send(self, sender: int, *items: Any) -> list[bytes]:
+        """Items go by a sender to the relay, in one buffer. Returns what leaves that."""
         header = Header(NO_KEY_GROUP, 0, sender, self._sequences[sender], sender, 0)
         self._sequences[sender] += 1
         slot = self.senders[sender]
-        slot.receive(encode(header, [item]))
+        slot.receive(encode(header, [*items]))
         while slot.step():
             pass
         for task in slot.tasks.values():
@@ -90,14 +90,14 @@ def test_senders_relays_and_receivers_count_the_same(aside_bytes: int) -> None:
     path.take(path.send(1, ([1, 2, 3], [4, 5, 6])))
     path.take(path.send(0, Watermark(7)))
     path.take(path.send(0, CheckpointBarrier(1, 0)))
-    behind = [path.send(0, item) for item in ((["b"] * 50, None), Watermark(8), CheckpointBarrier(2, 0), ([1], None))]
+    path.take(path.send(1, (["c"] * 9, None), Watermark(3), ([1, 2], None), Watermark(4)))
+    items = ((["b"] * 50, None), Watermark(8), CheckpointBarrier(2, 0), ([1], None))
+    behind = [path.send(0, item) for item in items]
     for rows in behind:
         assert rows
         path.take(rows)
     path.take(path.send(1, CheckpointBarrier(1, 0)))
     path.take(path.send(1, CheckpointBarrier(2, 0)))
-    path.take([])
-
     for index, sender in enumerate(path.senders):
         assert sender.outbox.sent[0] == taken(path.relay, index) > 0
     assert path.relay.outbox.sent[0] == taken(path.receiver, 0)
@@ -109,8 +109,19 @@ def test_a_buffer_counts_by_its_records_alone() -> None:
     sent = path.senders[0].outbox.sent
     path.send(0, Watermark(1_790_000_000_000))
     path.send(0, CheckpointBarrier(1, 0))
-    assert sent[0] == 2
+    assert sent[0] == 2 * 2
+    before = sent[0]
     path.send(0, ([1_000_000], None))
-    assert 3 <= sent[0] - 2 <= 8
+    assert 3 <= sent[0] - before <= 8
+    before = sent[0]
     path.send(0, (["a" * 1_000], None))
-    assert 1_000 <= sent[0] - 2 < 1_020
+    assert 1_000 <= sent[0] - before < 1_020
+    before = sent[0]
+    path.send(0, ([1_000_000], None), Watermark(1_790_000_000_001))
+    assert 5 <= sent[0] - before <= 12, "a number and a watermark"
+    before = sent[0]
+    path.send(0, (["a" * 1_000], None), Watermark(1_790_000_000_002), (["c" * 1_000, "b"], None))
+    assert 2_000 <= sent[0] - before < 2_050
+    before = sent[0]
+    path.send(0, ([*range(30_000)], None), Watermark(1_790_000_000_003))
+    assert sent[0] - before > 80_000

@@ -9,7 +9,7 @@ from collections import deque
 
 import pytest
 
-from penstock.runtime.network.buffer import ELEMENTS_ONLY, Header, content_bytes, encode
+from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, content_bytes, encode
 from penstock.runtime.network.elements import Watermark
 from penstock.runtime.network.in_flight import InFlight
 from penstock.runtime.network.intake import Advice, Intake
@@ -18,7 +18,7 @@ PIPE_MS = 10
 WATERMARKS_MS = 200
 RECORD_BYTES = 4
 FAST_BYTES_PER_MS = 2_000
-WATERMARK_BYTES = content_bytes(encode(Header(ELEMENTS_ONLY, 0, 1, 0, 0, 0), [Watermark(1_790_000_000_000)]))
+WATERMARK_BYTES = content_bytes(encode(Header(NO_KEY_GROUP, 0, 1, 0, 0, 0), [Watermark(1_790_000_000_000)]))
 
 
 class Sender:
@@ -33,7 +33,7 @@ class Sender:
         """Whether it has heard enough for that by now."""
         while self.advice and self.advice[0][0] <= now_ms:
             _, target, advice = self.advice.popleft()
-            self.in_flight.heard(target, advice)
+            self.in_flight.heard(target, advice, now_ms)
         return not self.in_flight.holds(now_ms)
 
 

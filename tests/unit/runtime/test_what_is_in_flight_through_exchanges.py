@@ -48,7 +48,7 @@ class ModelSlot:
             return
         while self.advice and self.advice[0][0] <= now_ms:
             _, sender, advice = self.advice.popleft()
-            self._in_flight.heard(sender, advice)
+            self._in_flight.heard(sender, advice, now_ms)
         if not self._in_flight.holds(now_ms):
             idle_ms = self._work(now_ms, 1.0 - self._overdrawn_ms)
             self._overdrawn_ms = max(0.0, -idle_ms)

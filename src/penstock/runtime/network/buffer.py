@@ -23,8 +23,6 @@ OUTCOME_EDGE = 0xFFFF
 ADVICE_EDGE = 0xFFFE
 """The edge of what a slot advises those that send to it: network/debloating.py. `sender` and `target` are slots."""
 NO_KEY_GROUP = -1
-ELEMENTS_ONLY = 0xFFFE
-"""In the place of the key group, where a buffer has no records: more than there are key groups."""
 ATTEMPT_MASK = 0xFFFF
 """The part of an attempt's number that a header has."""
 SORT_PREFIX_BYTES = 16
@@ -32,13 +30,18 @@ _HEADER = struct.Struct(">HHHQHH")
 HEADER_BYTES = _HEADER.size
 _FRAME_BYTES = HEADER_BYTES + 22
 """Of a buffer with one whole number without a timestamp, what is not the number. A timestamp takes some 10 bytes."""
-_ELEMENTS_ONLY = (ELEMENTS_ONLY + 1).to_bytes(2, "big")
+_ELEMENT_BYTES = 2
+"""What an element counts as, however many bytes it has: as much as a small record, as a watermark may fire timers."""
+_LIST_BYTES = 15
+"""Of a pickled list, what is not the values in it."""
+_WEIGHT_MAX = 0xFFFF
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
     """Where a buffer comes from and goes to.
 
-    `key_group`: in pipelined mode NO_KEY_GROUP or ELEMENTS_ONLY; in batched mode NO_KEY_GROUP on edges without keys.
+    `key_group`: NO_KEY_GROUP on edges without keys. In pipelined mode, too: what is decoded there says nothing, since a
+    buffer with elements has its weight in the same place.
     """
 
     key_group: int
@@ -51,19 +54,37 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 
 def encode(header: Header, segments: list[Segment]) -> bytes:
     """The bytes of a buffer. Raises what pickle raises if a value can't be pickled."""
-    return _pack(header) + pickle.dumps(segments, protocol=5)
+    content = pickle.dumps(segments, protocol=5)
+    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
+    first = header.key_group + 1
+    if len(segments) != 1 or not isinstance(segments[0], tuple):
+        first = _weight(segments, len(content)) or first
+    return (
+        _HEADER.pack(first, header.edge, header.sender, header.sequence, header.target, header.attempt & ATTEMPT_MASK)
+        + content
+    )
+
+
+def _weight(segments: list[Segment], size: int) -> int:
+    """What a buffer with elements brings; 0: there are none, or so much else that they don't count."""
+    elements = [segment for segment in segments if not isinstance(segment, tuple)]
+    weight = _ELEMENT_BYTES * len(elements)
+    if 0 < len(elements) < len(segments):
+        of_elements = len(pickle.dumps(elements, protocol=5)) - _LIST_BYTES
+        weight += content_of(HEADER_BYTES + size - of_elements)
+    return weight if weight <= _WEIGHT_MAX else 0
 
 
 def content_bytes(buffer: bytes) -> int:
-    """What a buffer brings: at least 1. Of small buffers most is frame, and that takes no work.
+    """What a buffer of pipelined mode brings. Of small ones most is frame and elements, which takes little work.
 
-    Nor do elements: a watermark would weigh as much as twenty records that take a second.
+    A watermark has 54 bytes: as much as twenty records, on which a slow task may work for seconds.
     """
-    return 1 if buffer.startswith(_ELEMENTS_ONLY) else content_of(len(buffer))
+    return int.from_bytes(buffer[:2], "big") or content_of(len(buffer))
 
 
 def content_of(size: int) -> int:
-    """What a buffer of `size` bytes with records brings."""
+    """What a buffer of `size` bytes brings if all in it are records: at least 1."""
     return max(1, size - _FRAME_BYTES)
 
 
@@ -77,10 +98,3 @@ def decode_segments(buffer: bytes) -> list[Segment]:
     """The segments, in order."""
     segments: list[Segment] = pickle.loads(memoryview(buffer)[HEADER_BYTES:])
     return segments
-
-
-def _pack(header: Header) -> bytes:
-    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
-    return _HEADER.pack(
-        header.key_group + 1, header.edge, header.sender, header.sequence, header.target, header.attempt & ATTEMPT_MASK
-    )

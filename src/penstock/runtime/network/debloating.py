@@ -58,7 +58,7 @@ class Debloating:
         header = decode_header(message)
         if header.attempt == self._attempt:
             taken, budget, buffer, is_aside = decode_segments(message)[0][0]  # type: ignore[index]
-            self.in_flight.heard(header.sender, Advice(taken, budget, buffer, is_aside))
+            self.in_flight.heard(header.sender, Advice(taken, budget, buffer, is_aside), self._now_ms())
 
     def take_advice(self) -> Iterator[tuple[SlotId, bytes]]:
         """What is to be said now, and to which slots."""

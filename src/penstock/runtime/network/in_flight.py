@@ -5,18 +5,19 @@
     any                        advice: what was taken in all, and a budget  that budget
     any                        advice by which no more was taken            the same, or the smaller budget
     any                        advice that is late, or can't be true        the same
-    any, and it holds          LAPSE_MS in which nothing is heard           the same: what is in flight is written off
+    any, and it holds          its wait, in which nothing is heard          the same: what is in flight is written off
     any, and it holds          LAPSE_MS in which it has some of it aside    the same: what is in flight is written off
-    any, and it holds          PATIENCE_MS in which no more was taken       the same: what is in flight is written off
+    any, and it holds          five waits in which no more was taken        the same: what is in flight is written off
     FIRST_BYTES, and it holds  each FIRST_LAPSE_MS without advice           the same: what is in flight is written off
     FIRST_BYTES                after FIRST_LAPSES_MAX of these              none: only the size of Spark's buffers holds
 
 It is advice only: whatever is lost, late or wrong, a sender goes on. A target that has advised and is silent is in a
-pause, or in a call of its user's that takes its time. So it gets one budget more each `LAPSE_MS`: what comes after a
-pause is in proportion to it, and not as much as there is. So does one that waits for a barrier, which may be behind
-what is not sent. One that speaks, and takes nothing, holds itself: its turn comes, and more of the same would come on
-top. One that has not advised yet is still opening. Who has nothing in flight may always send. Source: Flink's buffer
-debloating.
+pause, or in a call of its user's that takes its time, or its advice is lost. So it gets one budget more after its wait:
+what comes after a pause is in proportion to it, and not as much as there is. The wait is `LAPSE_MS`, and doubles each
+time it was too short, as one learns when more is taken: a task whose calls all take ten seconds would be sent ten
+budgets for each of them. One that waits for a barrier, which may be behind what is not sent, gets one each `LAPSE_MS`.
+One that speaks, and takes nothing, holds itself: its turn comes, and more of the same would come on top. One that has
+not advised yet is still opening. Who has nothing in flight may always send. Source: Flink's buffer debloating.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from penstock.common.earliest import earliest
 from penstock.runtime.network.intake import PARTS, Advice
 
 LAPSE_MS = 1_000
-PATIENCE_MS = 5_000
+LAPSE_MS_MAX = 4_000
+"""In one silence each wait is longer than the one before, up to this. Where advice comes no more, a job goes on so."""
+WAIT_MS_MAX = 64_000
+PATIENCE = 5
 """Behind a second's work nothing is taken for a second, from one sender or another; and its senders would add to it."""
 FIRST_LAPSE_MS = 5_000
 FIRST_LAPSES_MAX = 12
@@ -43,7 +47,12 @@ BUFFER_BYTES_MIN = 1 << 4
 class _Limit:
     """What was said by one target."""
 
-    __slots__ = ("budget", "buffer", "has_spoken", "heard_ms", "is_heard", "lapses", "reckoned", "since_ms", "taken")
+    # fmt: off
+    __slots__ = (
+        "budget", "buffer", "has_spoken", "heard_ms", "is_aside", "is_heard", "lapsed_bytes", "lapses", "reckoned",
+        "since_ms", "taken", "wait_ms",
+    )
+    # fmt: on
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -57,14 +66,33 @@ class _Limit:
         """Whether it has said, since the last look, that it takes nothing now, but for no barrier."""
         self.heard_ms = 0
         """When it was seen to have."""
+        self.is_aside = False
+        """Whether something of what it was sent is set aside for a barrier, as it has said last."""
         self.lapses = 0
+        """How often it has lapsed since more was taken."""
+        self.lapsed_bytes = 0
+        """How much it had been sent in all when it lapsed first of these."""
+        self.wait_ms = LAPSE_MS
         self.has_spoken = False
 
-    def progress(self, advice: Advice) -> None:
+    def progress(self, advice: Advice, now_ms: int) -> None:
         """More was taken."""
+        if self.lapses and not self.is_aside:
+            # What was written off was still on its way; or else it had been taken, and the advice was lost.
+            is_late = advice.taken_bytes < self.lapsed_bytes
+            self.wait_ms = min(max(2 * self.wait_ms, self._wait_ms), WAIT_MS_MAX) if is_late else LAPSE_MS
+        elif self.since_ms is not None and now_ms - self.since_ms < self.wait_ms // 4:
+            self.wait_ms = max(self.wait_ms // 2, LAPSE_MS)
         self.taken = self.reckoned = advice.taken_bytes
         self.budget, self.buffer = advice.budget_bytes, advice.buffer_bytes
-        self.since_ms, self.lapses = None, 0
+        self.since_ms, self.lapses, self.is_aside = None, 0, advice.is_aside
+
+    @property
+    def _wait_ms(self) -> int:
+        if self.is_aside:
+            return LAPSE_MS
+        longer_ms = min(self.wait_ms << min(self.lapses, 10), LAPSE_MS_MAX)
+        return max(self.wait_ms, longer_ms)
 
     @property
     def lapse_ms(self) -> int:
@@ -72,19 +100,25 @@ class _Limit:
         assert self.since_ms is not None
         if not self.has_spoken:
             return self.since_ms + FIRST_LAPSE_MS
-        return min(max(self.since_ms, self.heard_ms) + LAPSE_MS, self.since_ms + PATIENCE_MS)
+        wait_ms = self._wait_ms
+        return min(max(self.since_ms, self.heard_ms) + wait_ms, self.since_ms + PATIENCE * wait_ms)
 
-    def lapse(self, now_ms: int) -> bool:
-        """It holds. Whether it has for so long that it lapses now: once, however much time has passed unseen."""
+    def lapse(self, now_ms: int, sent: int) -> bool:
+        """It holds, and `sent` bytes were sent to it. Whether it has for so long that it lapses now.
+
+        Once, however much time has passed unseen.
+        """
         if self.since_ms is None or now_ms < self.since_ms:
             # It begins to; or the clock was set back.
             self.since_ms = now_ms
-            self.heard_ms = min(self.heard_ms, now_ms)
+        self.heard_ms = min(self.heard_ms, now_ms)
         if self.is_heard:
             self.is_heard, self.heard_ms = False, now_ms
         if now_ms < self.lapse_ms:
             return False
         self.since_ms = now_ms
+        if not self.lapses:
+            self.lapsed_bytes = sent
         self.lapses += 1
         return True
 
@@ -103,17 +137,17 @@ class InFlight:
         """Up to how many bytes in all may be sent now, by target."""
         self._lapse_ms: int | None = None
 
-    def heard(self, target: int, advice: Advice) -> None:
+    def heard(self, target: int, advice: Advice, now_ms: int) -> None:
         """A target has advised."""
         limit = self._limits.get(target)
         if limit is None or not limit.taken <= advice.taken_bytes <= self._sent[target]:
             return
         if advice.taken_bytes > limit.taken or not limit.has_spoken:
-            limit.progress(advice)
+            limit.progress(advice, now_ms)
             limit.has_spoken = True
             self._limited[target] = limit
         else:
-            limit.is_heard = not advice.is_aside
+            limit.is_heard, limit.is_aside = not advice.is_aside, advice.is_aside
             # What has taken nothing may find that it is slower still; but time goes on.
             limit.budget = min(limit.budget, advice.budget_bytes)
             limit.buffer = min(limit.buffer, advice.buffer_bytes)
@@ -130,7 +164,7 @@ class InFlight:
         for target, limit in limited.items():
             in_flight = sent[target] - limit.reckoned
             if in_flight >= limit.budget:
-                if in_flight and not limit.lapse(now_ms):
+                if in_flight and not limit.lapse(now_ms, sent[target]):
                     self._lapse_ms = earliest(self._lapse_ms, limit.lapse_ms)
                     continue
                 limit.reckoned = sent[target]

@@ -37,7 +37,7 @@ FREE_BUFFER_BYTES_MIN = 1 << 12
 """The buffers to all other slots become as small as those to one that is free, and gets a watermark now and then."""
 AIM = 0.75
 """The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
-BUDGET_BYTES_MIN = 1 << 6
+BUDGET_BYTES_MIN = 1 << 4
 """Some twenty small numbers. There are as many channels as pairs of slots, in each exchange before a slow one."""
 NEWS = 2
 """This part of a budget, when it was taken, is worth a message of its own."""

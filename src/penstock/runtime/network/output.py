@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
-from penstock.runtime.network.buffer import ELEMENTS_ONLY, Header, content_bytes, content_of, encode
+from penstock.runtime.network.buffer import Header, content_bytes, content_of, encode
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
@@ -237,8 +237,9 @@ class OutputEdge:
         if values:
             segments.append((values, timestamps or None))
         info = self.info
-        key_group = accumulator.key_group if records else ELEMENTS_ONLY
-        header = Header(key_group, info.id, self._sender, accumulator.sequence, accumulator.target, self._attempt)
+        header = Header(
+            accumulator.key_group, info.id, self._sender, accumulator.sequence, accumulator.target, self._attempt
+        )
         try:
             buffer = encode(header, segments)
         except RAISED as error:
@@ -261,7 +262,8 @@ class OutputEdge:
         self._outbox.put(info.hop(info.source_level + 1, self._sender, accumulator.target), buffer)
         if records:
             # Estimated from this buffer: measuring each record would mean to pickle it twice.
-            fit = self._fill_bytes * records // content_of(len(buffer)) or 1
+            content = content_of(len(buffer)) if self._batched else content_bytes(buffer)
+            fit = self._fill_bytes * records // content or 1
             self._records_max = min(fit, self._full_records)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
 

@@ -32,7 +32,10 @@ from penstock.runtime.task.vertex import LevelSpec
 from penstock.state.snapshot.storage import SnapshotStorage
 
 _DEBLOATED_SLOTS_MAX = 256
-"""Beyond that many slots in a level, the sockets by which they advise each other would be too many for a process."""
+"""Beyond that many slots in a level, the sockets by which they advise each other would be too many for a process.
+
+Then no slot of the job is advised: one whose receivers say nothing would crawl until it takes them for lost.
+"""
 
 
 class Slot:
@@ -51,8 +54,7 @@ class Slot:
             edge.id: edge.target_level for vertex in level.vertices for edge, _ in vertex.outputs if edge.feedback
         }
         self.debloating: Debloating | None = None
-        beside = level.widths[max(level.level - 1, 0) : level.level + 2]
-        if level.in_flight_ms and not level.batched and max(beside) <= _DEBLOATED_SLOTS_MAX:
+        if level.in_flight_ms and not level.batched and max(level.widths) <= _DEBLOATED_SLOTS_MAX:
             self.debloating = Debloating(
                 SlotId(level.level, index), level.attempt, level.in_flight_ms, self.outbox.sent, environment.now_ms
             )
