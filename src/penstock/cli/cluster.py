@@ -228,11 +228,15 @@ def status(directory: Directory = None, settings: Settings = None, conf_file: Co
     leader = leader_in(settings, conf_file)
     if leader is not None:
         address = leader.address()
-        _show(leader, f"{address.url}  process {address.pid} on {address.host}, term {address.term}", leader.url)
+        if not _show(
+            leader, f"{address.url}  process {address.pid} on {address.host}, term {address.term}", leader.url
+        ):
+            raise typer.Exit(1)
         return
     found = _clusters(directory)
     if not found:
         _say_that_none_runs(directory, ": penstock cluster start")
+    all_answer = True
     for one in found:
         if one.rest is None:
             typer.echo(f"process {one.pid}  stands by for the cluster with the jobs in {one.directory}")
@@ -240,22 +244,27 @@ def status(directory: Directory = None, settings: Settings = None, conf_file: Co
         head = f"{one.rest.url}  process {one.pid}"
         try:
             client = RestClient(one.rest.url, one.rest.token())
-        except OSError as error:
+        except (PenstockError, OSError) as error:
             typer.echo(f"{head}  does not answer: {error}", err=True)
+            all_answer = False
             continue
-        _show(client, head, f"jobs in {one.directory}")
+        all_answer = _show(client, head, f"jobs in {one.directory}") and all_answer
+    if not all_answer:
+        raise typer.Exit(1)
 
 
-def _show(client: RestClient, head: str, where: str) -> None:
+def _show(client: RestClient, head: str, where: str) -> bool:
+    """Returns whether it answers."""
     try:
         slots, jobs = client.get("/overview"), client.get("/submissions")
     except (PenstockError, OSError) as error:
         typer.echo(f"{head}  does not answer: {error}", err=True)
-        return
+        return False
     free, total = slots["slots-available"], slots["slots-total"]
     typer.echo(f"{head}  {free} of {total} slots are free  {where}")
     for job in jobs:
         typer.echo(f"  {_job_line(job)}")
+    return True
 
 
 def _job_line(job: dict[str, Any]) -> str:
@@ -284,8 +293,16 @@ def stop(
         _say_that_none_runs(directory)
     # First those that would take the place of the others.
     for one in sorted(found, key=lambda one: one.rest is not None):
-        client = None if one.rest is None else RestClient(one.rest.url, one.rest.token())
-        _stop(one, client, cancel_jobs)
+        try:
+            client = None if one.rest is None else RestClient(one.rest.url, one.rest.token())
+            _stop(one, client, cancel_jobs)
+        except (PenstockError, OSError) as error:
+            if cancel_jobs:
+                typer.echo(f"the jobs can't be cancelled, and the cluster goes on: {error}", err=True)
+                raise typer.Exit(1) from None
+            # Its jobs are only counted by REST.
+            typer.echo(f"it does not answer, and is stopped nevertheless: {error}", err=True)
+            _stop(one, None, cancel_jobs)
 
 
 def _stop(cluster: RunningCluster, client: RestClient | None, cancel_jobs: bool) -> None:

@@ -25,6 +25,10 @@ STATE = "state"
 _POINTER = re.compile(r"state-(\d+)-(\d+)")
 _UNKNOWN_S = 3600.0
 """How long a folder stays that no pointer leads to: a client may just be handing its job over."""
+LEFT_OUT = (
+    "the job %s is left out, and does not go on: its state, %s, can't be read: %s. With that file as it was, the next "
+    "start goes on with it; or start its program from its newest checkpoint"
+)
 _log = logging.getLogger(__name__)
 
 
@@ -32,8 +36,11 @@ class JobStates(ABC):
     """Below a directory: `jobs/ID/…`."""
 
     @abstractmethod
-    def all(self) -> list[bytes]:
-        """The state of each job. Raises OSError if nothing can be read; those that can't be read are left out."""
+    def all(self) -> dict[Path, bytes]:
+        """The state of each job, by its file. Raises OSError if nothing can be read.
+
+        Those that can't be read are left out, and the log says so.
+        """
 
     @abstractmethod
     def put(self, id: str, state: bytes, ends: bool = False) -> None:
@@ -66,12 +73,14 @@ class LockedStates(JobStates):
                 f"a cluster runs already with the jobs in {directory}: penstock cluster status"
             ) from None
 
-    def all(self) -> list[bytes]:
+    def all(self) -> dict[Path, bytes]:
         """What is in the files."""
-        found = []
+        found = {}
         for path in self._jobs.glob("*/state"):
-            with contextlib.suppress(OSError):
-                found.append(path.read_bytes())
+            try:
+                found[path] = path.read_bytes()
+            except OSError as error:
+                _log.error(LEFT_OUT, path.parent.name, path, error)
         return found
 
     def put(self, id: str, state: bytes, ends: bool = False) -> None:
@@ -84,10 +93,10 @@ class LockedStates(JobStates):
         (self._jobs / id / "state").unlink(missing_ok=True)
 
     def remove_unknown(self) -> None:
-        """Those without a file."""
+        """Those without a file, after an hour."""
         for folder in self._jobs.iterdir():
-            if not (folder / "state").exists():
-                shutil.rmtree(folder, ignore_errors=True)
+            if not (folder / STATE).exists():
+                _remove_if_old(folder)
 
     def close(self) -> None:
         """Release the lock."""
@@ -103,16 +112,17 @@ class FencedStates(JobStates):
         self._pointers = pointers
         self._numbers = itertools.count(1)
 
-    def all(self) -> list[bytes]:
+    def all(self) -> dict[Path, bytes]:
         """What the pointers lead to."""
-        found = []
+        found = {}
         for id, pointer in self._pointers.all().items():
+            path = self._jobs / id / pointer
             try:
                 if not _POINTER.fullmatch(pointer):
                     raise ValueError(f"'{pointer}' is no state of a job")
-                found.append((self._jobs / id / pointer).read_bytes())
+                found[path] = path.read_bytes()
             except (OSError, ValueError) as error:
-                _log.error("the job %s is left out, since its state can't be read: %s", id, error)
+                _log.error(LEFT_OUT, id, path, error)
         return found
 
     def put(self, id: str, state: bytes, ends: bool = False) -> None:
@@ -139,9 +149,17 @@ class FencedStates(JobStates):
         """Those without a pointer, after an hour."""
         known = self._pointers.all()
         for folder in self._jobs.iterdir():
-            with contextlib.suppress(OSError):
-                if folder.name not in known and time.time() - folder.stat().st_mtime > _UNKNOWN_S:
-                    shutil.rmtree(folder, ignore_errors=True)
+            if folder.name not in known:
+                _remove_if_old(folder)
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _remove_if_old(folder: Path) -> None:
+    """Remove what a client has begun a job with, and nothing leads to. What else somebody has put there stays."""
+    with contextlib.suppress(OSError):
+        is_ours = (folder / "job").exists() or not any(folder.iterdir())
+        if is_ours and time.time() - folder.stat().st_mtime > _UNKNOWN_S:
+            _log.warning("%s is removed: nothing says that its job was taken", folder)
+            shutil.rmtree(folder, ignore_errors=True)

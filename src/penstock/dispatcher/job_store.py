@@ -32,7 +32,7 @@ import msgspec
 
 from penstock.checkpoint.manifest import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
-from penstock.dispatcher.job_states import STATE, JobStates, LockedStates
+from penstock.dispatcher.job_states import LEFT_OUT, STATE, JobStates, LockedStates
 from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole
 
 FIGURES = "figures"
@@ -168,9 +168,10 @@ class JobStore:
     def jobs(self) -> list[DispatchedJob]:
         """All that are kept, in the order of their submission. Those that can't be read are left out."""
         found = []
-        for state in self._states.all():
+        for path, state in self._states.all().items():
             try:
                 found.append(msgspec.json.decode(state, type=DispatchedJob))
             except UNREADABLE as error:
-                _log.error("a job is left out, since its state is damaged (%s): it began with %r", error, state[:200])
+                damaged = f"it is damaged ({error}), and begins with {state[:100]!r}"
+                _log.error(LEFT_OUT, path.parent.name, path, damaged)
         return sorted(found, key=lambda job: (job.submitted_ms, job.id))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
+from penstock.cluster.rest_address import RestAddress
 from penstock.cluster.running_cluster import RunningCluster, announce, withdraw
 
 
@@ -95,3 +99,30 @@ def test_a_directory_without_a_cluster_is_told_from_a_machine_without(running: P
     assert result.exit_code == 1
     assert f"no cluster with the jobs in {running.with_name('other')} is running" in result.output
     assert str(running) in result.output
+
+
+@pytest.fixture
+def silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """The process of a cluster, whose REST does not answer."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "token").write_text("abc")
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    rest = RestAddress("http://127.0.0.1:9", str(tmp_path / "token"))
+    announce(RunningCluster(process.pid, str(tmp_path / "jobs"), rest))
+    # Its end is seen only by who waits for it.
+    threading.Thread(target=process.wait, daemon=True).start()
+    yield process
+    process.kill()
+    withdraw(process.pid)
+
+
+def test_a_cluster_that_does_not_answer_is_stopped_nevertheless(silent: subprocess.Popen[bytes]) -> None:
+    """A certificate that has expired, or a server that hangs, would be told by a traceback, and the cluster go on."""
+    result = CliRunner().invoke(app, ["cluster", "status"])
+    assert result.exit_code == 1 and "does not answer" in result.output
+    result = CliRunner().invoke(app, ["cluster", "stop", "--cancel-jobs"])
+    assert result.exit_code == 1 and "the jobs can't be cancelled, and the cluster goes on" in result.output
+    assert silent.poll() is None
+    result = CliRunner().invoke(app, ["cluster", "stop"])
+    assert result.exit_code == 0 and "stopped: http://127.0.0.1:9" in result.output
+    assert silent.wait(10) < 0

@@ -137,6 +137,14 @@ def test_a_reference_to_no_job_or_to_several_is_explained(registry: JobRegistry)
         registry.find("y")
 
 
+@pytest.mark.parametrize("reference", ["", " "])
+def test_nothing_is_the_beginning_of_no_id(registry: JobRegistry, reference: str) -> None:
+    """`penstock cancel "$JOB"`, where JOB is not set, would cancel the one that runs, and remove its checkpoints."""
+    registry.add(job("a"))
+    with pytest.raises(JobError, match="what was given is empty"):
+        registry.find(reference)
+
+
 def test_a_name_moves_no_line_of_the_terminal(registry: JobRegistry) -> None:
     """A job's name may have anything in it: the list of jobs would show others, or nothing."""
     registry.add(job("a", name="one\n\x1b[2Jtwo"))

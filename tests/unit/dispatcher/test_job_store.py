@@ -51,7 +51,27 @@ def test_a_job_that_was_not_recorded_any_more_is_none(tmp_path: Path, caplog: py
     for damaged in (b'{"id": "b", "na', b'{"id": "\xff", "name": "second"}'):
         (store.folder("b") / "state").write_bytes(damaged)
         assert store.jobs() == []
-        assert "a job is left out, since its state is damaged" in caplog.messages[-1]
+        assert f"the job b is left out, and does not go on: its state, {store.folder('b')}/state" in caplog.messages[-1]
+    (store.folder("b") / "state").unlink()
+    (store.folder("b") / "state").mkdir()
+    assert store.jobs() == [] and "the job b is left out" in caplog.messages[-1]
+
+
+def test_a_folder_without_a_state_stays_for_an_hour_and_one_of_others_for_ever(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A state that was moved away for a moment would cost the job's code; and a file of the user's be gone unsaid."""
+    store = JobStore(tmp_path)
+    for name in ("new", "old", "others"):
+        store.add(DispatchedJob(name, "job", 1, 1), b"packed")
+        (store.folder(name) / "state").unlink()
+    (store.folder("others") / "job").rename(store.folder("others") / "precious.txt")
+    for name in ("old", "others"):
+        os.utime(store.folder(name), (1, 1))
+    store.close()
+    JobStore(tmp_path).close()
+    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == ["new", "others"]
+    assert f"{store.folder('old')} is removed" in caplog.text
 
 
 def test_a_dropped_job_leaves_nothing(tmp_path: Path) -> None:
@@ -139,6 +159,7 @@ def test_a_folder_without_a_job_is_removed_by_the_next_dispatcher(tmp_path: Path
     store = JobStore(tmp_path)
     store.add(DispatchedJob("a", "job", 1, 1), b"packed")
     store.folder("b").mkdir()
+    os.utime(store.folder("b"), (1, 1))
     store.close()
     JobStore(tmp_path)
     assert [path.name for path in store.folder("").iterdir()] == ["a"]
