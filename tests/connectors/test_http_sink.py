@@ -115,7 +115,8 @@ def test_it_waits_as_long_as_the_server_wants() -> None:
         (status(500), 3, "has answered 500: so. It was tried 3 times"),
         (status(400), 1, "has answered 400: so"),
         (status(401), 1, "Check who asks"),
-        (status(301, Location="https://elsewhere/"), 1, "It is elsewhere: https://elsewhere/"),
+        (status(301, Location="https://a:b@elsewhere/x?code=secret"), 1, "It is elsewhere: https://elsewhere/x. Name"),
+        (status(301), 1, "It is elsewhere: it does not say where"),
     ],
 )
 def test_what_the_server_does_not_take_fails_the_job(answer: Any, requests: int, said: str) -> None:

@@ -6,6 +6,7 @@ by position. Source: Flink's AvroRowSerializationSchema, which takes the fields 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -39,7 +40,7 @@ def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
         of_entry = _maker(schema["values"], known)
         return of_entry and _of_map(of_entry)
     if isinstance(kind, str):
-        return None if "logicalType" in schema else _PRIMITIVE.get(kind)
+        return _LOGICAL.get(schema["logicalType"]) if "logicalType" in schema else _PRIMITIVE.get(kind)
     return _maker(kind, known)
 
 
@@ -66,6 +67,22 @@ def _of_float(value: Any) -> Any:
 
 
 _PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean, "float": _of_float}
+
+
+def _of_moment(value: Any) -> Any:
+    # fastavro takes one without a zone for the time of the worker's machine; in all other formats it is in UTC.
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
+    return whole_number(value)
+
+
+def _of_date(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        raise ValueError(f"{value!r} is no date: its time would be lost")
+    return value if isinstance(value, (datetime.date, str)) else whole_number(value)
+
+
+_LOGICAL: dict[str, Make] = {"timestamp-millis": _of_moment, "timestamp-micros": _of_moment, "date": _of_date}
 
 
 def _of_record(schema: Any, known: dict[str, Make | None]) -> Make:
@@ -122,13 +139,18 @@ def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None
     if not makers:
         return _of_float if is_single else None
     has_arrays = any(kind == "array" for kind, _ in makers)
+    own = {of_branch for _, of_branch in makers}
+    of_times = {datetime.date: _of_date, datetime.datetime: _of_date} if _of_date in own else {}
+    if _of_moment in own:
+        of_times[datetime.datetime] = _of_moment
 
     def make(value: Any) -> Any:
         kinds: tuple[str, ...] = ("record",)
         if isinstance(value, dict):
             kinds = ("record", "map")
         elif not isinstance(value, (Row, list, tuple)):
-            return _of_float(value) if is_single else value
+            of_time = of_times.get(type(value))
+            return of_time(value) if of_time is not None else _of_float(value) if is_single else value
         elif has_arrays and not isinstance(value, Row) and not hasattr(value, "_fields"):
             kinds = ("array",)
         fitting = [of_branch for kind, of_branch in makers if kind in kinds]

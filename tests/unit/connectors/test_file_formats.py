@@ -1,6 +1,7 @@
 """Text, JSON lines and Parquet through FileSource."""
 
 import gzip
+import lzma
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -113,6 +114,20 @@ def test_a_damaged_archive_is_named(tmp_path, suffix, compress):
     for damaged in damages:
         path.write_bytes(damaged)
         with pytest.raises(SourceError, match="broken"):
+            read_all(text_source(path), 1)
+
+
+def test_streams_of_xz(tmp_path):
+    """A bit that is wrong in the head of the second one would end the file there, without a word."""
+    path = tmp_path / "two.xz"
+    one, two = (lzma.compress("".join(f"{n}{at}\n" for n in range(30_000)).encode()) for at in "ab")
+    for padding in (b"", bytes(4), bytes(128 * 1024)):
+        path.write_bytes(one + padding + two + padding)
+        assert read_all(text_source(path, 1000), 1) == [f"{n}{at}" for at in "ab" for n in range(30_000)]
+    wrong = bytes([two[0] ^ 1]) + two[1:]
+    for damaged in (one + wrong, one + b"garbage", one + bytes(3), one + bytes(3) + two, one + two[:-9], one + two[:5]):
+        path.write_bytes(damaged)
+        with pytest.raises(SourceError, match=r"two\.xz"):
             read_all(text_source(path), 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -67,3 +68,42 @@ def test_a_schema_with_two_fields_of_one_name_is_none(nested: bool) -> None:
         schema = {"type": "record", "name": "Q", "fields": [field]}
     with pytest.raises(ValueError, match="this is no Avro schema: record R has two fields 'a'"):
         AvroSchema.parse_string(json.dumps(schema))
+
+
+MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
+DATE = {"type": "int", "logicalType": "date"}
+
+
+@pytest.mark.parametrize(
+    "kind", [MILLIS, MICROS, ["null", MILLIS], ["null", MICROS, DATE], {"type": "array", "items": MICROS}]
+)
+def test_a_time_without_a_zone_is_in_utc_on_every_machine(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each worker would write it in the zone of its machine, and twice a year an hour would be another one."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    at = datetime.datetime(2020, 11, 1, 1, 30)
+    is_list = isinstance(kind, dict) and kind["type"] == "array"
+    try:
+        schema = schema_of(kind)
+        message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"a": [at] if is_list else at})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    parsed = fastavro.parse_schema(json.loads(schema))
+    read = fastavro.schemaless_reader(io.BytesIO(message), parsed, parsed)["a"]  # type: ignore[index,call-overload]
+    assert (read[0] if is_list else read) == at.replace(tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (DATE, datetime.datetime(2020, 1, 2, 3)),
+        (DATE, 1.5),
+        (MICROS, 1.5),
+        (["null", DATE], datetime.datetime(2020, 1, 2)),
+    ],
+)
+def test_a_part_of_a_time_is_not_cut_off(kind: Any, value: Any) -> None:
+    """A day would be written for a moment, and nobody would hear of it."""
+    with pytest.raises(ValueError, match="is no record of"):
+        AvroRowSerializationSchema(avro_schema_string=schema_of(kind)).serialize({"a": value})

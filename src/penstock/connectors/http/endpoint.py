@@ -9,7 +9,7 @@ import http.client
 import re
 import ssl
 import time
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import msgspec
 
@@ -132,8 +132,18 @@ class Endpoint(msgspec.Struct, frozen=True):
         if status in _TRANSIENT:
             return TransientHttpError(what, status, retry_after_ms(headers.get("Retry-After"), now))
         if 300 <= status < 400:
-            return HttpError(f"{what}. It is elsewhere: {headers.get('Location')}. Name that address", status)
+            return HttpError(
+                f"{what}. It is elsewhere: {_place_in(headers.get('Location'))}. Name that address", status
+            )
         return HttpError(f"{what}. {_ADVICE[status]}" if status in _ADVICE else what, status)
+
+
+def _place_in(location: str | None) -> str:
+    """An address without its query, which may have been given as a secret, and without a password."""
+    if location is None:
+        return "it does not say where"
+    parts = urlsplit(location)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:

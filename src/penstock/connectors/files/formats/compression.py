@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow
 
 from penstock.connectors.files.formats import snappy_blocks
+from penstock.connectors.files.formats.xz_streams import XzStreams
 
 
 class Codec(NamedTuple):
@@ -38,7 +39,7 @@ CODECS = {
     "snappy": Codec(".snappy", snappy_blocks.compress, snappy_blocks.SnappyBlocks),
     "lz4": Codec(".lz4", _frame("lz4"), _by_arrow("lz4")),
     "bzip2": Codec(".bz2", bz2.compress, _by_arrow("bz2")),
-    "xz": Codec(".xz", lzma.compress, lzma.LZMAFile),
+    "xz": Codec(".xz", lzma.compress, XzStreams),
 }
 """By the names that a program gives them."""
 _OTHER_SUFFIXES = {".gzip": "gzip", ".sz": "snappy"}
