@@ -13,8 +13,9 @@ from penstock.common.floats import single, singles
 from penstock.common.integers import whole_number
 from penstock.common.record_fields import fields_of
 from penstock.common.type_hints import from_hint
-from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.typeinfo import BasicType, BasicTypeInfo, DateTypeInfo, RowTypeInfo, TypeInformation
 from penstock.common.types import Row
+from penstock.formats.declared_fields import check_of
 
 _BATCH_RECORDS_MAX = 1024
 _BATCHES_IN_BUFFER = 16
@@ -41,7 +42,7 @@ class Columns:
                 )
             types = row_type.get_field_types()
             self.schema = _arrow_schema(row_type)
-            self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
+            self.converters = [_converter(kind) if kind.need_conversion() else None for kind in types]
         self._checks = [_check_of(field.type) for field in self.schema]
         self.names = tuple(self.schema.names)
         if not self.names:
@@ -111,6 +112,19 @@ class ColumnBuffer:
             self._values = [[] for _ in self._columns.names]
 
 
+def _converter(kind: TypeInformation) -> Callable[[Any], Any]:
+    """What makes a value one of its column. Of dates and unbounded numbers it refuses what would lose a part."""
+    convert = kind.to_internal_type
+    is_unbounded = isinstance(kind, BasicTypeInfo) and kind._basic_type in (BasicType.BIG_INT, BasicType.BIG_DEC)
+    if not is_unbounded and not isinstance(kind, DateTypeInfo):
+        return convert
+    return partial(_checked, check_of(kind), convert)
+
+
+def _checked(check: Callable[[Any], Any], convert: Callable[[Any], Any], value: Any) -> Any:
+    return None if value is None else convert(check(value))
+
+
 def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
     fields = []
     for name, kind in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
@@ -141,12 +155,12 @@ def _check_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
         return _whole
     if pyarrow.types.is_float32(kind):
         return _single
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind):
         of_item = _check_of(kind.value_type)
-        return of_item and partial(_items, of_item)
+        return _no_text if of_item is None else partial(_items, of_item)
     if pyarrow.types.is_map(kind):
-        of_item = _check_of(kind.item_type)
-        return of_item and partial(_entries, of_item)
+        of_key, of_item = _check_of(kind.key_type), _check_of(kind.item_type)
+        return partial(_entries, of_key or _same, of_item or _same) if of_key or of_item else None
     if pyarrow.types.is_struct(kind):
         parts = {field.name: of_field for field in kind if (of_field := _check_of(field.type)) is not None}
         return partial(_parts, parts) if parts else None
@@ -164,13 +178,23 @@ def _single(value: Any) -> Any:
     return value
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+def _no_text(value: Any) -> Any:
+    if isinstance(value, str):
+        raise ValueError(f"{value!r:.200} is no list: it would be written letter by letter")
+    return value
+
+
 def _items(of_item: Callable[[Any], Any], value: Any) -> Any:
-    return list(map(of_item, value)) if isinstance(value, (list, tuple)) else value
+    return list(map(of_item, value)) if isinstance(value, (list, tuple)) else _no_text(value)
 
 
-def _entries(of_item: Callable[[Any], Any], value: Any) -> Any:
+def _entries(of_key: Callable[[Any], Any], of_item: Callable[[Any], Any], value: Any) -> Any:
     entries = value.items() if isinstance(value, dict) else value
-    return None if value is None else [(key, of_item(item)) for key, item in entries]
+    return None if value is None else [(of_key(key), of_item(item)) for key, item in entries]
 
 
 def _parts(parts: dict[str, Callable[[Any], Any]], value: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Columns refuse numbers that Arrow would write as others: fractions as whole numbers, what is beyond 32 bits."""
+"""Columns refuse what would be written as another value: fractions as whole numbers, times as days, texts as lists."""
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -88,3 +89,24 @@ def test_a_number_beyond_32_bits_is_refused(kind: TypeInformation, value: Any) -
 def test_what_32_bits_hold_is_written(value: Any) -> None:
     """Infinity is one of them, and says so."""
     assert written(Types.FLOAT(), value) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (Types.SQL_DATE(), dt.datetime(2020, 1, 2, 3), "is no date"), (Types.BIG_INT(), 1.5, "is no whole number"),
+        (Types.BIG_DEC(), "abc", "is no number"), (Types.LIST(Types.STRING()), "abc", "is no list"),
+        (Types.LIST(Types.INT()), "12", "is no list"), (Types.MAP(Types.INT(), Types.INT()), {1.2: 1}, "is no whole"),
+    ],
+)  # fmt: skip
+def test_what_would_lose_a_part_is_refused(kind: TypeInformation, value: Any, told: str) -> None:
+    """A day would stand for a moment, letters for a list, and of two keys of a map one would be left."""
+    with pytest.raises(TypeError, match=rf"column 'a' \(.*\): .*{told}"):
+        written(kind, value)
+
+
+def test_unbounded_numbers_and_days_are_written() -> None:
+    assert written(Types.BIG_INT(), 1 << 80) == str(1 << 80)
+    assert written(Types.BIG_DEC(), Decimal("1.50")) == "1.50"
+    assert written(Types.SQL_DATE(), dt.date(2020, 1, 2)) == dt.date(2020, 1, 2)
+    assert written(Types.MAP(Types.INT(), Types.STRING()), {1: "a"}) == [(1, "a")]
