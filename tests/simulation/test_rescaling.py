@@ -19,6 +19,8 @@ pytestmark = pytest.mark.simulation
 
 SEEDS_IN_CI = 10
 SEEDS_IN_SOAK = 10_000
+FIRST_SEED = 38
+"""From there on several jobs are rescaled: of most, a checkpoint that could be gone on from comes too late."""
 
 
 def circumstances(seed: int) -> Circumstances:
@@ -35,7 +37,7 @@ def circumstances(seed: int) -> Circumstances:
 def test_a_rescaled_job_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records, state or timers would be lost or doubled when their subtasks change."""
     begun = CallsOf(monkeypatch, JobRescaling.attempts_begin, lambda rescaling: rescaling.is_closing)
-    for seed in range(seeds):
+    for seed in range(FIRST_SEED, FIRST_SEED + seeds):
         run_program(generate(seed), circumstances(seed), seed, named=False)
     assert begun.count >= max(1, seeds // 10), "hardly any job was rescaled"
 
@@ -76,7 +78,7 @@ def begun_from_the_start(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = [cancelled_in_place_of_rescaled, begun_from_the_start]
-FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {cancelled_in_place_of_rescaled: 9, begun_from_the_start: 9}
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {cancelled_in_place_of_rescaled: 9, begun_from_the_start: 46}
 """The seed that is known to find it. The search begins there and goes on."""
 
 
