@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.common.job_status import JobStatus
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.snapshots.committed_state import CommittedState
 
 T = TypeVar("T")
+_ENDING = (JobStatus.CANCELLING, JobStatus.CANCELED, JobStatus.FAILING, JobStatus.FAILED, JobStatus.FINISHED)
 _LOOKS = 200
 _BETWEEN_LOOKS_S = 0.05
 
@@ -32,7 +34,7 @@ class NewestState:
         newest = _newest(graph())
         while True:
             if newest is None:
-                raise StateNotFoundError("the job has no completed checkpoint yet: what is answered comes from one")
+                raise StateNotFoundError(_why_none(graph().status))
             try:
                 return question(self._of(directory, newest))
             except StateNotFoundError:
@@ -58,6 +60,12 @@ def _another(graph: Callable[[], ExecutionGraph], before: int, looks: int) -> in
             return newest
         time.sleep(_BETWEEN_LOOKS_S)
     return before
+
+
+def _why_none(status: JobStatus) -> str:
+    if status in _ENDING:
+        return f"the job is {status.name}: what is answered comes from its checkpoints, which are gone with it"
+    return "the job has no completed checkpoint yet: what is answered comes from one"
 
 
 def _newest(graph: ExecutionGraph) -> int | None:

@@ -152,6 +152,19 @@ def test_what_was_read_with_the_rows(xid: int, message: bytes, expected: list[An
     assert len(changes(later, begin(150, xid), RELATION, message)) == 1
 
 
+def test_a_table_that_is_renamed_is_an_error() -> None:
+    """Its changes would be left out from then on, and the slot be moved past them."""
+    tables = Tables(loader, lambda table: ["id"], lambda table: table == "public.t")
+    machine = Transactions(ChangesSplit("j", 0, 90), SeenRows([], lambda table, key, bound: False), tables)
+    assert changes(machine, begin(100), RELATION, insert("1"), commit(100)) == [
+        ("insert", None, {"id": "1", "name": "a"})
+    ]
+    machine.handle(RELATION)
+    machine.handle(begin(200))
+    with pytest.raises(SourceError, match=r"public\.t is public\.x from here on.*set_tables"):
+        machine.handle(RELATION.replace(b"t\0d", b"x\0d"))
+
+
 def test_a_truncate_between_two_parts_is_an_error() -> None:
     """The rows of the first part would stay, without a word."""
     start = ChangesSplit("j", 0, 90, read=READ, seen_lsn=150)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.errors import SourceError
 from penstock.connectors.postgres.changes.captured_relation import CapturedRelation, Loader
 from penstock.connectors.postgres.changes.change import Change, ChangeKind
 from penstock.connectors.postgres.changes.pgoutput import (
@@ -90,6 +91,12 @@ class Transactions:
     def _described(self, relation: Relation) -> None:
         load = self._tables.loader([column.type_oid for column in relation.columns])
         captured = CapturedRelation(relation, load, self._tables.is_wanted(relation.full_name))
+        former = self._relations.get(relation.oid)
+        if former is not None and former.is_wanted and not captured.is_wanted:
+            raise SourceError(
+                f"{former.table} is {relation.full_name} from here on, and no table of that name is to be read: its "
+                "changes would be left out. Start the program with set_tables(...) of the new name, from a checkpoint"
+            )
         self._relations[relation.oid] = captured
 
     def _row_changed(self, change: RowChange) -> None:
