@@ -155,6 +155,9 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
     table = numbers(tables, 1)
     with pytest.raises(SourceError, match="minutes does not exist"):
         source_of(tables, table).set_partition_column("minutes").build().validate()
+    reals = tables.create("id real, name text")
+    with pytest.raises(SourceError, match=r"the column 'id' of .* is real, whose values can't be compared exactly"):
+        source_of(tables, reals).set_partition_column("id").build().validate()
     wrong: Any = source_of(tables, table).set_partition_column(ID).set_password("a secret").build()
     with pytest.raises(PostgresError) as failed:
         wrong.validate()

@@ -208,6 +208,15 @@ def test_a_position_within_rows_of_one_value(database: Database, key: str) -> No
     assert sorted(seen) == [(number, day) for number, day in enumerate(days)]
 
 
+@pytest.mark.parametrize("kind", ["DATETIME", "TIMESTAMP", "TIME"])
+def test_times_of_sqlite_divide_nothing(sqlite: Database, kind: str) -> None:
+    """They are texts of any form: those that CURRENT_TIMESTAMP writes would be missing after a restart."""
+    sqlite.create(f"id INTEGER PRIMARY KEY, at {kind}")
+    with pytest.raises(ConfigurationError, match="the column 'at' of flights is a time, which SQLite keeps as a text"):
+        sqlite.source().set_partition_column("at").build().validate()
+    sqlite.source().build().validate()
+
+
 class Flight(NamedTuple):
     number: int
     name: str

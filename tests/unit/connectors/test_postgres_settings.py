@@ -85,6 +85,9 @@ def test_a_position_counts_the_rows_of_a_value() -> None:
     assert within.after([2]) == KeyRange(0, 2, 9, 3)
     assert within.after([2, 3]) == KeyRange(0, 3, 9, 1)
     assert KeyRange(0, 2, None, None).after([3]) == KeyRange(0, 3, None, 1)
+    for nan in (float("nan"), Decimal("NaN")):
+        assert KeyRange(0, 1.0, None, 1).after([2.0, nan, nan]).skip == 2
+        assert KeyRange(0, nan, None, 2).after([nan]).skip == 3, "rows would come twice after a restart"
 
 
 def test_the_password_is_not_shown() -> None:

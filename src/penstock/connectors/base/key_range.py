@@ -33,17 +33,22 @@ class KeyRange(msgspec.Struct, frozen=True):
         last = values[-1]
         same = 0
         for value in reversed(values):
-            if value != last:
+            if not _equal(value, last):
                 break
             same += 1
         # All of them: the value may be the one that was begun with.
-        if same == len(values) and last == self.start and self.skip is not None:
+        if same == len(values) and _equal(last, self.start) and self.skip is not None:
             same += self.skip
         return KeyRange(self.index, last, self.stop, same)
 
     def behind(self) -> KeyRange:
         """The position behind all rows with the value `start`."""
         return KeyRange(self.index, self.start, self.stop, None)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """As databases compare: what is no number is itself."""
+    return bool(one == other or (one != one and other != other))
 
 
 def splits_between(first: Any, last: Any, count: int) -> list[KeyRange]:

@@ -49,6 +49,11 @@ class Table(msgspec.Struct, frozen=True):
         nulls = f"EXISTS(SELECT FROM {table} WHERE {key} IS NULL)"
         return f"SELECT (SELECT min({key}) FROM {table}), (SELECT max({key}) FROM {table}), {nulls}"
 
+    def type_of_column(self) -> str:
+        """The statement for the name of the column's type."""
+        key = f"{_HERE}.{quoted(self.column)}"
+        return f"SELECT pg_typeof((SELECT {key} FROM {quoted_table(self.name)} AS {_HERE} LIMIT 0))::text"
+
     def newest(self, split: KeyRange) -> tuple[str, list[Any]]:
         """The statement for the greatest value behind a position, and its parameters."""
         key = f"{_HERE}.{quoted(self.column)}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
+from penstock.common.errors import ConfigurationError
 from penstock.common.types import Row
 from penstock.connectors.base.dividing_enumerator import DividingEnumerator
 from penstock.connectors.base.key_range import KeyRange, splits_of
@@ -48,7 +49,13 @@ class SqlSource(Source[Any]):
 
     def validate(self) -> None:
         """Raises SqlError or ConfigurationError if the table can't be read."""
-        self._ask(self._rows.loaded(self._database).select(KeyRange(0)).limit(0))
+        loaded = self._rows.loaded(self._database)
+        self._ask(loaded.select(KeyRange(0)).limit(0))
+        if self._database.engine().dialect.name == "sqlite" and loaded.is_by_time:
+            raise ConfigurationError(
+                f"the column '{self._rows.column}' of {self._rows.name} is a time, which SQLite keeps as a text of any "
+                "form: rows would be missing after a restart. Take another column"
+            )
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
         """Create an enumerator, which asks for the bounds of the column when it starts."""

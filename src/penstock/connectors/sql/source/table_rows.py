@@ -42,6 +42,11 @@ class LoadedTable:
         """Of the columns of records."""
         return [column.name for column in self._wanted]
 
+    @property
+    def is_by_time(self) -> bool:
+        """Whether the column by which it is read has moments, or times of a day."""
+        return isinstance(self._key.type, (sqlalchemy().DateTime, sqlalchemy().Time))
+
     def select(self, part: KeyRange) -> Any:
         """The rows of a range from its position on. The value of the column comes first in each.
 
