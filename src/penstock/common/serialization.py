@@ -192,7 +192,7 @@ class BulkWriterFactory(ABC):
 
 class _StringEncoder(Encoder):
     def __init__(self, charset_name: str, type_info: TypeInformation | None = None) -> None:
-        self._charset = _known_charset(charset_name)
+        self._charset = _charset_of_records(charset_name)
         self._type_info = type_info
 
     def for_type(self, type_info: TypeInformation) -> Encoder:
@@ -273,7 +273,7 @@ class _CsvEncoder(Encoder):
         self._columns = None if columns is None else tuple(columns)
         self._characters = characters
         self._null_value = null_value
-        self._charset = _known_charset(charset_name)
+        self._charset = _charset_of_records(charset_name)
 
     def encode(self, value: Any) -> bytes:
         if self._columns is not None:
@@ -333,6 +333,14 @@ def csv_form(value: Any) -> str:
     if isinstance(value, bytes):
         return _JSON.encode(value).decode()[1:-1]
     return str(value)
+
+
+def _charset_of_records(name: str) -> str:
+    """Raises ValueError for one that puts a mark before each record: it would be a part of the second one's text."""
+    charset = _known_charset(name)
+    if "".encode(charset):
+        raise ValueError(f"{name} writes a byte order mark before each record: name UTF-8, UTF-16LE or UTF-16BE")
+    return charset
 
 
 def _known_charset(name: str) -> str:

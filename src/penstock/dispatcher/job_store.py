@@ -23,6 +23,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+import re
 import secrets
 import shutil
 import time
@@ -31,10 +32,12 @@ from pathlib import Path
 import msgspec
 
 from penstock.checkpoint.manifest import UNREADABLE
+from penstock.common.errors import ConfigurationError
 from penstock.dispatcher.dispatcher import DispatchedJob
 from penstock.dispatcher.job_states import LEFT_OUT, STATE, JobStates, LockedStates
 from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole
 
+_TOKEN = re.compile(rb"[!-~]+")
 FIGURES = "figures"
 ARCHIVE = "archive"
 _SPARE_BYTES = {STATE: 16 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
@@ -63,7 +66,7 @@ class JobStore:
         self._states.close()
 
     def token(self) -> str:
-        """Made by the first dispatcher. Raises OSError if it can't be kept."""
+        """Made by the first dispatcher. Raises OSError if it can't be kept, ConfigurationError if it is damaged."""
         file = self.directory / "token"
         if not file.exists():
             new = self.directory / f".token-{secrets.token_hex(4)}"
@@ -75,7 +78,12 @@ class JobStore:
                 """The one that is there counts."""
             finally:
                 new.unlink()
-        return file.read_text(encoding="ascii")
+        kept = file.read_bytes()
+        if not _TOKEN.fullmatch(kept):
+            raise ConfigurationError(
+                f"{file} holds no token that a client could send: remove it, and the next start makes another"
+            )
+        return kept.decode("ascii")
 
     def port(self) -> int | None:
         """Where the dispatcher before has served; None: there was none."""

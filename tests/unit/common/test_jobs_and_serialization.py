@@ -6,6 +6,7 @@ import signal
 import threading
 from concurrent.futures import CancelledError, Future
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -153,3 +154,13 @@ def test_a_wait_has_an_end() -> None:
     failed.set_exception(TimeoutError("of the call"))
     with pytest.raises(TimeoutError, match="of the call"):
         CompletableFuture(failed).result()
+
+
+@pytest.mark.parametrize("make", [Encoder.simple_string_encoder, lambda name: Encoder.csv_encoder(charset_name=name)])
+def test_a_charset_with_a_mark_before_each_record_is_refused(make: Any) -> None:
+    """The second record of a file would begin with a character that nobody sees: keys would not be equal."""
+    for name in ("UTF-16", "utf-32", "utf-8-sig"):
+        with pytest.raises(ValueError, match=f"{name} writes a byte order mark before each record"):
+            make(name)
+    for name in ("UTF-8", "UTF-16LE", "latin-1"):
+        assert make(name).encode(("a",)) == make(name).encode(("a",)) != b""

@@ -74,6 +74,16 @@ def test_a_folder_without_a_state_stays_for_an_hour_and_one_of_others_for_ever(
     assert f"{store.folder('old')} is removed" in caplog.text
 
 
+@pytest.mark.parametrize("damaged", [b"", b"abc def", b"x\n", b"\xff\xfe"])
+def test_a_token_that_is_none_is_told_by_its_file(tmp_path: Path, damaged: bytes) -> None:
+    """A cluster would start that no client can talk to, or end with a trace."""
+    store = JobStore(tmp_path)
+    assert store.token() == store.token()
+    (tmp_path / "token").write_bytes(damaged)
+    with pytest.raises(ConfigurationError, match="token holds no token that a client could send: remove it"):
+        store.token()
+
+
 def test_a_dropped_job_leaves_nothing(tmp_path: Path) -> None:
     """The disk would fill with programs of jobs that ended long ago."""
     store = JobStore(tmp_path)
