@@ -106,6 +106,7 @@ def test_what_would_lose_a_part_is_refused(kind: TypeInformation, value: Any, to
 
 
 def test_unbounded_numbers_and_days_are_written() -> None:
+    """Values of just the declared type would be refused with those that are not."""
     assert written(Types.BIG_INT(), 1 << 80) == str(1 << 80)
     assert written(Types.BIG_DEC(), Decimal("1.50")) == "1.50"
     assert written(Types.SQL_DATE(), dt.date(2020, 1, 2)) == dt.date(2020, 1, 2)

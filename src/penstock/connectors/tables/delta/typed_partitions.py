@@ -17,9 +17,9 @@ class TypedPartitions(BucketAssigner):
 
     def __init__(self, columns: tuple[str, ...], record_type: RecordType) -> None:
         self._columns = columns
-        self._typed = Columns(
-            without(record_type, [name for name in schema_of(record_type).names if name not in columns])
-        )
+        self._record_type = record_type
+        # Made by the worker: whether the records have these columns is said at submission, of the table.
+        self._typed: Columns | None = None
         self._known: dict[Any, str] = {}
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
@@ -35,9 +35,13 @@ class TypedPartitions(BucketAssigner):
         return folder
 
     def _folder_of(self, values: dict[str, Any]) -> str:
-        batch = self._typed.batch([[values[name]] for name in self._typed.names])
-        own = {name: column[0].as_py() for name, column in zip(self._typed.names, batch.columns, strict=True)}
+        if self._typed is None:
+            others = [name for name in schema_of(self._record_type).names if name not in self._columns]
+            self._typed = Columns(without(self._record_type, others))
+        names = self._typed.names
+        batch = self._typed.batch([[values[name]] for name in names])
+        own = {name: column[0].as_py() for name, column in zip(names, batch.columns, strict=True)}
         return "/".join(folder_of(name, own[name]) for name in self._columns)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_known": {}}
+        return {**vars(self), "_typed": None, "_known": {}}
