@@ -117,6 +117,8 @@ def test_it_waits_as_long_as_the_server_wants() -> None:
         (status(401), 1, "Check who asks"),
         (status(301, Location="https://a:b@elsewhere/x?code=secret"), 1, "It is elsewhere: https://elsewhere/x. Name"),
         (status(301), 1, "It is elsewhere: it does not say where"),
+        (status(301, Location="/x?code=secret"), 1, "It is elsewhere: /x. Name"),
+        (status(301, Location="http://["), 1, "It is elsewhere: it names no address"),
     ],
 )
 def test_what_the_server_does_not_take_fails_the_job(answer: Any, requests: int, said: str) -> None:

@@ -9,7 +9,7 @@ import http.client
 import re
 import ssl
 import time
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -66,9 +66,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"Endpoint({self})"
 
     def __str__(self) -> str:
-        parts = urlsplit(self.url)
-        host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
-        return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+        return _shown_address(self.url)
 
     @property
     def target(self) -> str:
@@ -132,18 +130,28 @@ class Endpoint(msgspec.Struct, frozen=True):
         if status in _TRANSIENT:
             return TransientHttpError(what, status, retry_after_ms(headers.get("Retry-After"), now))
         if 300 <= status < 400:
-            return HttpError(
-                f"{what}. It is elsewhere: {_place_in(headers.get('Location'))}. Name that address", status
-            )
+            return HttpError(f"{what}. It is elsewhere: {_place_of(headers)}. Name that address", status)
         return HttpError(f"{what}. {_ADVICE[status]}" if status in _ADVICE else what, status)
 
 
-def _place_in(location: str | None) -> str:
-    """An address without its query, which may have been given as a secret, and without a password."""
+def _shown_address(url: str) -> str:
+    """An address without its query, which may be a secret, and without a password. Raises ValueError if it is none."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        return parts.path
+    scheme = f"{parts.scheme}:" if parts.scheme else ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{scheme}//{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+def _place_of(headers: http.client.HTTPMessage) -> str:
+    location = headers.get("Location")
     if location is None:
         return "it does not say where"
-    parts = urlsplit(location)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    try:
+        return _shown_address(location)
+    except ValueError:
+        return "it names no address"
 
 
 def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:
