@@ -22,6 +22,7 @@ from penstock.common.one_line import on_one_line
 
 if TYPE_CHECKING:
     from penstock.client.rest_client import RestClient
+    from penstock.cluster.rest_address import RestAddress
     from penstock.cluster.running_cluster import RunningCluster
 
 _START_S = 120.0
@@ -286,35 +287,42 @@ def stop(
 
     Jobs that run go on with the next start, from their newest checkpoint.
     """
-    from penstock.client.rest_client import RestClient
-
     found = _clusters(directory)
     if not found:
         _say_that_none_runs(directory)
     # First those that would take the place of the others.
     for one in sorted(found, key=lambda one: one.rest is not None):
+        left = 0
         try:
-            client = None if one.rest is None else RestClient(one.rest.url, one.rest.token())
-            _stop(one, client, cancel_jobs)
+            if one.rest is not None:
+                left = _jobs_left(one.rest, cancel_jobs)
         except (PenstockError, OSError) as error:
             if cancel_jobs:
                 typer.echo(f"the jobs can't be cancelled, and the cluster goes on: {error}", err=True)
                 raise typer.Exit(1) from None
             # Its jobs are only counted by REST.
             typer.echo(f"it does not answer, and is stopped nevertheless: {error}", err=True)
-            _stop(one, None, cancel_jobs)
+        _stop(one, left)
 
 
-def _stop(cluster: RunningCluster, client: RestClient | None, cancel_jobs: bool) -> None:
-    left = [] if client is None else _open_jobs(client)
-    if client is not None and cancel_jobs:
-        for job in left:
-            client.ask("PATCH", f"/submissions/{job['id']}")
-        _wait(lambda: not _open_jobs(client), "the jobs have not ended")
-        left = []
+def _jobs_left(rest: RestAddress, cancel: bool) -> int:
+    """How many jobs will go on with the next start. `cancel`: they are cancelled first."""
+    from penstock.client.rest_client import RestClient
+
+    client = RestClient(rest.url, rest.token())
+    jobs = _open_jobs(client)
+    if not cancel:
+        return len(jobs)
+    for job in jobs:
+        client.ask("PATCH", f"/submissions/{job['id']}")
+    _wait(lambda: not _open_jobs(client), "the jobs have not ended")
+    return 0
+
+
+def _stop(cluster: RunningCluster, left: int) -> None:
     os.kill(cluster.pid, signal.SIGTERM)
     _wait(lambda: cluster not in _clusters(), f"process {cluster.pid} has not ended")
-    more = f"; {len(left)} job{'s'[: len(left) != 1]} will go on with the next start" if left else ""
+    more = f"; {left} job{'s'[: left != 1]} will go on with the next start" if left else ""
     typer.echo(f"stopped: {'process ' + str(cluster.pid) if cluster.rest is None else cluster.rest.url}{more}")
 
 

@@ -76,10 +76,10 @@ class JobRegistry:
 
     def find(self, reference: str) -> RunningJob:
         """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
-        jobs = self.jobs()
         if not reference.strip():
             # All ids begin with nothing: a variable of a script that is not set would cancel the one that runs.
             raise JobError("name a job by its id, the beginning of its id, or its name: what was given is empty")
+        jobs = self.jobs()
         matching = [job for job in jobs if job.job_id == reference or job.name == reference]
         matching = matching or [job for job in jobs if job.job_id.startswith(reference)]
         if len(matching) == 1:

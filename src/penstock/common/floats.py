@@ -22,6 +22,13 @@ def single(value: Any) -> float:
         raise TypeError(f"{value!r:.200} is no number") from None
 
 
+def within_single(value: Any) -> Any:
+    """`value` as it is: raises ValueError for a float beyond 32 bits. What is no float is not looked at."""
+    if isinstance(value, float):
+        single(value)
+    return value
+
+
 def singles(values: Sequence[Any]) -> list[float]:
     """The same of many. Raises TypeError or ValueError if any can't be one."""
     many = f"<{len(values)}f"

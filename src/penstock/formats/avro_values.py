@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.basic_types import BasicType
-from penstock.common.floats import single
+from penstock.common.floats import within_single
 from penstock.common.integers import beyond_bounds, bounds_of, whole_number
 from penstock.common.types import Row
 
@@ -59,14 +59,7 @@ def _of_boolean(value: Any) -> Any:
     return value
 
 
-def _of_float(value: Any) -> Any:
-    # Checked only: fastavro tells what is no number.
-    if isinstance(value, float):
-        single(value)
-    return value
-
-
-_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean, "float": _of_float}
+_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean, "float": within_single}
 
 
 def _of_moment(value: Any) -> Any:
@@ -137,7 +130,7 @@ def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None
     nested = [branch for branch in branches if not (isinstance(branch, str) and branch in _PRIMITIVE)]
     makers = [(_kind(branch, known), of_branch) for branch in nested if (of_branch := _maker(branch, known))]
     if not makers:
-        return _of_float if is_single else None
+        return within_single if is_single else None
     has_arrays = any(kind == "array" for kind, _ in makers)
     own = {of_branch for _, of_branch in makers}
     of_times = {datetime.date: _of_date, datetime.datetime: _of_date} if _of_date in own else {}
@@ -150,7 +143,7 @@ def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None
             kinds = ("record", "map")
         elif not isinstance(value, (Row, list, tuple)):
             of_time = of_times.get(type(value))
-            return of_time(value) if of_time is not None else _of_float(value) if is_single else value
+            return of_time(value) if of_time is not None else within_single(value) if is_single else value
         elif has_arrays and not isinstance(value, Row) and not hasattr(value, "_fields"):
             kinds = ("array",)
         fitting = [of_branch for kind, of_branch in makers if kind in kinds]

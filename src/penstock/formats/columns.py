@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow
 
-from penstock.common.floats import single, singles
+from penstock.common.floats import singles, within_single
 from penstock.common.integers import whole_number
 from penstock.common.record_fields import fields_of
 from penstock.common.type_hints import from_hint
@@ -140,7 +140,7 @@ _WHOLE = {int, type(None)}
 
 def _are_sure(check: Callable[[Any], Any], values: Sequence[Any]) -> bool:
     """Whether none needs a look of its own, which costs some times more."""
-    if check is not _single:
+    if check is not within_single:
         return _WHOLE.issuperset(map(type, values))
     try:
         singles(values)
@@ -154,7 +154,7 @@ def _check_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
     if pyarrow.types.is_integer(kind):
         return _whole
     if pyarrow.types.is_float32(kind):
-        return _single
+        return within_single
     if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind):
         of_item = _check_of(kind.value_type)
         return _no_text if of_item is None else partial(_items, of_item)
@@ -170,12 +170,6 @@ def _check_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
 def _whole(value: Any) -> Any:
     # A bool is refused by Arrow.
     return value if value is None or type(value) is bool else whole_number(value)
-
-
-def _single(value: Any) -> Any:
-    if isinstance(value, float):
-        single(value)
-    return value
 
 
 def _same(value: Any) -> Any:

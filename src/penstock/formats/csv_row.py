@@ -28,7 +28,7 @@ from penstock.common.types import Row, row_factory
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.formats.conversion import bytes_of, column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
-from penstock.formats.declared_fields import check_of
+from penstock.formats.declared_fields import check_of, named
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
@@ -349,8 +349,7 @@ def _writer_of_fields(type_info: RowTypeInfo, characters: _Characters) -> Callab
             try:
                 texts.append(write(field))
             except (TypeError, ValueError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"field {name!r}: {error}") from None
+                raise named(name, error) from None
         return texts
 
     return texts_of

@@ -30,6 +30,12 @@ Check = Callable[[Any], Any]
 """From a value that is not None to that value, as one of Python's own. Raises ValueError for one of another type."""
 
 
+def named(field: str, error: Exception) -> Exception:
+    """What is raised in the place of a TypeError or ValueError over a field's value."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"field {field!r}: {error}")
+
+
 def check_of(type_info: TypeInformation) -> Check:
     """Of one value, without what is in it. Of a type that says nothing about its values, the check takes any."""
     if isinstance(type_info, InstantTypeInfo):
@@ -52,14 +58,14 @@ def check_of(type_info: TypeInformation) -> Check:
 def _basic(kind: BasicType) -> Check:
     if kind in BITS:
         return _integer(kind)
-    if kind in _NUMBERS:
+    if kind in NUMBERS:
         return _single if kind is BasicType.FLOAT else _number
     if kind is BasicType.BIG_INT:
         return whole_number
     return _instance_of(BasicTypeInfo(kind), (bool,) if kind is BasicType.BOOLEAN else (str,))
 
 
-_NUMBERS = (BasicType.FLOAT, BasicType.DOUBLE, BasicType.BIG_DEC)
+NUMBERS = (BasicType.FLOAT, BasicType.DOUBLE, BasicType.BIG_DEC)
 
 
 def _integer(kind: BasicType) -> Check:

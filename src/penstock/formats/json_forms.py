@@ -28,10 +28,9 @@ from penstock.common.typeinfo import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.formats.declared_fields import Check, check_of
+from penstock.formats.declared_fields import NUMBERS, Check, check_of, named
 
 Form = Callable[[Any], Any]
-_NUMBERS = (BasicType.FLOAT, BasicType.DOUBLE, BasicType.BIG_DEC)
 
 
 def form_of(type_info: TypeInformation) -> Form:
@@ -49,7 +48,7 @@ def form_of(type_info: TypeInformation) -> Form:
         return lambda value: _instant(check(value))
     if isinstance(type_info, (TimestampTypeInfo, TimeTypeInfo, LocalTimeTypeInfo)):
         return lambda value: _time(check(value))
-    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _NUMBERS:
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in NUMBERS:
         return lambda value: _number(check(value))
     return check
 
@@ -101,8 +100,7 @@ def _name_error(name: str, form: Form, field: Any) -> None:
         if field is not None:
             form(field)
     except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"field {name!r}: {error}") from None
+        raise named(name, error) from None
 
 
 def _of_list(check: Check, form: Form) -> Form:

@@ -104,9 +104,10 @@ class Slot:
             if header.edge != OUTCOME_EDGE:
                 edge = self._edges[header.edge]
                 sender = edge.hop(self.level.level - 1, header.sender, header.target)
-                debloating.intake.received(sender, content_bytes(buffer))
+                content = content_bytes(buffer)
+                debloating.intake.received(sender, content)
                 if edge.target_level != self.level.level:
-                    debloating.intake.took(sender, content_bytes(buffer))
+                    debloating.intake.took(sender, content)
             self._take(header, buffer)
 
     def _begun(self, channel: InputChannel, content: int) -> None:
