@@ -12,8 +12,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def certificate(folder: Path) -> Path:
-    """A file (PEM) with a private key and its self-signed certificate; the latter alone is in `ca.pem` beside it."""
+def certificate(folder: Path, days: float = 1.0) -> Path:
+    """A file (PEM) with a private key and its self-signed certificate; the latter alone is in `ca.pem` beside it.
+
+    It is valid until so many days from now, which may have passed.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
     now = datetime.datetime.now(datetime.UTC)
@@ -24,8 +27,8 @@ def certificate(folder: Path) -> Path:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - datetime.timedelta(days=10))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

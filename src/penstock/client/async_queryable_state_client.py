@@ -22,10 +22,10 @@ from penstock.client.state_question import (
     StateQuestion,
     checked,
     connect,
-    no_answer,
     no_rest,
     parts_of,
     too_late,
+    unanswered,
     values_of,
 )
 from penstock.cluster.rest_tls import trusted
@@ -120,7 +120,7 @@ class AsyncQueryableStateClient:
         try:
             status, body = await asyncio.wait_for(self._exchange(path), TIMEOUT_S)
         except (OSError, http.client.HTTPException) as error:
-            raise no_answer(self._host, error) from error
+            raise unanswered(self._url, error) from error
         return checked(status, body)
 
     async def _exchange(self, path: str) -> tuple[int, bytes]:

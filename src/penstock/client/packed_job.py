@@ -20,7 +20,7 @@ from penstock.client.executor import Submission
 from penstock.client.script_modules import import_folders, script_modules
 from penstock.common import pyflink_alias
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, ProgramError
+from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.jobmaster.results.result_sinks import CollectedResults, ResultSink
 from penstock.plan import program_pickler
 from penstock.plan.job_graph import JobGraph
@@ -82,6 +82,16 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
     return PackedJob(
         description, configuration.to_dict(), program, dump_main_classes(), files, pyflink_alias.is_installed()
     ), path
+
+
+def read_packed_job(file: Path) -> PackedJob:
+    """The job that is kept in a file. Raises JobError, which names it, if it can't be read."""
+    try:
+        return msgspec.msgpack.decode(file.read_bytes(), type=PackedJob)
+    except OSError as error:
+        raise JobError(f"the job as its client has sent it, {file}, can't be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise JobError(f"the job as its client has sent it, {file}, is damaged: {error}. Submit it anew") from None
 
 
 def repacked(job: PackedJob, graph: JobGraph, sinks: Mapping[int, ResultSink]) -> PackedJob:

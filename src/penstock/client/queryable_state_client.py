@@ -21,10 +21,10 @@ from penstock.client.state_question import (
     StateQuestion,
     checked,
     connect,
-    no_answer,
     no_rest,
     parts_of,
     too_late,
+    unanswered,
     values_of,
 )
 from penstock.cluster.rest_tls import connection_to
@@ -123,7 +123,7 @@ class QueryableStateClient:
             got = connection.getresponse()
             return checked(got.status, got.read())
         except (OSError, http.client.HTTPException) as error:
-            raise no_answer(self._host, error) from error
+            raise unanswered(self._url, error) from error
         finally:
             connection.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from penstock.cluster.rest_address import RestAddress
-from penstock.cluster.rest_tls import connection_to, serves_tls
+from penstock.cluster.rest_tls import connection_to, no_answer, serves_tls
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.spark.driver.java import cache_directory
 
@@ -116,7 +116,7 @@ class RestClient:
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
-            told = f"nothing answers at {self.url}: {error}"
+            told = no_answer(self.url, error)
             if isinstance(error, TimeoutError) and method != "GET":
                 # It may hang, or be stopped, and read what was sent when it goes on.
                 told += ". What was asked for may be done all the same when it goes on: look before you ask again"

@@ -10,6 +10,7 @@ from urllib.parse import quote_plus, urlencode
 import msgspec
 
 from penstock.cluster.registry import JobRegistry
+from penstock.cluster.rest_tls import no_answer
 from penstock.common.errors import JobError, PenstockError, StateNotFoundError, StateUnavailableError
 from penstock.rpc.messages import ReadAnswer, ReadCommand
 from penstock.rpc.state_connection import StateConnection
@@ -153,9 +154,9 @@ def no_rest() -> JobError:
     return JobError("the job has no REST: start it by `penstock run`, or set rest.bind-port. Or ask it live")
 
 
-def no_answer(host: str, error: BaseException) -> JobError:
-    """REST is gone, or in another state than it should be."""
-    return JobError(f"the job's REST at {host} does not answer: {error}")
+def unanswered(url: str, error: BaseException) -> JobError:
+    """The job's REST is gone, or in another state than it should be."""
+    return JobError(f"the job can't be asked: {no_answer(url, error)}")
 
 
 def too_late() -> StateUnavailableError:

@@ -63,34 +63,49 @@ class JobRegistry:
 
     def jobs(self) -> list[RunningJob]:
         """All that run, oldest first."""
-        found = []
-        for path in self._directory.glob("*.json"):
-            # It may have been removed, or be half written.
-            with contextlib.suppress(OSError, msgspec.DecodeError):
-                job = msgspec.json.decode(path.read_bytes(), type=RunningJob)
-                if is_alive(job.pid, job.beginning):
-                    found.append(job)
-                else:
-                    path.unlink(missing_ok=True)
-        return sorted(found, key=lambda job: job.started_ms)
+        return self._looked_at()[0]
 
     def find(self, reference: str) -> RunningJob:
         """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
         if not reference.strip():
             # All ids begin with nothing: a variable of a script that is not set would cancel the one that runs.
             raise JobError("name a job by its id, the beginning of its id, or its name: what was given is empty")
-        jobs = self.jobs()
-        matching = [job for job in jobs if job.job_id == reference or job.name == reference]
-        matching = matching or [job for job in jobs if job.job_id.startswith(reference)]
+        jobs, gone = self._looked_at()
+        matching = _matching(reference, jobs)
         if len(matching) == 1:
             return matching[0]
         named = on_one_line(reference)
         running = "\n".join(f"  {job.job_id}  {on_one_line(job.name)}" for job in matching or jobs)
         if matching:
             raise JobError(f"'{named}' is the name or the beginning of several jobs; name one by its id:\n{running}")
+        if killed := _matching(reference, gone):
+            raise JobError(
+                f"the process of the job '{named}', {killed[0].pid}, has ended without a word: it was killed, or its "
+                "machine is out of memory. If its cluster starts it again, penstock list shows it in some seconds; "
+                "else run it again with -s latest"
+            )
         if jobs:
             raise JobError(f"no job '{named}' runs on this machine. There are:\n{running}")
         raise JobError(f"no job '{named}' runs on this machine; no job of this user does")
 
+    def _looked_at(self) -> tuple[list[RunningJob], list[RunningJob]]:
+        """Those that run, oldest first; and those whose processes are gone, which are forgotten by that."""
+        alive, gone = [], []
+        for path in self._directory.glob("*.json"):
+            # It may have been removed, or be half written.
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                job = msgspec.json.decode(path.read_bytes(), type=RunningJob)
+                if is_alive(job.pid, job.beginning):
+                    alive.append(job)
+                else:
+                    gone.append(job)
+                    path.unlink(missing_ok=True)
+        return sorted(alive, key=lambda job: job.started_ms), gone
+
     def _path(self, job_id: str) -> Path:
         return self._directory / f"{job_id}.json"
+
+
+def _matching(reference: str, jobs: list[RunningJob]) -> list[RunningJob]:
+    named = [job for job in jobs if job.job_id == reference or job.name == reference]
+    return named or [job for job in jobs if job.job_id.startswith(reference)]

@@ -1,8 +1,8 @@
 """TLS of REST as its clients see it: whom they trust.
 
 An endpoint of this user on this machine is known by its very certificate, which lies beside its token: whatever name is
-in it, and whoever has issued it. Any other one has a certificate for the name by which it is asked, of an authority
-that `PENSTOCK_REST_CA` names, or that this machine trusts.
+in it, whoever has issued it, and however old it is. Any other one has a certificate for the name by which it is asked,
+of an authority that `PENSTOCK_REST_CA` names, or that this machine trusts.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from penstock.spark.driver.java import cache_directory
 CA = "PENSTOCK_REST_CA"
 """The environment variable with the file (PEM) of authorities whose certificates clients trust."""
 LOOPBACK = "127.0.0.1"
+_NO_CHECK_TIME = 0x200000
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which the standard library does not name."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.DOTALL)
 
 
@@ -58,7 +61,7 @@ def trusted(url: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext
         with contextlib.suppress(FileNotFoundError):
             context = ssl.create_default_context(cafile=str(_kept(_port(parts), environ)))
             context.check_hostname = False
-            context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
+            context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
             return context
     authorities = environ.get(CA)
     try:
@@ -76,6 +79,21 @@ def connection_to(
     if context is None:
         return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
     return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+
+
+def no_answer(url: str, error: BaseException) -> str:
+    """What a failed request to `url` says to its user, and what to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        told = f"the certificate of {url} is not trusted: {error.verify_message}"
+        if error.verify_message.endswith("self-signed certificate") or "issuer" in error.verify_message:
+            told += f". {CA} names a file (PEM) with it, or its authority's"
+        return told
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return f"what answers at {url} has no TLS: is its address http://{urlsplit(url).netloc}?"
+    told = f"nothing answers at {url}: {error}"
+    if url.startswith("http:") and isinstance(error, http.client.BadStatusLine | ConnectionResetError):
+        told += f". If it serves by TLS, its address is https://{urlsplit(url).netloc}"
+    return told
 
 
 def _kept(port: int, environ: Mapping[str, str]) -> Path:

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
-from penstock.common.errors import PenstockError
+from penstock.common.errors import JobError, PenstockError
 from penstock.dispatcher.whole_files import write_at_the_end
 
 _OF_JOB = (
@@ -53,11 +53,15 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
 
 
 def read_archive(file: Path) -> Archive | None:
-    """None: there is none, or it can't be read."""
+    """None: there is none. Raises JobError, which names the file, if it can't be read."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Archive)
-    except (OSError, msgspec.MsgspecError):
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise JobError(f"what was kept of it at its end, {file}, is damaged: {error}") from None
 
 
 def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:

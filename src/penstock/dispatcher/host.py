@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.client.packed_job import PackedJob
+from penstock.client.packed_job import PackedJob, read_packed_job
 from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import JobError
 from penstock.common.job_threads import serve, start_thread
@@ -232,7 +232,7 @@ class DispatcherHost:
             self.post(ProcessEnded(_now_ms(), id, how))
 
         try:
-            description = msgspec.msgpack.decode((folder / "job").read_bytes(), type=PackedJob).description
+            description = read_packed_job(folder / "job").description
             self._processes[id] = SupervisedProcess(
                 id,
                 folder,
@@ -243,7 +243,7 @@ class DispatcherHost:
                 self.post,
                 ended,
             )
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, JobError) as error:
             ended(f"the process of the job could not be started: {error}")
 
     # Threads of their own.

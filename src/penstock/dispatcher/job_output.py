@@ -43,7 +43,7 @@ def output_files(folder: Path) -> list[OutputFile]:
     found = [
         OutputFile(int(path.suffix[1:] or 0), path)
         for path in folder.glob(f"{_NAME}*")
-        if path.name == _NAME or path.suffix[1:].isdigit()
+        if (path.name == _NAME or path.suffix[1:].isdigit()) and not path.is_dir()
     ]
     return sorted(found)
 

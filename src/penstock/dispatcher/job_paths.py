@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 import penstock
 from penstock.client.rest_client import RestClient, UnreachableError
+from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.dispatcher.archive import read_archive
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
@@ -166,7 +167,12 @@ def _answer(
             own = None
     if own is not None:
         return 200, msgspec.json.encode(own)
-    kept = read_archive(host.store.folder(job.id) / ARCHIVE) if method == "GET" else None
+    if method != "GET" and job.status is not None:
+        return 409, _errors(f"Job {_id(job)} has ended: {job.status.name}")
+    try:
+        kept = read_archive(host.store.folder(job.id) / ARCHIVE) if method == "GET" else None
+    except JobError as error:
+        return 404, _errors(f"Of job {_id(job)}, which has ended, this is not known: {error}")
     answer = kept.find(known) if kept is not None else None
     if answer is None and kept is not None and known.endswith("/metrics"):
         # Nothing is measured any more. As Flink answers for a job that has ended.
@@ -177,7 +183,11 @@ def _answer(
         text = f"Job {_id(job)} can't be asked: it is {job.phase.name.lower()}"
     else:
         text = f"Of job {_id(job)}, which has ended ({job.status.name}), this is not known. {job.error}".strip()
-    return 404, msgspec.json.encode({"errors": [text]})
+    return 404, _errors(text)
+
+
+def _errors(text: str) -> bytes:
+    return msgspec.json.encode({"errors": [text]})
 
 
 def _id(job: DispatchedJob) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from penstock.checkpoint.ended_jobs import remove_ended_job
 from penstock.checkpoint.latest import end_of_job
-from penstock.client.packed_job import PackedJob, repacked, unpacked
+from penstock.client.packed_job import read_packed_job, repacked, unpacked
 from penstock.client.submission import submit
 from penstock.cluster.rest_address import RestAddress
 from penstock.common import ssl_options
@@ -109,7 +109,7 @@ class JobProcess:
         os._exit(0)
 
     def _run(self, resumes: str) -> JobEnded:
-        job = msgspec.msgpack.decode((self._folder / "job").read_bytes(), type=PackedJob)
+        job = read_packed_job(self._folder / "job")
         submission = unpacked(job, self._folder)
         # The cluster alone asks this process, on the loopback; what its client knows the cluster by is elsewhere.
         submission.configuration.set_boolean(ssl_options.ENABLED.key, False)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
+import time
+from pathlib import Path
 from typing import NamedTuple
 
 from penstock.common import ssl_options as options
+from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
+
+_SOON_DAYS = 14
+_log = logging.getLogger(__name__)
 
 
 class ServerCertificate(NamedTuple):
@@ -18,7 +25,10 @@ class ServerCertificate(NamedTuple):
 
     @staticmethod
     def of(configuration: Configuration) -> ServerCertificate | None:
-        """None: no TLS. Raises ConfigurationError if there is no certificate, or it can't be used."""
+        """None: no TLS. Raises ConfigurationError if there is no certificate, or it can't be used.
+
+        One that has expired, or soon will, is told in the log: jobs go on, and clients of this machine know it anyway.
+        """
         if not configuration.get(options.ENABLED):
             return None
         certificate, key = configuration.get(options.CERTIFICATE), configuration.get(options.PRIVATE_KEY)
@@ -26,10 +36,67 @@ class ServerCertificate(NamedTuple):
             raise ConfigurationError(
                 f"{options.ENABLED.key}: there is no certificate. {options.CERTIFICATE.key} names its file (PEM)"
             )
-        try:
-            # With a password that is none: else the terminal would be asked for that of an encrypted key.
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key, password="")
-        except (OSError, ValueError) as error:
-            files = certificate if key is None else f"{certificate}, with the key in {key},"
-            raise ConfigurationError(f"{options.CERTIFICATE.key}: {files} can't be used: {error}") from None
+        doubt = _doubt(certificate, _loaded(certificate, key))
+        if doubt is not None:
+            _log.warning("%s: %s %s", options.CERTIFICATE.key, certificate, doubt)
         return ServerCertificate(certificate, key)
+
+
+def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
+    """Raises ConfigurationError, in words: OpenSSL has only codes."""
+    if "-----BEGIN CERTIFICATE-----" not in _text(options.CERTIFICATE, certificate):
+        raise ConfigurationError(f"{options.CERTIFICATE.key}: {certificate} holds no certificate (PEM)")
+    option, in_file = (options.CERTIFICATE, certificate) if key is None else (options.PRIVATE_KEY, key)
+    private = _text(option, in_file)
+    if "PRIVATE KEY-----" not in private:
+        told = f"{option.key}: {in_file} holds no private key (PEM)"
+        raise ConfigurationError(told if key is not None else f"{told}. {options.PRIVATE_KEY.key} names its file")
+    if "ENCRYPTED" in private:
+        raise ConfigurationError(
+            f"{option.key}: the private key in {in_file} is encrypted. Nobody is asked for its password here: have one "
+            f"that is not, in a file that only its user can read (openssl pkey -in {in_file} -out FILE)"
+        )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # With a password that is none: else the terminal would be asked for that of an encrypted key.
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigurationError(
+                f"{option.key}: the private key in {in_file} is not that of the first certificate in {certificate}"
+            ) from None
+        files = certificate if key is None else f"{certificate}, with the key in {key},"
+        raise ConfigurationError(f"{options.CERTIFICATE.key}: {files} can't be used: it is damaged ({error})") from None
+    return context
+
+
+def _text(option: ConfigOption[str | None], file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ConfigurationError(f"{option.key}: {file} can't be read: {error.strerror}") from None
+
+
+def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
+    """What of its dates lets clients refuse it, now or soon; None: nothing.
+
+    By a handshake in memory, with a client that trusts just this one: the standard library reads no certificates else.
+    """
+    client = ssl.create_default_context(cafile=certificate)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asks = client.wrap_bio(to_client, to_server)
+    answers = server.wrap_bio(to_server, to_client, server_side=True)
+    # Hello, the certificate, what the client says to it.
+    for side in (asks, answers, asks):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError as error:
+            why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
+            return f"is refused by clients of other machines: {why}"
+    until = ssl.cert_time_to_seconds(str((asks.getpeercert() or {})["notAfter"]))
+    days = (until - time.time()) / 86_400
+    return f"expires in {days:.1f} days: clients of other machines refuse it then" if days < _SOON_DAYS else None

@@ -95,7 +95,7 @@ def test_both_clients_raise_the_same(served: Served) -> None:
         assert first == second and isinstance(first, Refused), (first, second)
     served.endpoint.close()
     first, second = both(served, "states", "id")
-    assert first.error is second.error is JobError and "does not answer" in second.text
+    assert first.error is second.error is JobError and "nothing answers at" in second.text
     without = asyncio.run(_raised(AsyncQueryableStateClient("", "").states("id")))
     assert "has no REST" in str(without)
 

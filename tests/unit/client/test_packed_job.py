@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from penstock.client.executor import Submission
-from penstock.client.packed_job import PackedJob, other_version, packed, unpacked
+from penstock.client.packed_job import PackedJob, other_version, packed, read_packed_job, unpacked
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, ProgramError
+from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.results.result_sinks import CollectedResults, PrintResults
 from penstock.plan.job_graph import JobGraph
@@ -134,3 +134,13 @@ def test_another_version_is_refused_with_both(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"the client has penstock 9\.9 on Python 3\.99, the cluster penstock"):
         unpacked(msgspec.structs.replace(job, description=other), tmp_path)
     assert "3.99" in other_version(other)
+
+
+def test_a_kept_job_that_is_damaged_is_named(tmp_path: Path) -> None:
+    """ "Input data was truncated" does not say of what: the disk of the cluster has failed, not the program."""
+    file = tmp_path / "job"
+    with pytest.raises(JobError, match=f"{file}, can't be read: No such file"):
+        read_packed_job(file)
+    file.write_bytes(b"\x86\xab")
+    with pytest.raises(JobError, match=f"{file}, is damaged: .*Submit it anew"):
+        read_packed_job(file)

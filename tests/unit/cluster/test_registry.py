@@ -77,6 +77,17 @@ def test_drivers_that_were_killed_are_forgotten(registry: JobRegistry, tmp_path:
     assert [path.stem for path in files_in(tmp_path)] == ["runs"]
 
 
+def test_who_asks_for_a_job_whose_process_has_just_ended_is_told_so(registry: JobRegistry) -> None:
+    """ "No job runs" while another leader starts it again: a user would submit it a second time."""
+    gone = ended_process()
+    registry.add(job("killed", name="flights", pid=gone))
+    registry.add(job("other"))
+    with pytest.raises(JobError, match=rf"the process of the job 'flights', {gone}, .*penstock list.*-s latest"):
+        registry.find("flights")
+    with pytest.raises(JobError, match="no job 'flights' runs on this machine"):
+        registry.find("flights")
+
+
 @pytest.mark.skipif(not beginning_of(os.getpid()), reason="this system does not say when a process began")
 def test_another_process_with_the_number_of_a_killed_one_is_no_job(registry: JobRegistry, tmp_path: Path) -> None:
     """A job would not answer for as long as some other program runs, and its name be ambiguous."""

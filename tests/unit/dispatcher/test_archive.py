@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from penstock.cluster.rest_address import RestAddress
+from penstock.common.errors import JobError
 from penstock.dispatcher.archive import archive, read_archive
 
 
@@ -18,11 +21,17 @@ def test_there_is_none_of_a_job_that_could_not_be_asked(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
-def test_a_damaged_one_is_none(tmp_path: Path) -> None:
-    """The list of all jobs could not be shown any more because of one."""
+def test_a_damaged_one_is_named(tmp_path: Path) -> None:
+    """Its user would take a job that succeeded for one of which nothing was ever kept."""
     file = tmp_path / "archive"
     file.write_bytes(b'{"archive": [{"path": "/jobs/overview", "js')
-    assert read_archive(file) is None
+    with pytest.raises(JobError, match=f"{file}, is damaged"):
+        read_archive(file)
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(JobError, match=f"{file}, can't be read: Is a directory"):
+        read_archive(file)
+    file.rmdir()
     file.write_bytes(b'{"archive": [{"path": "/jobs/a", "json": "{}"}]}')
     kept = read_archive(file)
     assert kept is not None

@@ -70,3 +70,10 @@ def test_a_process_that_goes_on_with_a_job_writes_on(tmp_path: Path) -> None:
     after = prints(tmp_path, 10)
     begin = output_files(tmp_path)[0].begin
     assert read(tmp_path, begin, 1 << 20) == (before + after)[begin:]
+
+
+def test_a_folder_in_the_place_of_an_output_is_none(tmp_path: Path) -> None:
+    """Whoever looks at what a job has printed would get an error of the server's."""
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output.00000000003").write_bytes(b"more")
+    assert part_of_output(tmp_path, 3, 100) == b"more"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from tests.unit.dispatcher.played_cluster import PlayedCluster
 
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
+from penstock.dispatcher.job_store import ARCHIVE
 
 
 @pytest.fixture
@@ -57,3 +59,27 @@ def test_a_path_with_any_characters_is_passed_on(cluster: PlayedCluster) -> None
     path = f"/jobs/bbbbbbbb2222/vertices/{quote('a ١/?')}"
     status, answer = cluster.client.answer("GET", path)
     assert status == 404 and b"can't be asked" not in answer
+
+
+def test_what_was_kept_of_a_job_and_is_damaged_is_named(cluster: PlayedCluster) -> None:
+    """ "This is not known" sends nobody to the disk. The list of all jobs goes without it."""
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.FINISHED)
+    (cluster.directory / "dddddddd").mkdir()
+    file = cluster.directory / "dddddddd" / ARCHIVE
+    file.write_bytes(b'{"archive": [{"path": "/jobs/overview", "js')
+    with pytest.raises(JobError, match=f"{file}, is damaged"):
+        cluster.client.get("/jobs/dddddddd")
+    states = {job["jid"]: job["state"] for job in cluster.client.get("/jobs/overview")["jobs"]}
+    assert states["dddddddd"] == "FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PATCH", "?mode=cancel"), ("POST", "/savepoints"), ("POST", "/stop"), ("PUT", "/rescaling")]
+)
+def test_what_is_asked_of_a_job_that_has_ended_is_refused_as_by_the_job_itself(
+    cluster: PlayedCluster, method: str, path: str
+) -> None:
+    """404 says that there is no such job: a script that cleans up would take its id for wrong."""
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.FINISHED)
+    status, answer = cluster.client.answer(method, f"/jobs/dddddddd{path}")
+    assert (status, json.loads(answer)) == (409, {"errors": ["Job dddddddd has ended: FINISHED"]})

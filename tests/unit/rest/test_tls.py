@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_a_client_on_this_machine_knows_the_endpoint_by_its_certificate(served: 
     (tmp_path / "other").mkdir()
     certificate(tmp_path / "other")
     kept.write_text((tmp_path / "other" / "ca.pem").read_text())
-    with pytest.raises(UnreachableError, match="certificate verify failed"):
+    with pytest.raises(UnreachableError, match="is not trusted"):
         RestClient.at(url, here).get("/jobs")
 
 
@@ -120,19 +121,80 @@ def test_what_is_no_certificate_is_told_at_the_start(tmp_path: Path, process_wit
     """A job would run for days before anyone finds that nobody can watch it."""
     (tmp_path / "other").mkdir()
     good, other = certificate(tmp_path), certificate(tmp_path / "other")
+    alone = str(tmp_path / "ca.pem")
+    for name, text in (("empty.pem", ""), ("locked.pem", "-----BEGIN ENCRYPTED PRIVATE KEY-----")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "cut.pem").write_text(good.read_text().replace("A", "", 1))
     assert ServerCertificate.of(Configuration()) is None
     ports = {"rest.bind-port": "0", f"{SSL}enabled": "true"}
     for settings, said in (
         ({}, rf"there is no certificate. {SSL}certificate names"),
-        ({"certificate": str(tmp_path / "none.pem")}, r"none\.pem can't be used: .*No such file"),
-        ({"certificate": str(tmp_path / "ca.pem")}, r"ca\.pem can't be used"),
-        ({"certificate": str(good), "private-key": str(other)}, r"with the key in .* can't be used: .*mismatch"),
+        ({"certificate": str(tmp_path / "none.pem")}, r"none\.pem can't be read: No such file"),
+        ({"certificate": str(tmp_path)}, r"can't be read: Is a directory"),
+        ({"certificate": str(tmp_path / "empty.pem")}, r"empty\.pem holds no certificate"),
+        ({"certificate": str(tmp_path / "cut.pem")}, r"cut\.pem can't be used: it is damaged"),
+        ({"certificate": alone}, rf"ca\.pem holds no private key .*{SSL}private-key names its file"),
+        ({"certificate": alone, "private-key": str(tmp_path / "none.pem")}, rf"{SSL}private-key: .*none\.pem can't be"),
+        ({"certificate": alone, "private-key": alone}, rf"{SSL}private-key: .*ca\.pem holds no private key"),
+        (
+            {"certificate": alone, "private-key": str(tmp_path / "locked.pem")},
+            r"locked\.pem is encrypted.*openssl pkey",
+        ),
+        ({"certificate": str(good), "private-key": str(other)}, r"other/server\.pem is not that of the first certific"),
     ):
         given = ports | {SSL + name: value for name, value in settings.items()}
         with pytest.raises(ConfigurationError, match=said):
             endpoint_of(Configuration.from_dict(given), None)
     kept = Configuration.from_dict(ports | {f"{SSL}certificate": str(good)})
     assert ServerCertificate.of(kept) == (str(good), None)
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (-1, "is refused by clients of other machines: certificate has expired"),
+        (3, r"expires in \d\.\d days"),
+        (90, None),
+    ],
+)
+def test_a_certificate_that_has_expired_or_soon_will_is_told_at_the_start(
+    days: float, said: str | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its operator would hear of it from users, the day after. Jobs need it for nothing, so they go on."""
+    both = str(certificate(tmp_path, days))
+    given = Configuration.from_dict({f"{SSL}enabled": "true", f"{SSL}certificate": both})
+    assert ServerCertificate.of(given) == (both, None)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == (said is not None) and all(re.search(rf"{both} {said}", line) for line in told)
+
+
+def test_an_operator_reaches_an_endpoint_whose_certificate_has_expired(tmp_path: Path) -> None:
+    """Nobody could take a savepoint, or stop the cluster to give it a new one. From elsewhere nobody may trust it."""
+    here = {"XDG_CACHE_HOME": str(tmp_path)}
+    endpoint = RestEndpoint("0", here, tls=ServerCertificate(str(certificate(tmp_path, days=-1)), None))
+    try:
+        url = endpoint.address.url
+        assert RestClient.at(url, here).get("/jobs") == {"jobs": []}
+        elsewhere = {"XDG_CACHE_HOME": str(tmp_path / "other"), TOKEN: endpoint.token, CA: str(tmp_path / "ca.pem")}
+        with pytest.raises(UnreachableError, match=f"certificate of {url} is not trusted: certificate has expired"):
+            RestClient.at(url, elsewhere).get("/jobs")
+    finally:
+        endpoint.close()
+
+
+def test_who_asks_by_tls_where_there_is_none_or_the_other_way_round_is_told(served: Served, tmp_path: Path) -> None:
+    """OpenSSL says "wrong version number", and a server that hangs up says nothing."""
+    port = port_of(served.endpoint.address.url)
+    elsewhere = {"XDG_CACHE_HOME": str(tmp_path / "elsewhere"), TOKEN: served.endpoint.token}
+    with pytest.raises(UnreachableError, match=f"If it serves by TLS, its address is https://127.0.0.1:{port}"):
+        RestClient.at(f"127.0.0.1:{port}", elsewhere).get("/jobs")
+    plain = RestEndpoint("0", {"XDG_CACHE_HOME": str(tmp_path / "plain")})
+    try:
+        port = port_of(plain.address.url)
+        with pytest.raises(UnreachableError, match=f"has no TLS: is its address http://127.0.0.1:{port}"):
+            RestClient.at(f"https://127.0.0.1:{port}", elsewhere).get("/jobs")
+    finally:
+        plain.close()
 
 
 def test_a_cluster_serves_by_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
