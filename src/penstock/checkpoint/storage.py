@@ -31,6 +31,7 @@ from penstock.checkpoint.job_record import JobRecord, file_name
 from penstock.checkpoint.manifest import Manifest, decode, encode, is_relative
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.common import file_systems
+from penstock.common.disk_errors import naming
 from penstock.common.durable import is_object_store, make_directory, publish
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.exclusive_creation import exclusive_creation
@@ -276,13 +277,15 @@ class FileWriter:
 
     def write(self, data: bytes) -> None:
         """Append."""
-        self._stream.write(data)
+        with naming(self._written_as):
+            self._stream.write(data)
 
     def close(self) -> None:
         """Complete the file: have it on disk, under its final name."""
-        self._stream.close()
-        if self._written_as != self._full:
-            publish(self._system, self._written_as, self._full)
+        with naming(self._written_as):
+            self._stream.close()
+            if self._written_as != self._full:
+                publish(self._system, self._written_as, self._full)
 
     def abort(self) -> None:
         """Remove it."""

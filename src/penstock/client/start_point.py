@@ -24,6 +24,7 @@ from penstock.checkpoint.storage import (
 from penstock.common import options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
+from penstock.common.disk_errors import advice_on
 from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.common.exclusive_creation import exclusive_creation
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
@@ -204,10 +205,8 @@ def _not_shared() -> ConfigurationError:
 
 
 def _unwritable(directory: str, error: OSError) -> CheckpointError:
-    return CheckpointError(
-        f"checkpoints can't be written below {directory}: {error}. Does {options.CHECKPOINT_DIRECTORY.key} "
-        "name a directory in which this user may create others?"
-    )
+    question = f"Does {options.CHECKPOINT_DIRECTORY.key} name a directory in which this user may create others?"
+    return CheckpointError(f"checkpoints can't be written below {directory}: {error}. {advice_on(error, question)}")
 
 
 @dataclasses.dataclass(frozen=True)

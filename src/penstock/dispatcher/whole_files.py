@@ -6,11 +6,13 @@ import contextlib
 import os
 from pathlib import Path
 
+from penstock.common.disk_errors import naming
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file under another name, and rename it when it is on disk. Raises OSError."""
     unfinished = path.with_name(f".{path.name}")
-    with open(unfinished, "wb", opener=_for_the_user_alone) as file:
+    with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -42,7 +44,7 @@ def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> Non
 def set_aside(path: Path, size: int) -> None:
     """Have so many bytes for a file of that name, which is not there yet. Raises OSError."""
     # Written, not only said to be as long: a file of zeros may have no blocks.
-    with open(spare_of(path), "wb", opener=_for_the_user_alone) as file:
+    with naming(str(path)), open(spare_of(path), "wb", opener=_for_the_user_alone) as file:
         file.write(b" " * size)
 
 

@@ -6,6 +6,7 @@ when the operator is closed, or by the next job on this disk if the worker was k
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import tempfile
@@ -28,6 +29,8 @@ from rocksdict import (
     WriteOptions,
 )
 
+from penstock.common import options
+from penstock.common.errors import JobError
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import Stores
@@ -118,18 +121,19 @@ class RocksStore:
             # A restore that fails is tried again: each try would leave a copy of the state.
             self._held.remove()
             raise
-        options = Options(raw_mode=True)
-        options.create_if_missing(True)
-        options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
-        options.set_max_write_buffer_number(_BUFFERS)
+        rocks_options = Options(raw_mode=True)
+        rocks_options.create_if_missing(True)
+        rocks_options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
+        rocks_options.set_max_write_buffer_number(_BUFFERS)
         # Files of 64 MB, 128 MB, 256 MB ... from level to level: a manifest names each of them.
-        options.set_target_file_size_multiplier(2)
+        rocks_options.set_target_file_size_multiplier(2)
         tables = BlockBasedOptions()
         tables.set_block_cache(Cache(max(memory_bytes // 2, 1 << 20)))
         tables.set_bloom_filter(10, block_based=False)
-        options.set_block_based_table_factory(tables)
-        self._options = options
-        self._database = Rdict(str(self._path), options)
+        rocks_options.set_block_based_table_factory(tables)
+        self._options = rocks_options
+        with self._telling():
+            self._database = Rdict(str(self._path), rocks_options)
         self._without_log = WriteOptions()
         self._without_log.disable_wal = True  # type: ignore[method-assign,assignment]
         self._moving = IngestExternalFileOptions()
@@ -157,10 +161,10 @@ class RocksStore:
             else:
                 batch.put(key, value)
             if batch.len() >= _BATCH_ENTRIES:
-                self._database.write(batch, self._without_log)
+                self._write(batch)
                 batch = WriteBatch(raw_mode=True)
         if batch.len():
-            self._database.write(batch, self._without_log)
+            self._write(batch)
 
     def ingest(self, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Store values of keys that ascend and are not there yet, as files of tables that are complete at once."""
@@ -168,9 +172,10 @@ class RocksStore:
         for number in itertools.count():
             # Several, as RocksDB would write them: one large file would be compacted as a whole.
             path = str(self._path.with_name(f"ingested-{number}.sst"))
-            if not _write_table(path, self._options, rest):
-                return
-            self._database.ingest_external_file([path], self._moving)
+            with self._telling():
+                if not _write_table(path, self._options, rest):
+                    return
+                self._database.ingest_external_file([path], self._moving)
 
     def view(self) -> RocksView:
         """The database as of now."""
@@ -179,7 +184,7 @@ class RocksStore:
     def link(self) -> RocksFiles:
         """Its files, after RocksDB has flushed its write buffers. May be called by another thread than the others."""
         path = self._path.with_name(f"links-{next(self._links)}")
-        with self._linking:
+        with self._linking, self._telling():
             # By itself: `create_checkpoint` would do it, too, but it holds the interpreter meanwhile (0.7 s for 50 MB).
             self._database.flush(wait=True)
             Checkpoint(self._database).create_checkpoint(str(path))
@@ -195,6 +200,23 @@ class RocksStore:
             self._database.close()
         shutil.rmtree(self._path, ignore_errors=True)
         self._held.remove_if_empty()
+
+    def _write(self, batch: WriteBatch) -> None:
+        with self._telling():
+            self._database.write(batch, self._without_log)
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Errors of RocksDB's, which are bare Exceptions, in words. Those of penstock and of disks pass."""
+        try:
+            yield
+        except Exception as error:
+            if type(error) is not Exception:
+                raise
+            raise JobError(
+                f"state can't be written to RocksDB in {self._path}: {error}. If its disk is full: free some space, or "
+                f"set {options.ROCKSDB_DIRECTORY.key} to a directory on another one"
+            ) from error
 
 
 def _write_table(path: str, options: Options, entries: Iterator[tuple[bytes, bytes]]) -> bool:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from penstock.checkpoint.storage import SavepointStorage
+from penstock.common.disk_errors import advice_on
 from penstock.common.job_threads import Failed, serve
 from penstock.common.user_calls import RAISED
 from penstock.runtime.task.events import SnapshotFailed, SnapshotWritten
@@ -92,7 +93,7 @@ def _reason(error: BaseException, savepoint: str) -> str:
         return reason
     worker = f"its worker, process {os.getpid()} on {socket.gethostname()}, can't write"
     if not savepoint:
-        return f"{worker}: {reason}"
-    return (
-        f"{worker} below {savepoint}: {reason}. Name a directory in which the driver and all executors may create files"
-    )
+        advice = advice_on(error, "")
+        return f"{worker}: {reason}{'. ' * bool(advice)}{advice}"
+    advice = advice_on(error, "Name a directory in which the driver and all executors may create files")
+    return f"{worker} below {savepoint}: {reason}. {advice}"

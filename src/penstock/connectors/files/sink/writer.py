@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
+from penstock.common.disk_errors import naming
 from penstock.common.earliest import earliest
 from penstock.common.errors import JobError
 from penstock.common.extras import S3
@@ -105,7 +106,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         """Write a chunk. Records of a bucket keep their order, and each bucket is written to once."""
         now_ms = self._context.now_ms()
         if self._one_bucket:
-            self._append("", values, now_ms)
+            with naming(self._base_path):
+                self._append("", values, now_ms)
             return
         watermark = self._context.current_watermark()
         bucket_of = self._assigner.get_bucket_id
@@ -114,8 +116,9 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
             timestamp = None if timestamps is None else timestamps[index]
             bucket = bucket_of(value, BucketContext(timestamp, now_ms, watermark))
             buckets.setdefault(bucket, []).append(value)
-        for bucket, records in buckets.items():
-            self._append(bucket, records, now_ms)
+        with naming(self._base_path):
+            for bucket, records in buckets.items():
+                self._append(bucket, records, now_ms)
 
     def wake_at_ms(self) -> int | None:
         """Return the earliest deadline of the open files, or None."""
@@ -132,8 +135,9 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
     def flush(self, end_of_input: bool) -> None:
         """Flush to the file system. At the end of the input all files will be closed."""
         self._hands_over_all = self._hands_over_all or end_of_input
-        for part in self._open.values():
-            part.flush()
+        with naming(self._base_path):
+            for part in self._open.values():
+                part.flush()
 
     def prepare_savepoint(self) -> None:
         """All files will be closed: several jobs may start from the savepoint, and only one can go on with a file."""
@@ -155,7 +159,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """What is open, and what is not compacted yet."""
         compaction = self._compaction.items() if self._compaction is not None else []
-        return [*(part.persist(bucket) for bucket, part in self._open.items()), *compaction]
+        with naming(self._base_path):
+            return [*(part.persist(bucket) for bucket, part in self._open.items()), *compaction]
 
     def close(self) -> None:
         """Remove the files that were not handed over, neither as committables nor to a checkpoint."""
@@ -216,7 +221,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
 
     def _roll(self, bucket: str) -> None:
         # Finish before removing it from the open files: if finishing fails, `close` still deletes the file.
-        file = self._open[bucket].finish()
+        with naming(self._base_path):
+            file = self._open[bucket].finish()
         del self._open[bucket]
         self._completed(bucket, file, self._context.job_id)
 
