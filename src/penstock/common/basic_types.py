@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.time import Instant
+from penstock.common.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     import pyarrow
@@ -128,8 +129,12 @@ class BasicTypeInfo(TypeInformation):
         return self._basic_type in _FROM_TEXT
 
     def to_internal_type(self, obj: Any) -> Any:
-        """Convert unbounded numbers to text; other values are unchanged."""
-        return obj if obj is None or self._basic_type not in _FROM_TEXT else str(obj)
+        """Convert unbounded numbers to text; other values are unchanged. Raises ValueError for what is no number."""
+        if obj is None or self._basic_type not in _FROM_TEXT:
+            return obj
+        if isinstance(obj, str):
+            raise ValueError(f"{obj!r:.200} is no number")
+        return str(whole_number(obj) if self._basic_type is BasicType.BIG_INT else obj)
 
     def from_internal_type(self, obj: Any) -> Any:
         """Convert text to unbounded numbers; other values are unchanged."""
@@ -257,7 +262,9 @@ class DateTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To days since 1970-01-01."""
+        """To days since 1970-01-01. Raises ValueError for a datetime, whose time of day would be lost."""
+        if isinstance(obj, datetime.datetime):
+            raise ValueError(f"{obj!r:.200} is no date")
         return None if obj is None else obj.toordinal() - _EPOCH.toordinal()
 
     def from_internal_type(self, obj: Any) -> Any:
@@ -279,9 +286,13 @@ class TimeTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To microseconds since midnight."""
+        """To microseconds since midnight. Raises ValueError for a time with a zone, which would be lost."""
         if obj is None:
             return None
+        if not isinstance(obj, datetime.time):
+            raise ValueError(f"{obj!r:.200} is no time of day")
+        if obj.tzinfo is not None:
+            raise ValueError(f"{obj!r:.200} has a zone, and a time of day has none")
         return ((obj.hour * 60 + obj.minute) * 60 + obj.second) * 1_000_000 + obj.microsecond
 
     def from_internal_type(self, obj: Any) -> Any:
@@ -306,9 +317,11 @@ class TimestampTypeInfo(TypeInformation):
         return True
 
     def to_internal_type(self, obj: Any) -> Any:
-        """To microseconds since the epoch."""
+        """To microseconds since the epoch. Raises ValueError for nanoseconds, as those of pandas have."""
         if obj is None:
             return None
+        if type(obj) is not datetime.datetime and getattr(obj, "nanosecond", False):
+            raise ValueError(f"{obj!r:.200} has nanoseconds: round it to microseconds")
         if obj.tzinfo is not None:
             obj = obj.astimezone(datetime.UTC).replace(tzinfo=None)
         return (obj - _EPOCH) // _MICROSECOND

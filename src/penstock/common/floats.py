@@ -1,4 +1,4 @@
-"""Floats of 32 bits. Source: IEEE 754, binary32; Java's float."""
+"""Floats of 32 bits, and of 16. Source: IEEE 754, binary32 and binary16; Java's float."""
 
 from __future__ import annotations
 
@@ -26,6 +26,16 @@ def within_single(value: Any) -> Any:
     """`value` as it is: raises ValueError for a float beyond 32 bits. What is no float is not looked at."""
     if isinstance(value, float):
         single(value)
+    return value
+
+
+def within_half(value: Any) -> Any:
+    """The same for 16 bits."""
+    if isinstance(value, float):
+        try:
+            struct.pack("<e", value)
+        except OverflowError:
+            raise ValueError(f"{value!r:.200} is beyond a float of 16 bits: declare one of 32 or 64") from None
     return value
 
 

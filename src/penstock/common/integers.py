@@ -1,9 +1,6 @@
-"""Types of integers that have bounds, and what is an integer. Source: Java's primitive types."""
+"""Types of integers that have bounds. Source: Java's primitive types."""
 
 from __future__ import annotations
-
-from operator import index
-from typing import Any
 
 from penstock.common.basic_types import BasicType
 
@@ -24,16 +21,3 @@ def beyond_bounds(value: int, kind: BasicType) -> ValueError:
 
 _WIDER = {BasicType.LONG: ": declare it a BIG_INT"}
 _WIDER |= dict.fromkeys((BasicType.BYTE, BasicType.SHORT, BasicType.INT), ": declare it a LONG")
-
-
-def whole_number(value: Any) -> int:
-    """An int, one of numpy's, or a float that is whole. Raises ValueError for all else, for 1.5 as for a text.
-
-    fastavro and Arrow cut off what is behind the point.
-    """
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        return index(value)
-    except TypeError:
-        raise ValueError(f"{value!r:.200} is no whole number") from None

@@ -12,8 +12,9 @@ from typing import Any
 
 from penstock.common.basic_types import BasicType
 from penstock.common.floats import within_single
-from penstock.common.integers import beyond_bounds, bounds_of, whole_number
+from penstock.common.integers import beyond_bounds, bounds_of
 from penstock.common.types import Row
+from penstock.common.whole_numbers import whole_number
 
 Make = Callable[[Any], Any]
 _LEAST, _MOST = bounds_of(BasicType.INT)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow
 
-from penstock.common.floats import singles, within_single
-from penstock.common.integers import whole_number
 from penstock.common.record_fields import fields_of
 from penstock.common.type_hints import from_hint
-from penstock.common.typeinfo import BasicType, BasicTypeInfo, DateTypeInfo, RowTypeInfo, TypeInformation
+from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
-from penstock.formats.declared_fields import check_of
+from penstock.formats.column_checks import are_sure, column_check
 
 _BATCH_RECORDS_MAX = 1024
 _BATCHES_IN_BUFFER = 16
@@ -42,8 +39,8 @@ class Columns:
                 )
             types = row_type.get_field_types()
             self.schema = _arrow_schema(row_type)
-            self.converters = [_converter(kind) if kind.need_conversion() else None for kind in types]
-        self._checks = [_check_of(field.type) for field in self.schema]
+            self.converters = [kind.to_internal_type if kind.need_conversion() else None for kind in types]
+        self._checks = [column_check(field.type) for field in self.schema]
         self.names = tuple(self.schema.names)
         if not self.names:
             raise TypeError(f"records need at least one field, {record_type!r} has none")
@@ -60,7 +57,7 @@ class Columns:
         for field, convert, check, values in zip(self.schema, self.converters, self._checks, columns, strict=True):
             try:
                 converted = values if convert is None else list(map(convert, values))
-                if check is not None and not _are_sure(check, converted):
+                if check is not None and not are_sure(check, converted):
                     converted = list(map(check, converted))
                 arrays.append(pyarrow.array(converted, field.type))
             except Exception as error:
@@ -112,19 +109,6 @@ class ColumnBuffer:
             self._values = [[] for _ in self._columns.names]
 
 
-def _converter(kind: TypeInformation) -> Callable[[Any], Any]:
-    """What makes a value one of its column. Of dates and unbounded numbers it refuses what would lose a part."""
-    convert = kind.to_internal_type
-    is_unbounded = isinstance(kind, BasicTypeInfo) and kind._basic_type in (BasicType.BIG_INT, BasicType.BIG_DEC)
-    if not is_unbounded and not isinstance(kind, DateTypeInfo):
-        return convert
-    return partial(_checked, check_of(kind), convert)
-
-
-def _checked(check: Callable[[Any], Any], convert: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else convert(check(value))
-
-
 def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
     fields = []
     for name, kind in zip(row_type.get_field_names(), row_type.get_field_types(), strict=True):
@@ -133,68 +117,6 @@ def _arrow_schema(row_type: RowTypeInfo) -> pyarrow.Schema:
             raise TypeError(f"field {name!r} has the type {kind!r}, which has no column type: declare another type")
         fields.append(pyarrow.field(name, arrow_type))
     return pyarrow.schema(fields)
-
-
-_WHOLE = {int, type(None)}
-
-
-def _are_sure(check: Callable[[Any], Any], values: Sequence[Any]) -> bool:
-    """Whether none needs a look of its own, which costs some times more."""
-    if check is not within_single:
-        return _WHOLE.issuperset(map(type, values))
-    try:
-        singles(values)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _check_of(kind: pyarrow.DataType) -> Callable[[Any], Any] | None:
-    """What refuses a value that Arrow writes as another: a fraction as a whole number, 1e39 as a float of 32 bits."""
-    if pyarrow.types.is_integer(kind):
-        return _whole
-    if pyarrow.types.is_float32(kind):
-        return within_single
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind):
-        of_item = _check_of(kind.value_type)
-        return _no_text if of_item is None else partial(_items, of_item)
-    if pyarrow.types.is_map(kind):
-        of_key, of_item = _check_of(kind.key_type), _check_of(kind.item_type)
-        return partial(_entries, of_key or _same, of_item or _same) if of_key or of_item else None
-    if pyarrow.types.is_struct(kind):
-        parts = {field.name: of_field for field in kind if (of_field := _check_of(field.type)) is not None}
-        return partial(_parts, parts) if parts else None
-    return None
-
-
-def _whole(value: Any) -> Any:
-    # A bool is refused by Arrow.
-    return value if value is None or type(value) is bool else whole_number(value)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _no_text(value: Any) -> Any:
-    if isinstance(value, str):
-        raise ValueError(f"{value!r:.200} is no list: it would be written letter by letter")
-    return value
-
-
-def _items(of_item: Callable[[Any], Any], value: Any) -> Any:
-    return list(map(of_item, value)) if isinstance(value, (list, tuple)) else _no_text(value)
-
-
-def _entries(of_key: Callable[[Any], Any], of_item: Callable[[Any], Any], value: Any) -> Any:
-    entries = value.items() if isinstance(value, dict) else value
-    return None if value is None else [(of_key(key), of_item(item)) for key, item in entries]
-
-
-def _parts(parts: dict[str, Callable[[Any], Any]], value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return value | {name: of_field(value[name]) for name, of_field in parts.items() if name in value}
 
 
 def _plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow
 import pytest
 
@@ -15,6 +16,8 @@ from penstock.common import Row, Types
 from penstock.common.typeinfo import TypeInformation
 from penstock.formats.columns import Columns
 
+MOMENT = dt.datetime(2020, 1, 2, 3, 4, 5, 123456)
+ZONED = MOMENT.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
 INNER = Types.ROW_NAMED(["x"], [Types.INT()])
 
 
@@ -97,6 +100,10 @@ def test_what_32_bits_hold_is_written(value: Any) -> None:
         (Types.SQL_DATE(), dt.datetime(2020, 1, 2, 3), "is no date"), (Types.BIG_INT(), 1.5, "is no whole number"),
         (Types.BIG_DEC(), "abc", "is no number"), (Types.LIST(Types.STRING()), "abc", "is no list"),
         (Types.LIST(Types.INT()), "12", "is no list"), (Types.MAP(Types.INT(), Types.INT()), {1.2: 1}, "is no whole"),
+        (Types.LIST(Types.SQL_DATE()), [MOMENT], "is no date"), (Types.LIST(Types.BIG_INT()), [1.5], "is no whole"),
+        (Types.SQL_TIME(), MOMENT, "is no time of day"), (Types.SQL_TIME(), ZONED.timetz(), "has a zone"),
+        (Types.LIST(Types.SQL_TIME()), [ZONED.timetz()], "has a zone"), (Types.LIST(Types.BIG_DEC()), ["x"], "is no n"),
+        (Types.SQL_TIMESTAMP(), pd.Timestamp("2020-01-01 00:00:00.123456789"), "has nanoseconds"),
     ],
 )  # fmt: skip
 def test_what_would_lose_a_part_is_refused(kind: TypeInformation, value: Any, told: str) -> None:
@@ -111,3 +118,38 @@ def test_unbounded_numbers_and_days_are_written() -> None:
     assert written(Types.BIG_DEC(), Decimal("1.50")) == "1.50"
     assert written(Types.SQL_DATE(), dt.date(2020, 1, 2)) == dt.date(2020, 1, 2)
     assert written(Types.MAP(Types.INT(), Types.STRING()), {1: "a"}) == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        (pyarrow.timestamp("s"), MOMENT, "finer"), (pyarrow.timestamp("ms"), MOMENT, "finer"),
+        (pyarrow.timestamp("ms", "UTC"), ZONED, "finer"), (pyarrow.list_(pyarrow.timestamp("ms")), [MOMENT], "finer"),
+        (pyarrow.time32("s"), MOMENT.time(), "finer"), (pyarrow.time32("ms"), MOMENT.time(), "finer"),
+        (pyarrow.time64("us"), ZONED.timetz(), "has a zone"), (pyarrow.duration("s"), dt.timedelta(0, 1, 5), "finer"),
+        (pyarrow.date32(), MOMENT, "is no date"), (pyarrow.date64(), MOMENT, "is no date"),
+        (pyarrow.list_(pyarrow.date32()), [MOMENT], "is no date"), (pyarrow.float16(), 1e6, "beyond a float of 16"),
+        (pyarrow.dictionary(pyarrow.int8(), pyarrow.int32()), 1.5, "is no whole number"),
+    ],
+)  # fmt: skip
+def test_what_a_column_of_a_schema_can_not_hold_is_refused(kind: pyarrow.DataType, value: Any, told: str) -> None:
+    """Arrow cuts it, and says nothing."""
+    made = Columns(pyarrow.schema([("a", kind)]))
+    with pytest.raises(TypeError, match=rf"column 'a' \(.*\): .*{told}"):
+        made.batch(made.of([{"a": value}]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pyarrow.timestamp("s"), MOMENT.replace(microsecond=0)), (pyarrow.timestamp("us"), MOMENT),
+        (pyarrow.timestamp("ms"), MOMENT.replace(microsecond=123000)), (pyarrow.time64("us"), MOMENT.time()),
+        (pyarrow.time32("ms"), MOMENT.time().replace(microsecond=5000)), (pyarrow.date32(), MOMENT.date()),
+        (pyarrow.duration("us"), dt.timedelta(0, 1, 5)), (pyarrow.duration("ms"), dt.timedelta(0, 0, 5000)),
+        (pyarrow.float16(), 1.5), (pyarrow.timestamp("s"), None), (pyarrow.date32(), None), (pyarrow.time32("s"), None),
+    ],
+)  # fmt: skip
+def test_what_a_column_of_a_schema_holds_is_written(kind: pyarrow.DataType, value: Any) -> None:
+    """A check that is too narrow would refuse whole seconds."""
+    made = Columns(pyarrow.schema([("a", kind)]))
+    assert made.batch(made.of([{"a": value}])).to_pylist() == [{"a": value}]
