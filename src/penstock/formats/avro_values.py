@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 from penstock.common.basic_types import BasicType
@@ -47,10 +48,31 @@ def _maker(schema: Any, known: dict[str, Make | None]) -> Make | None:
 
 def _of_int(value: Any) -> Any:
     # Avro writes an int as a long, and other readers refuse one that is too large, or cut it.
-    number = whole_number(value)
+    number = _of_long(value)
     if not _LEAST <= number <= _MOST:
         raise beyond_bounds(number, BasicType.INT)
     return number
+
+
+def _of_long(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError(f"{value} is no number")
+    return whole_number(value)
+
+
+def _of_float(value: Any) -> Any:
+    return within_single(_exactly(24, value))
+
+
+def _of_double(value: Any) -> Any:
+    return _exactly(53, value)
+
+
+def _exactly(bits: int, value: Any) -> Any:
+    """`value`: an int that a float of so many bits of precision holds, or anything else."""
+    if type(value) is int and abs(value) >> bits:
+        raise ValueError(f"{value} has more digits than a {'float' if bits == 24 else 'double'} holds")
+    return value
 
 
 def _of_boolean(value: Any) -> Any:
@@ -60,23 +82,67 @@ def _of_boolean(value: Any) -> Any:
     return value
 
 
-_PRIMITIVE: dict[str, Make] = {"int": _of_int, "long": whole_number, "boolean": _of_boolean, "float": within_single}
+_PRIMITIVE: dict[str, Make] = {
+    "int": _of_int,
+    "long": _of_long,
+    "float": _of_float,
+    "double": _of_double,
+    "boolean": _of_boolean,
+}
 
 
 def _of_moment(value: Any) -> Any:
     # fastavro takes one without a zone for the time of the worker's machine; in all other formats it is in UTC.
-    if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
-    return whole_number(value)
+    if not isinstance(value, datetime.datetime):
+        return _of_long(value)
+    if getattr(value, "nanosecond", False):
+        raise ValueError(f"{value!r} has nanoseconds: round it to microseconds")
+    return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
+
+
+def _of_local(value: Any) -> Any:
+    # fastavro drops a zone.
+    moment = _of_moment(value)
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None) if isinstance(moment, datetime.datetime) else moment
+
+
+def _of_time(value: Any) -> Any:
+    if not isinstance(value, datetime.time):
+        return _of_long(value)
+    if value.tzinfo is not None:
+        raise ValueError(f"{value!r} has a zone, and a time of day has none")
+    return value
+
+
+def _millis(make: Make) -> Make:
+    """The same, of what has no microseconds: fastavro cuts them off."""
+
+    def of_millis(value: Any) -> Any:
+        made = make(value)
+        if isinstance(made, (datetime.datetime, datetime.time)) and made.microsecond % 1000:
+            raise ValueError(f"{value!r} is finer than milliseconds: round it, or have a type of microseconds")
+        return made
+
+    return of_millis
 
 
 def _of_date(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
         raise ValueError(f"{value!r} is no date: its time would be lost")
-    return value if isinstance(value, (datetime.date, str)) else whole_number(value)
+    return value if isinstance(value, (datetime.date, str)) else _of_int(value)
 
 
-_LOGICAL: dict[str, Make] = {"timestamp-millis": _of_moment, "timestamp-micros": _of_moment, "date": _of_date}
+_LOGICAL: dict[str, Make] = {
+    "timestamp-millis": _millis(_of_moment),
+    "timestamp-micros": _of_moment,
+    "local-timestamp-millis": _millis(_of_local),
+    "local-timestamp-micros": _of_local,
+    "time-millis": _millis(_of_time),
+    "time-micros": _of_time,
+    "date": _of_date,
+}
+_CLASSES = {"date": datetime.date, "time": datetime.time}
+"""Of Python, by how the name of a logical type begins. All others are datetimes."""
 
 
 def _of_record(schema: Any, known: dict[str, Make | None]) -> Make:
@@ -126,25 +192,27 @@ def _of_map(of_entry: Make) -> Make:
 
 
 def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None:
-    # Numbers and booleans are fastavro's: of a union it takes the branch that they fit, the first for a float.
-    is_single = next((branch == "float" for branch in branches if branch in ("float", "double")), False)
+    of_number = _of_numbers(branches)
     nested = [branch for branch in branches if not (isinstance(branch, str) and branch in _PRIMITIVE)]
-    makers = [(_kind(branch, known), of_branch) for branch in nested if (of_branch := _maker(branch, known))]
-    if not makers:
-        return within_single if is_single else None
+    of_times = _of_times(nested)
+    makers = [
+        (_kind(branch, known), of_branch)
+        for branch in nested
+        if not _logical(branch) and (of_branch := _maker(branch, known))
+    ]
     has_arrays = any(kind == "array" for kind, _ in makers)
-    own = {of_branch for _, of_branch in makers}
-    of_times = {datetime.date: _of_date, datetime.datetime: _of_date} if _of_date in own else {}
-    if _of_moment in own:
-        of_times[datetime.datetime] = _of_moment
 
     def make(value: Any) -> Any:
         kinds: tuple[str, ...] = ("record",)
         if isinstance(value, dict):
             kinds = ("record", "map")
         elif not isinstance(value, (Row, list, tuple)):
-            of_time = of_times.get(type(value))
-            return of_time(value) if of_time is not None else within_single(value) if is_single else value
+            if isinstance(value, (float, int)):
+                return of_number(value)
+            if (found := next((of_time for kind, of_time in of_times if isinstance(value, kind)), None)) is not None:
+                return found(value)
+            # Such as those of numpy.
+            return of_number(value) if isinstance(value, Integral) else value
         elif has_arrays and not isinstance(value, Row) and not hasattr(value, "_fields"):
             kinds = ("array",)
         fitting = [of_branch for kind, of_branch in makers if kind in kinds]
@@ -152,6 +220,47 @@ def _of_union(branches: list[Any], known: dict[str, Make | None]) -> Make | None
         return fitting[0](value) if len(fitting) == 1 else _by_names(value)
 
     return make
+
+
+def _of_numbers(branches: list[Any]) -> Make:
+    """Of a union. fastavro takes the first branch that a number fits: any number fits a float, 1.0 no integer."""
+    # Of both, fastavro takes a double.
+    of_float = next((_PRIMITIVE[kind] for kind in ("double", "float") if kind in branches), None)
+    integers = [branch for branch in branches if branch in ("int", "long")]
+    # With another branch of that type its name would be of either.
+    named = not any(isinstance(branch, dict) and branch["type"] in integers for branch in branches)
+
+    def make(value: Any) -> Any:
+        if isinstance(value, bool) or not (of_float or integers):
+            return value
+        if of_float is not None and (isinstance(value, float) or not integers):
+            return of_float(value)
+        number = whole_number(value)
+        if of_float is None:
+            return number
+        if not named:
+            return of_float(number)
+        wide = integers[0] == "int" and not _LEAST <= number <= _MOST
+        # As fastavro is told which branch it is.
+        return integers[-1 if wide else 0], number
+
+    return make
+
+
+def _logical(branch: Any) -> str | None:
+    """The logical type of a branch that has one with a class of Python's."""
+    found = branch.get("logicalType") if isinstance(branch, dict) else None
+    return found if found in _LOGICAL else None
+
+
+def _of_times(branches: list[Any]) -> list[tuple[type, Make]]:
+    """What makes a branch's value, by classes of Python; a datetime is a date, too, and is looked for first."""
+    found = [
+        (_CLASSES.get(name.partition("-")[0], datetime.datetime), _LOGICAL[name])
+        for name in map(_logical, branches)
+        if name is not None
+    ]
+    return sorted(found, key=lambda one: one[0] is datetime.date)
 
 
 def _kind(branch: Any, known: dict[str, Make | None]) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from penstock.common import Row
@@ -19,6 +22,10 @@ from penstock.testing.conformance.source import read_all
 
 A = {"type": "record", "name": "A", "fields": [{"name": "i", "type": "int"}]}
 B = {"type": "record", "name": "B", "fields": [{"name": "a", "type": ["null", "A"]}, {"name": "n", "type": "int"}]}
+TIMES = {
+    name: {"type": "int" if name == "date" else "long", "logicalType": name}
+    for name in ("date", "timestamp-millis", "timestamp-micros")
+}
 BRANCHES: list[Any] = ["null", A, B, {"type": "map", "values": "A"}, {"type": "array", "items": ["A", "string"]}]
 CASES: list[tuple[Any, Any]] = [
     (None, None),
@@ -90,3 +97,46 @@ def test_integers_that_an_int_does_not_have_are_not_written() -> None:
     assert wide.serialize(Row(u=1 << 31)) == written(of(["int", "long"]), 1 << 31)
     writes = AvroRowSerializationSchema(avro_schema_string=of("int"))
     assert writes.serialize(Row(u=(1 << 31) - 1)) == written(of("int"), (1 << 31) - 1)
+
+
+@pytest.mark.parametrize(
+    ("branches", "value", "read"),
+    [
+        (["float", "long"], (1 << 53) + 1, (1 << 53) + 1), (["double", "int", "long"], 5, 5),
+        (["double", "int", "long"], 1 << 40, 1 << 40), (["long", "double"], 1.5, 1.5),
+        (["float", "double"], 1e39, 1e39),
+        (["null", "int"], 1.0, 1), (["null", "long"], np.int64(7), 7), (["double", "long"], np.int64(1 << 60), 1 << 60),
+        (["int", "boolean"], True, True), (["null", "double"], 5, 5.0), (["null", "string"], "5", "5"),
+        (["double", {"type": "long", "logicalType": "timestamp-micros"}, "long"], 5, 5.0),
+    ],
+)  # fmt: skip
+def test_a_number_keeps_its_digits_in_a_union(branches: Any, value: Any, read: Any) -> None:
+    """An id of 19 digits would be another one, as any number fits a branch of floats; 1.0 would be none of an int."""
+    message = AvroRowSerializationSchema(avro_schema_string=of(branches)).serialize(Row(u=value))
+    found = AvroRowDeserializationSchema(avro_schema_string=of(branches)).deserialize(message).u
+    assert (found, type(found)) == (read, type(read))
+
+
+@pytest.mark.parametrize(
+    ("branches", "value", "told"),
+    [
+        (["null", "int"], 1.5, "no whole number"), (["null", "double"], (1 << 53) + 1, "more digits than a double"),
+        (["null", "float"], (1 << 24) + 1, "more digits than a float"), (["null", "float", "string"], 1e39, "beyond"),
+        (["null", TIMES["timestamp-millis"]], pd.Timestamp("2020-01-01 00:00:00.000001"), "finer than milliseconds"),
+        (["null", TIMES["timestamp-micros"]], pd.Timestamp("2020-01-01 00:00:00.000000001"), "has nanoseconds"),
+        (["null", TIMES["date"], "string"], dt.datetime(2020, 1, 1), "no date"),
+    ],
+)  # fmt: skip
+def test_what_no_branch_holds_is_refused(branches: Any, value: Any, told: str) -> None:
+    """It would be cut, and nobody would hear of it."""
+    with pytest.raises(ValueError, match=told):
+        AvroRowSerializationSchema(avro_schema_string=of(branches)).serialize(Row(u=value))
+
+
+def test_a_time_of_pandas_in_a_union_is_in_utc() -> None:
+    """fastavro would take it for one of the zone of the worker's machine."""
+    schema = of(["null", TIMES["timestamp-micros"], TIMES["date"]])
+    message = AvroRowSerializationSchema(avro_schema_string=schema).serialize(Row(u=pd.Timestamp("2020-07-01 12:00")))
+    assert message == AvroRowSerializationSchema(avro_schema_string=schema).serialize(
+        Row(u=dt.datetime(2020, 7, 1, 12, tzinfo=dt.UTC))
+    )

@@ -30,7 +30,8 @@ def schema_of(kind: Any) -> str:
         (INT, 1.5), (INT, Decimal("1.5")), (INT, "1"), (LONG, 1.5), (LONG, "1"), (LONG, 1 << 63), (BOOLEAN, "no"),
         (BOOLEAN, 5), (BOOLEAN, None), ({"type": "int"}, 1.5), ({"type": "array", "items": "long"}, [1, 1.5]),
         ({"type": "map", "values": "boolean"}, {"k": "no"}), (["null", "int"], 1.5), (["null", "boolean"], "no"),
-        ("float", 1e39), (["null", "float"], -1e39), (["null", "float", INNER], 1e39),
+        ("float", 1e39), (["null", "float"], -1e39), (["null", "float", INNER], 1e39), ("int", True), ("long", True),
+        ("float", (1 << 24) + 1), ("double", (1 << 53) + 1),
     ],
 )  # fmt: skip
 def test_a_value_that_the_type_can_not_hold_is_refused(kind: Any, value: Any) -> None:
@@ -70,6 +71,7 @@ def test_a_schema_with_two_fields_of_one_name_is_none(nested: bool) -> None:
         AvroSchema.parse_string(json.dumps(schema))
 
 
+FINE = datetime.datetime(2020, 1, 2, 3, 4, 5, 123456)
 MILLIS, MICROS = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
 DATE = {"type": "int", "logicalType": "date"}
 
@@ -101,9 +103,26 @@ def test_a_time_without_a_zone_is_in_utc_on_every_machine(kind: Any, monkeypatch
         (DATE, 1.5),
         (MICROS, 1.5),
         (["null", DATE], datetime.datetime(2020, 1, 2)),
+        (DATE, 1 << 40),
+        (MILLIS, FINE),
+        ({"type": "long", "logicalType": "local-timestamp-millis"}, FINE),
+        ({"type": "int", "logicalType": "time-millis"}, FINE.time()),
+        ({"type": "int", "logicalType": "time-millis"}, 1.5),
+        ({"type": "long", "logicalType": "time-micros"}, FINE.replace(tzinfo=datetime.UTC).timetz()),
+        ({"type": "array", "items": MILLIS}, [FINE]),
     ],
 )
 def test_a_part_of_a_time_is_not_cut_off(kind: Any, value: Any) -> None:
-    """A day would be written for a moment, and nobody would hear of it."""
+    """A day would be written for a moment, and milliseconds for microseconds: nobody would hear of it."""
     with pytest.raises(ValueError, match="is no record of"):
         AvroRowSerializationSchema(avro_schema_string=schema_of(kind)).serialize({"a": value})
+
+
+def test_a_zone_of_a_local_time_is_not_dropped() -> None:
+    """Noon in New York would be noon in UTC: in all formats what has no zone is in UTC."""
+    schema = schema_of({"type": "long", "logicalType": "local-timestamp-micros"})
+    at = datetime.datetime(2020, 1, 2, 12, tzinfo=datetime.timezone(datetime.timedelta(hours=-5)))
+    message = AvroRowSerializationSchema(avro_schema_string=schema).serialize({"a": at})
+    parsed = fastavro.parse_schema(json.loads(schema))
+    read = fastavro.schemaless_reader(io.BytesIO(message), parsed, parsed)
+    assert read == {"a": datetime.datetime(2020, 1, 2, 17)}
