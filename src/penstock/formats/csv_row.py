@@ -364,17 +364,31 @@ def _writer_of(type_info: TypeInformation, characters: _Characters) -> Callable[
 def _writer_of_values(type_info: TypeInformation, characters: _Characters) -> Callable[[Any], str]:
     if isinstance(type_info, ExternalTypeInfo):
         return _writer_of_values(type_info._type_info, characters)
-    join = characters.array_element_delimiter.join
     if isinstance(type_info, RowTypeInfo):
         texts_of = _writer_of_fields(type_info, characters)
-        return lambda value: join(texts_of(value))
+        return lambda value: _joined(texts_of(value), characters.array_element_delimiter)
     check = check_of(type_info)
     if isinstance(type_info, LIST_TYPES):
         write_item = _writer_of(type_info._element_type, characters)
-        return lambda value: _text_of(value) if isinstance(value, _BINARY) else join(map(write_item, check(value)))
+        return lambda value: (
+            _text_of(value)
+            if isinstance(value, _BINARY)
+            else _joined([write_item(item) for item in check(value)], characters.array_element_delimiter)
+        )
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _AS_THEY_ARE:
         return lambda value: str(check(value))
     return lambda value: _text_of(check(value))
+
+
+def _joined(texts: list[str], delimiter: str) -> str:
+    """The text of a list, or of a row in a row: no quotes are of these, so no element may have the delimiter."""
+    text = delimiter.join(texts)
+    if texts and text.split(delimiter) != texts:
+        raise ValueError(
+            f"an element of {texts!r:.200} has {delimiter!r} in it, which separates elements: it would be read as two. "
+            "set_array_element_delimiter sets another"
+        )
+    return text
 
 
 _AS_THEY_ARE = (*BITS, BasicType.STRING, BasicType.CHAR)

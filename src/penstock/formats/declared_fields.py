@@ -50,7 +50,7 @@ def check_of(type_info: TypeInformation) -> Check:
     if isinstance(type_info, DateTypeInfo):
         return _date
     if isinstance(type_info, TimeTypeInfo):
-        return _instance_of(type_info, (datetime.time,))
+        return _without_zone(_instance_of(type_info, (datetime.time,)))
     if isinstance(type_info, MapTypeInfo):
         return _instance_of(type_info, (Mapping,))
     return _list if isinstance(type_info, LIST_TYPES) else lambda value: value
@@ -103,6 +103,16 @@ def _date(value: Any) -> Any:
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
         raise ValueError(f"{value!r:.200} is no date")
     return value
+
+
+def _without_zone(check: Check) -> Check:
+    def of_time(value: Any) -> Any:
+        own = check(value)
+        if own.tzinfo is not None:
+            raise ValueError(f"{value!r:.200} has a zone, and a time of day has none")
+        return own
+
+    return of_time
 
 
 def _list(value: Any) -> Any:

@@ -145,8 +145,11 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _time(value: str) -> datetime.time:
-    # RFC 3339's times are in UTC, and Flink's of no zone.
-    return datetime.time.fromisoformat(value).replace(tzinfo=None)
+    # RFC 3339's times are in UTC, and Flink's of no zone. Without a day no other zone can be left.
+    found = datetime.time.fromisoformat(value)
+    if found.utcoffset():
+        raise ValueError(f"{value!r:.80} has a zone other than UTC, and a time of day has none")
+    return found.replace(tzinfo=None)
 
 
 def _timestamp(value: str) -> datetime.datetime:

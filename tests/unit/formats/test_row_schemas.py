@@ -250,6 +250,7 @@ def test_what_is_no_record_of_these_fields_is_refused(record: Any) -> None:
             schema.serialize(record)
 
 
+ZONED = dt.time(3, 4, 5, tzinfo=dt.timezone(dt.timedelta(hours=2)))
 OTHERS: list[tuple[TypeInformation, Any, str]] = [
     (Types.LONG(), "nope", "'nope' is no whole number"), (Types.LONG(), 1.5, "1.5 is no whole number"),
     (Types.LONG(), True, "True is no LONG"), (Types.INT(), 1 << 31, "2147483648 is no INT"),
@@ -259,7 +260,7 @@ OTHERS: list[tuple[TypeInformation, Any, str]] = [
     (Types.BOOLEAN(), "true", "'true' is no Boolean"), (Types.BOOLEAN(), 1, "1 is no Boolean"),
     (Types.SQL_DATE(), "2020-01-02", "'2020-01-02' is no date"),
     (Types.SQL_DATE(), dt.datetime(2020, 1, 2), "is no date"),
-    (Types.SQL_TIME(), dt.date(2020, 1, 2), "is no TimeType"),
+    (Types.SQL_TIME(), dt.date(2020, 1, 2), "is no TimeType"), (Types.SQL_TIME(), ZONED, "has a zone"),
     (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 2), "is no TimestampType"), (Types.INSTANT(), 5, "5 is no Instant"),
     (Types.LIST(Types.STRING()), "abc", "'abc' is no list"), (Types.LIST(Types.INT()), [1, "x"], "'x' is no whole"),
     (INNER, Row(x="y"), "field 'x': 'y' is no number"),
@@ -297,3 +298,35 @@ def test_numbers_of_numpy_and_whole_floats_are_written(kind: TypeInformation, va
     """What went through pandas would be refused."""
     in_json, in_csv = (schema.serialize(Row(v=value)) for schema in writers(kind))
     assert (in_json, in_csv) == (b'{"v":' + text + b"}", text + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Types.LIST(Types.STRING()), ["a;b", "c"]), (Types.ROW([Types.STRING(), Types.STRING()]), Row("a", ";")),
+        (Types.LIST(Types.LIST(Types.INT())), [[1, 2], [3]]),
+    ],
+)  # fmt: skip
+def test_an_element_with_the_delimiter_of_elements_in_it_is_refused(kind: TypeInformation, value: Any) -> None:
+    """A list of two would be read as one of three."""
+    with pytest.raises(ValueError, match=r"it would be read as two.*set_array_element_delimiter"):
+        _CSV(Types.ROW_NAMED(["v"], [kind])).build().serialize(Row(v=value))
+
+
+def test_lists_without_it_are_written() -> None:
+    """One that is empty has no text, and a longer delimiter may have its first character in a text."""
+    of = Types.ROW_NAMED(["v"], [Types.LIST(Types.STRING())])
+    assert _CSV(of).build().serialize(Row(v=[])) == b'""\n'
+    assert _CSV(of).build().serialize(Row(v=["a", None, "b"])) == b"a;;b\n"
+    longer = _CSV(of).set_array_element_delimiter("; ").build()
+    assert longer.serialize(Row(v=["a;b", "c"])) == b"a;b; c\n"
+    with pytest.raises(ValueError, match="it would be read as two"):
+        _CSV(of).set_array_element_delimiter(";;").build().serialize(Row(v=["a;", "c"]))
+
+
+def test_a_time_of_day_in_another_zone_is_refused() -> None:
+    """Three o'clock in Paris would be three o'clock in UTC. Flink reads no zone but Z."""
+    reads = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["t"], [Types.SQL_TIME()])).build()
+    assert reads.deserialize(b'{"t":"03:04:05Z"}') == reads.deserialize(b'{"t":"03:04:05"}') == Row(t=dt.time(3, 4, 5))
+    with pytest.raises(ValueError, match="has a zone other than UTC"):
+        reads.deserialize(b'{"t":"03:04:05+02:00"}')
