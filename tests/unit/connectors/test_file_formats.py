@@ -87,6 +87,16 @@ def test_charsets(tmp_path, charset):
     assert read_all(text_source(path, 5, StreamFormat.text_line_format(charset)), 1) == lines
 
 
+@pytest.mark.parametrize("charset", ["iso2022_kr", "ISO-2022-JP", "hz", "utf-7"])
+def test_charsets_whose_lines_depend_on_what_was_before(tmp_path, charset):
+    """Each line but the first would be other characters: what shifts to them is at the beginning of the file."""
+    lines = ["한국" if "kr" in charset else "中国", "ascii", "글" if "kr" in charset else "文"] * 5
+    path = tmp_path / "lines.txt"
+    path.write_bytes("\n".join(lines).encode(charset))
+    check_source(lambda: text_source(path, 5, StreamFormat.text_line_format(charset)), parallelisms=(2,))
+    assert read_all(text_source(path, 5, StreamFormat.text_line_format(charset)), 1) == lines
+
+
 @pytest.mark.parametrize(("suffix", "compress"), [codec[:2] for codec in CODECS.values()])
 def test_compressed_files(tmp_path, suffix, compress):
     """A restart in the middle of a compressed log would continue at the wrong position."""

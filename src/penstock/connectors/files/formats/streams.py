@@ -24,14 +24,21 @@ class ByteStream(Protocol):
         """Return at most `nbytes`; b"" only at the end of the file."""
 
 
+_SHIFTING = ("iso2022", "hz", "utf-7")
+
+
 def is_compressed(path: str) -> bool:
     """True if the name has the suffix of a compressed file, which can only be read from its beginning."""
     return codec_of(path) is not None
 
 
 def has_plain_line_ends(charset: str) -> bool:
-    """True if byte 10 always and only is a line end in this charset: all but UTF-16, UTF-32 and EBCDIC."""
-    return "\n".encode(charset) == b"\n"
+    """True if byte 10 always and only is a line end in this charset, and a line has all that is needed to read it.
+
+    So it is with all but UTF-16, UTF-32 and EBCDIC, and those that shift from one set of characters to another: in
+    ISO-2022-KR the beginning of the file says to which.
+    """
+    return "\n".encode(charset) == b"\n" and not charset.startswith(_SHIFTING)
 
 
 @contextmanager
