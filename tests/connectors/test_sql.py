@@ -7,6 +7,7 @@ import logging
 import pickle
 import sqlite3
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,6 +129,38 @@ def test_the_row_that_is_refused_is_named(database: Database) -> None:
     database.create("id INTEGER PRIMARY KEY, name VARCHAR(20) NOT NULL")
     with pytest.raises(SqlError, match=r"refused the row \{'id': 2, 'name': None\} for flights: .*(NULL|null)"):
         written(database.sink(), (1, "a"), (2, None), (3, "c"))
+    assert database.rows() == []
+
+
+PARIS = datetime.datetime(2020, 7, 1, 12, 0, 0, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
+
+
+def test_a_time_with_a_zone_is_in_utc_where_the_column_has_none(database: Database) -> None:
+    """SQLite would have noon in Paris as noon, and PostgreSQL as it is in the zone of its session."""
+    database.create("id INTEGER, at TIMESTAMP")
+    written(database.sink().set_columns("id", "at"), (1, PARIS), (2, PARIS.replace(tzinfo=None)), (3, None))
+    table = SqlDatabase(database.url).table("flights")
+    with database.engine.connect() as connection:
+        read = [row.at for row in connection.execute(sqlalchemy.select(table).order_by(table.c.id))]
+    assert read == [datetime.datetime(2020, 7, 1, 10, 0, 0, 5), datetime.datetime(2020, 7, 1, 12, 0, 0, 5), None]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("DATE", PARIS, "is no date"), ("TIME", PARIS.timetz(), "has a zone"), ("INTEGER", 1 << 70, "too large|range"),
+        ("NUMERIC(30, 20)", Decimal("0.12345678901234567890"), "more digits than sqlite keeps"),
+    ],
+)  # fmt: skip
+def test_what_a_column_would_cut_is_refused(database: Database, column: str, value: Any, told: str) -> None:
+    """The table would have another value, or the job end with an error that names no row."""
+    database.create(f"id INTEGER, x {column}")
+    if "NUMERIC" in column and "postgresql" in database.url:
+        written(database.sink().set_columns("id", "x"), (1, value))
+        assert database.rows() == [(1, value)]
+        return
+    with pytest.raises(SqlError, match=rf"refused the row \{{'id': 2, .* for flights: (.|\n)*({told})"):
+        written(database.sink().set_columns("id", "x"), (1, None), (2, value))
     assert database.rows() == []
 
 

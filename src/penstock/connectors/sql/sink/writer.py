@@ -11,7 +11,11 @@ from penstock.common.record_fields import fields_of
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.sql.database import SqlDatabase, SqlError, TransientSqlError, sqlalchemy
+from penstock.connectors.sql.sink.column_values import Convert, conversions_of
 from penstock.connectors.sql.sink.statements import RowStatements, Values, statements_for
+
+_OF_VALUES = (OverflowError, ValueError, TypeError)
+"""What drivers raise, beside SQLAlchemy's errors, for a value that they can't send; so do conversions."""
 
 
 class SqlWriter(BatchWriter):
@@ -32,6 +36,7 @@ class SqlWriter(BatchWriter):
         self._columns = columns
         self._key_columns = key_columns
         self._statements: RowStatements | None = None
+        self._conversions: dict[str, Convert] = {}
         self._connection: Any = None
 
     def encode(self, values: list[Any]) -> list[Any]:
@@ -44,7 +49,7 @@ class SqlWriter(BatchWriter):
             self._connect()
             with self._connection.begin():
                 self._write(batch)
-        except (package.exc.SQLAlchemyError, TransientSqlError) as error:
+        except (package.exc.SQLAlchemyError, TransientSqlError, *_OF_VALUES) as error:
             failed = error if isinstance(error, SqlError) else self._database.translated(error)
             if isinstance(failed, TransientSqlError):
                 self.close()
@@ -65,17 +70,30 @@ class SqlWriter(BatchWriter):
         engine = self._database.engine()
         if self._statements is None:
             table = self._database.table(self._table)
-            self._statements = statements_for(table, engine.dialect.name, self._columns, self._key_columns)
+            dialect = engine.dialect.name
+            self._statements = statements_for(table, dialect, self._columns, self._key_columns)
+            self._conversions = conversions_of(table, dialect, self._columns)
         self._connection = engine.connect()
 
     def _write(self, rows: Sequence[Values]) -> None:
         assert self._statements is not None
+        if self._conversions:
+            rows = [self._converted(row) for row in rows]
         self._statements.write(self._connection, rows)
+
+    def _converted(self, row: Values) -> Values:
+        converted = dict(row)
+        for name, convert in self._conversions.items():
+            try:
+                converted[name] = convert(row[name])
+            except ValueError as error:
+                raise ValueError(f"column {name}: {error}") from None
+        return converted
 
     def _first_refused(self, rows: Sequence[Values]) -> tuple[Values, Exception] | None:
         """One by one, in a transaction that is rolled back."""
-        error_class = sqlalchemy().exc.SQLAlchemyError
-        with contextlib.suppress(error_class):
+        error_class = (sqlalchemy().exc.SQLAlchemyError, *_OF_VALUES)
+        with contextlib.suppress(*error_class):
             transaction = self._connection.begin()
             try:
                 for row in rows:

@@ -1,0 +1,57 @@
+"""Values as the columns of a table hold them: what a dialect or a driver would cut without a word."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from penstock.connectors.sql.database import sqlalchemy
+
+Convert = Callable[[Any], Any]
+"""From a value, or None. Raises ValueError for one of which a part would be lost."""
+
+
+def conversions_of(table: Any, dialect: str, columns: Sequence[str]) -> dict[str, Convert]:
+    """By columns; those of others take values as they are, or their database refuses them."""
+    found = {name: _conversion(table.columns[name].type, dialect) for name in columns}
+    return {name: convert for name, convert in found.items() if convert is not None}
+
+
+def _conversion(kind: Any, dialect: str) -> Convert | None:
+    types = sqlalchemy().types
+    if isinstance(kind, types.DateTime) and not kind.timezone:
+        return _moment
+    if isinstance(kind, types.Date):
+        return _day
+    if isinstance(kind, types.Time) and not kind.timezone:
+        return _time
+    # The driver of SQLite has no decimals: SQLAlchemy makes floats of them.
+    return partial(_few_digits, dialect) if isinstance(kind, types.Numeric) and dialect == "sqlite" else None
+
+
+def _moment(value: Any) -> Any:
+    # Without a zone it is in UTC, as in all formats; SQLite would drop the zone, PostgreSQL have that of its session.
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return value
+
+
+def _day(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        raise ValueError(f"{value!r} is no date: its time of day would be lost")
+    return value
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, datetime.time) and value.tzinfo is not None:
+        raise ValueError(f"{value!r} has a zone, and the column has none")
+    return value
+
+
+def _few_digits(dialect: str, value: Any) -> Any:
+    if isinstance(value, Decimal) and value.is_finite() and Decimal(repr(float(value))) != value:
+        raise ValueError(f"{value!r} has more digits than {dialect} keeps of a decimal: have a column of text")
+    return value
