@@ -17,6 +17,7 @@ from penstock.common.errors import SourceError
 from penstock.common.types import Row
 from penstock.connectors.files.formats.compression import CODECS
 from penstock.connectors.files.source import BulkFormat, FileSource, StreamFormat
+from penstock.connectors.files.split import FileSplit
 from penstock.testing.conformance.source import check_source, read_all
 
 TEXT = StreamFormat.text_line_format()
@@ -324,3 +325,24 @@ def test_wrong_formats_are_refused():
         FileSource.for_record_stream_format(TEXT)
     with pytest.raises(ValueError, match="unknown charset 'klingon'"):
         StreamFormat.text_line_format("klingon")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_that_was_cut_before_the_position_of_a_checkpoint_is_an_error(tmp_path, suffix):
+    """What was behind it would be missing, and the job seem to have read all."""
+    path = tmp_path / f"lines.txt{suffix}"
+    packed = gzip.compress if suffix else bytes
+    path.write_bytes(packed(b"line\n" * 10))
+    read = StreamFormat.text_line_format().read
+    assert [value for chunk in read(FileSplit(str(path), 0, None, 50), int) for value in chunk.values] == []
+    path.write_bytes(packed(b"line\n" * 5))
+    with pytest.raises(SourceError, match=r"has 25 bytes, and is to be read from byte 49 on: it was cut or replaced"):
+        list(read(FileSplit(str(path), 0, None, 50), int))
+
+
+def test_a_file_of_columns_of_which_two_have_one_name(tmp_path):
+    """A bare KeyError says neither in which file nor why."""
+    path = tmp_path / "two.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
+    with pytest.raises(SourceError, match=rf"{path}: two columns have one name: a"):
+        read_all(parquet_source(path), 1)

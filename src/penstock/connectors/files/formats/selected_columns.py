@@ -41,6 +41,8 @@ class SelectedColumns:
         Of a row type, a column that the file lacks is null. Source: Flink, `ParquetVectorizedInputFormat`.
         """
         there = schema.names
+        if twice := sorted({name for name in there if there.count(name) > 1}):
+            raise SourceError(f"{path}: two columns have one name: {', '.join(twice)}")
         names = there if self._names is None else self._names
         if self.row_type is None:
             missing = [name for name in names if name not in there]

@@ -53,14 +53,16 @@ def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[Byte
     plain = has_plain_line_ends(charset)
     with reading_raw(path) as file:
         if plain and not is_compressed(path):
-            file.seek(offset)
+            if offset:
+                _check_length(path, file.size(), offset)
+                file.seek(offset)
             yield file
         else:
             codec = codec_of(path)
             stream = cast(ByteStream, file if codec is None else codec.opened(file))
             if not plain:
                 stream = _Transcoded(stream, charset)
-            _discard(stream, offset)
+            _check_length(path, offset - _discard(stream, offset), offset)
             yield stream
 
 
@@ -90,9 +92,20 @@ def line_number(path: str, offset: int, charset: str = "utf-8") -> int:
     return newlines + 1
 
 
-def _discard(stream: ByteStream, count: int) -> None:
+def _discard(stream: ByteStream, count: int) -> int:
+    """Read so many bytes. Returns how many there were not."""
     while count > 0 and (data := stream.read(min(count, _DISCARD_BYTES))):
         count -= len(data)
+    return count
+
+
+def _check_length(path: str, there: int, offset: int) -> None:
+    # It would seem to be read to its end.
+    if there < offset:
+        raise SourceError(
+            f"{path} has {there:,} bytes, and is to be read from byte {offset:,} on: it was cut or replaced since it "
+            "was listed, or since the checkpoint that the job goes on from. Files that are read may not change"
+        )
 
 
 class _Transcoded:
