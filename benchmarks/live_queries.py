@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import measure, options, tell
-from penstock.cluster.registry import JobRegistry
+from penstock.cluster.running_jobs import JobRegistry
 from penstock.rpc.keys import ControlAddress
 from penstock.rpc.messages import ReadAnswer, ReadCommand
 from penstock.rpc.server import ControlServer

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import environment, options, tell
-from penstock.cluster.registry import JobRegistry
+from penstock.cluster.running_jobs import JobRegistry
 from penstock.cluster.rest_address import RestAddress
 
 _POLL_S = 0.05

@@ -16,7 +16,7 @@ from benchmarks.arrivals import Arrivals, ArrivalsSink, count_so_far
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.measurement import environment, options, tell, wait_until
 from penstock.client.plan_executor import PlanExecutor
-from penstock.cluster.registry import JobRegistry
+from penstock.cluster.running_jobs import JobRegistry
 from penstock.common import Types, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor

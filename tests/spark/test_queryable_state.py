@@ -15,7 +15,7 @@ from tests.spark.jobs import environment, wait_until, workers
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.cluster.registry import JobRegistry
+from penstock.cluster.running_jobs import JobRegistry
 from penstock.common import Types, WatermarkStrategy
 from penstock.common.errors import PenstockError, StateNotFoundError
 from penstock.common.job_threads import start_thread

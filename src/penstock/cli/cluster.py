@@ -95,8 +95,8 @@ def start(
     import msgspec
 
     from penstock.cluster.running_cluster import LOG
+    from penstock.common.cache_directory import cache_directory
     from penstock.dispatcher.cluster_settings import ClusterSettings
-    from penstock.spark.driver.java import cache_directory
 
     _check_ports(rest_port)
     both = settings_in(conf_file) | settings_of(None, settings, master=master)

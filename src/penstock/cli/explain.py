@@ -18,7 +18,7 @@ from penstock.cli.options import (
     settings_in,
     settings_of,
 )
-from penstock.cli.script import run_script
+from penstock.cli.script import run_for_graphs
 
 if TYPE_CHECKING:
     from penstock.client.plan_executor import PlanExecutor
@@ -54,12 +54,7 @@ def explain(
     say_if_misplaced(context, job, arguments or [])
     executor = PlanExecutor()
     with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
-        try:
-            run_script(job, arguments or [])
-        except (typer.Exit, SystemExit):
-            # A program that gets no results to continue with may well fail after its first execute().
-            if not executor.graphs:
-                raise
+        run_for_graphs(job, arguments or [], lambda: executor.graphs)
     if not executor.graphs:
         typer.echo(f"{job} executes nothing: it has to call env.execute() or execute_and_collect()", err=True)
         raise typer.Exit(1)

@@ -20,9 +20,10 @@ from penstock.client.live_line import LiveLine
 from penstock.common.errors import PenstockError
 from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_moment, as_size
+from penstock.common.wall_clock import now_ms
 
 if TYPE_CHECKING:
-    from penstock.cluster.registry import RunningJob
+    from penstock.cluster.running_jobs import RunningJob
     from penstock.rpc.messages import Command
 
 _ANSWER_SECONDS = 5.0
@@ -50,7 +51,7 @@ def list_jobs(settings: Settings = None, conf_file: ConfFile = None) -> None:
 
     With settings of high-availability: id, start, status and name of all jobs of that cluster, by whoever leads it.
     """
-    from penstock.cluster.registry import JobRegistry
+    from penstock.cluster.running_jobs import JobRegistry
 
     leader = leader_in(settings, conf_file)
     if leader is not None:
@@ -89,7 +90,7 @@ def _figures(job: RunningJob) -> dict[str, Any]:
     from penstock.rpc.messages import Command
 
     figures: dict[str, Any] = json.loads(_answer(job, Command("figures"), _LIST_SECONDS))
-    return {**figures, "at_ms": time.time_ns() // 1_000_000}
+    return {**figures, "at_ms": now_ms()}
 
 
 def _figures_line(before: dict[str, Any], after: dict[str, Any]) -> str:
@@ -166,7 +167,7 @@ def _operator(text: str) -> tuple[str, int]:
 
 def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
     """Give a running job new functions. `program_for`: packs them, for a job of that name."""
-    from penstock.cluster.registry import JobRegistry
+    from penstock.cluster.running_jobs import JobRegistry
     from penstock.rpc.messages import Command
 
     found = JobRegistry().find(job)
@@ -243,13 +244,13 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
 
 
 def _command(job: str, command: Command, timeout_s: float | None) -> str:
-    from penstock.cluster.registry import JobRegistry
+    from penstock.cluster.running_jobs import JobRegistry
 
     return _answer(JobRegistry().find(job), command, timeout_s)
 
 
 def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
-    from penstock.cluster.registry import JobRegistry
+    from penstock.cluster.running_jobs import JobRegistry
     from penstock.rpc.commands import ask
 
     no_answer = (

@@ -14,10 +14,10 @@ from typing import Annotated, TextIO
 
 import typer
 
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import PenstockError
 from penstock.logs.folders import find, is_held, jobs_in
 from penstock.logs.settings import DIRECTORY
-from penstock.spark.driver.java import cache_directory
 
 _BEGIN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
 _LOG = re.compile(r".+\.log(\.\d+)?")

@@ -6,7 +6,7 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +46,16 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
             if misses_pyflink and not pyflink_alias.is_installed():
                 typer.echo(_PYFLINK, err=True)
             raise typer.Exit(1) from None
+
+
+def run_for_graphs(path: Path, arguments: Sequence[str], found: Callable[[], Sequence[object]]) -> None:
+    """The same, for the graphs that its executor gets: `found` gives them. Behind the first one an error is told only."""
+    try:
+        run_script(path, arguments)
+    except (typer.Exit, SystemExit):
+        # A program that gets no results to continue with may well fail after its first execute().
+        if not found():
+            raise
 
 
 @contextmanager

@@ -17,11 +17,12 @@ from penstock.cli.jobs import ask_figures, waiting
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_duration, as_rate, as_size
+from penstock.common.wall_clock import now_ms
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from penstock.cluster.registry import RunningJob
+    from penstock.cluster.running_jobs import RunningJob
 
 _EVERY_S = 1.0
 # Headings of two lines, so that all of it fits into 80 columns. What is neither busy nor back-pressured is idle.
@@ -69,7 +70,7 @@ def top(job: Job = None, once: Once = False) -> None:
 
 
 def _find(job: str | None) -> RunningJob:
-    from penstock.cluster.registry import JobRegistry
+    from penstock.cluster.running_jobs import JobRegistry
 
     registry = JobRegistry()
     if job is not None:
@@ -95,7 +96,7 @@ def screens(job: RunningJob) -> Iterator[RenderableType]:
 
 def _sample(job: RunningJob) -> dict[str, Any]:
     figures: dict[str, Any] = json.loads(ask_figures(job))
-    return {**figures, "at_ms": time.time_ns() // 1_000_000}
+    return {**figures, "at_ms": now_ms()}
 
 
 def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], after: dict[str, Any]) -> RenderableType:

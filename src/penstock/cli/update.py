@@ -19,7 +19,7 @@ from penstock.cli.options import (
     settings_in,
     settings_of,
 )
-from penstock.cli.script import run_script
+from penstock.cli.script import run_for_graphs
 
 Program = Annotated[
     Path,
@@ -57,10 +57,5 @@ def update(
     say_if_misplaced(context, program, arguments or [])
     executor = UpdateExecutor()
     with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
-        try:
-            run_script(program, arguments or [])
-        except (typer.Exit, SystemExit):
-            # A program that gets no results to continue with may well fail after its first execute().
-            if not executor.graphs:
-                raise
+        run_for_graphs(program, arguments or [], lambda: executor.graphs)
     print_result(lambda: ask_to_update(job, executor.program_for, allow_non_restored))

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.client.rest_client import UnreachableError
 from penstock.common.job_client import JobClient
 from penstock.common.quantities import as_duration, as_rate
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.metrics import totals_of
 from penstock.plan.job_graph import JobGraph
 
@@ -105,7 +106,7 @@ class ProgressMeter:
 
     def measure(self, client: JobClient) -> JobProgress:
         """The figures of now."""
-        now_s, now_ms = time.monotonic(), time.time_ns() // 1_000_000
+        now_s, at_ms = time.monotonic(), now_ms()
         totals = totals_of(self._graph, client.get_vertex_metrics())
         checkpoint = next((c for c in reversed(client.get_checkpoints()) if c.is_completed), None)
         rates = self._rates(now_s, totals.records_in, totals.records_out)
@@ -117,10 +118,10 @@ class ProgressMeter:
             totals.records_in,
             totals.records_out,
             *rates,
-            None if totals.watermark is None else now_ms - totals.watermark,
+            None if totals.watermark is None else at_ms - totals.watermark,
             client.get_num_restarts(),
             checkpoint.checkpoint_id if checkpoint else None,
-            now_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
+            at_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
             client.results_taken,
             client.get_num_rescales(),
         )

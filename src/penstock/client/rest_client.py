@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from penstock.cluster.rest_address import RestAddress
 from penstock.cluster.rest_tls import connection_to, no_answer, serves_tls
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.spark.driver.java import cache_directory
 
 TOKEN = "PENSTOCK_REST_TOKEN"
 """The environment variable with the token of an endpoint that is not this user's, or not on this machine."""

@@ -9,8 +9,8 @@ from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
-from penstock.cluster.registry import JobRegistry
 from penstock.cluster.rest_tls import no_answer
+from penstock.cluster.running_jobs import JobRegistry
 from penstock.common.errors import JobError, PenstockError, StateNotFoundError, StateUnavailableError
 from penstock.rpc.messages import ReadAnswer, ReadCommand
 from penstock.rpc.state_connection import StateConnection

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,10 +21,12 @@ from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, check_place, new_savepoint, start_point, take_job
 from penstock.client.visible_job import VisibleJob
 from penstock.common import options
+from penstock.common.cache_directory import cache_directory
 from penstock.common.configuration import Configuration
 from penstock.common.errors import FencedError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.events import HostFailed
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.restarts import restart_strategy
@@ -39,7 +40,6 @@ from penstock.rest.endpoint import endpoint_of
 from penstock.spark.driver.batched_job import BatchedJob
 from penstock.spark.driver.batched_run import BatchedRun
 from penstock.spark.driver.held_slots import HELD
-from penstock.spark.driver.java import cache_directory
 from penstock.spark.driver.job_master_host import JobMasterHost
 from penstock.spark.driver.jvm_log import jvm_log_of
 from penstock.spark.driver.pipelined_run import PipelinedRun
@@ -78,7 +78,7 @@ def submit(submission: Submission) -> JobClient:
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
     }
     if graph.batched:
-        splits = {v.id: assign_statically(v.source, v.parallelism, _now_ms()) for v in graph.sources}
+        splits = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}
         settings |= {"splits": splits, "sorted_inputs_bytes": configuration.get(options.SORTED_INPUTS_MEMORY)}
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     levels = graph.levels(str(job_id), **settings)
@@ -144,7 +144,7 @@ def _pipelined_run(
             graph,
             job_settings,
             restarts,
-            _now_ms(),
+            now_ms(),
             start.origin,
             frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
             run.epoch,
@@ -210,7 +210,3 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
     except BaseException:
         HELD.release(str(job_id))
         raise
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

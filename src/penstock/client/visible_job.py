@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.configuration import Configuration
+from penstock.common.wall_clock import now_ms
 from penstock.logs.job_log import JobLog
 from penstock.rest.endpoint import RestEndpoint
 from penstock.rest.meter import Meter
@@ -33,7 +33,7 @@ class VisibleJob:
     def register(self, address: ControlAddress) -> None:
         """Enter it into the registry: it takes commands at this address."""
         rest = None if self._endpoint is None else self._endpoint.address
-        began_ms = time.time_ns() // 1_000_000
+        began_ms = now_ms()
         self._registry.add(RunningJob(self._job_id, self._name, os.getpid(), began_ms, address, rest))
 
     def deregister(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
-from penstock.spark.driver.java import cache_directory
+from penstock.common.cache_directory import cache_directory
 
 LOG = "cluster.log"
 """The name of a cluster's log, in the directory of its jobs."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.cluster.live_process import beginning_of, is_alive
-from penstock.spark.driver.java import cache_directory
+from penstock.common.cache_directory import cache_directory
 
 
 class RunningDashboard(msgspec.Struct, frozen=True):

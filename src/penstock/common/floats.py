@@ -39,12 +39,10 @@ def within_half(value: Any) -> Any:
     return value
 
 
-def singles(values: Sequence[Any]) -> list[float]:
-    """The same of many. Raises TypeError or ValueError if any can't be one."""
-    many = f"<{len(values)}f"
+def are_singles(values: Sequence[Any]) -> bool:
+    """Whether `single` takes each of them: some times faster than one after the other."""
     try:
-        return list(struct.unpack(many, struct.pack(many, *values)))
-    except OverflowError:
-        raise ValueError("a number is beyond a FLOAT") from None
-    except struct.error:
-        raise TypeError("a value is no number") from None
+        struct.pack(f"<{len(values)}f", *values)
+    except (OverflowError, struct.error):
+        return False
+    return True

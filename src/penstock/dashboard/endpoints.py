@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.client.rest_client import RestClient, UnreachableError
-from penstock.cluster.registry import JobRegistry
 from penstock.cluster.rest_address import RestAddress
 from penstock.cluster.running_cluster import running_clusters
+from penstock.cluster.running_jobs import JobRegistry
 from penstock.common.errors import JobError
 from penstock.dashboard.endpoint import Endpoint
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from penstock.cluster.rest_address import RestAddress, write_token
 from penstock.cluster.running_dashboard import announce_dashboard
 from penstock.common import extras
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError
 from penstock.dashboard.endpoints import Endpoints
 from penstock.rest.token_server import bound_socket
-from penstock.spark.driver.java import cache_directory
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

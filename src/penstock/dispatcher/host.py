@@ -15,8 +15,10 @@ import msgspec
 
 from penstock.client.packed_job import PackedJob, read_packed_job
 from penstock.cluster.high_availability.pointers import NotLeadingError
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import JobError
 from penstock.common.job_threads import serve, start_thread
+from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher
 from penstock.dispatcher.events import (
     CancelJob,
@@ -38,10 +40,9 @@ from penstock.dispatcher.events import (
 )
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.lead import Lead
-from penstock.dispatcher.process import SupervisedProcess
+from penstock.dispatcher.supervised_process import SupervisedProcess
 from penstock.logs.settings import DIRECTORY
 from penstock.spark.driver.executors import Executors
-from penstock.spark.driver.java import cache_directory
 from penstock.spark.driver.slots import slots_at_most
 from penstock.spark.internals.jvm import concurrent_tasks
 from penstock.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
@@ -150,7 +151,7 @@ class DispatcherHost:
                 return
             if self._ended.is_set():
                 raise NotLeadingError("this process ends")
-            at_ms = _now_ms()
+            at_ms = now_ms()
             try:
                 self.store.add(
                     DispatchedJob(id, description.name, description.slots, at_ms), packed, description.bundle
@@ -173,7 +174,7 @@ class DispatcherHost:
 
     def _run(self) -> None:
         try:
-            self._carry_out(self._dispatcher.start(_now_ms()))
+            self._carry_out(self._dispatcher.start(now_ms()))
             self._publish()
             while (event := self._events.get()) is not None:
                 self._carry_out(self._dispatcher.handle(event))
@@ -229,7 +230,7 @@ class DispatcherHost:
 
         def ended(how: str) -> None:
             self._processes.pop(id, None)
-            self.post(ProcessEnded(_now_ms(), id, how))
+            self.post(ProcessEnded(now_ms(), id, how))
 
         try:
             description = read_packed_job(folder / "job").description
@@ -259,23 +260,19 @@ class DispatcherHost:
             if not is_tagged(self._session, tag):
                 break
             time.sleep(_LOOK_S)
-        self.post(LeftoversGone(_now_ms(), effect.id))
+        self.post(LeftoversGone(now_ms(), effect.id))
 
     def _count_and_ask(self) -> bool:
         """On a cluster executors come and go. False: the dispatcher has ended."""
         if self._ended.wait(_COUNT_S):
             return False
         if (count := self._count()) != self.slots:
-            self.post(SlotsCounted(_now_ms(), count))
+            self.post(SlotsCounted(now_ms(), count))
         if self._executors is not None:
             self._executors.ask(self._wanted)
             if spare := self._executors.spare():
-                self.post(SlotsSpare(_now_ms(), spare))
+                self.post(SlotsSpare(now_ms(), spare))
         return True
 
     def _count(self) -> int:
         return concurrent_tasks(self._session)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -22,6 +22,7 @@ import penstock
 from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.archive import read_archive
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
@@ -29,7 +30,7 @@ from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import bytes_of, get, json_answer, now_ms
+from penstock.rest.answers import bytes_of, get, json_answer
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
 from penstock.rest.job_paths import state_counts

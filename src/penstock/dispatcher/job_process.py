@@ -29,6 +29,7 @@ from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.options import CHECKPOINT_DIRECTORY
+from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.archive import archive
 from penstock.dispatcher.events import (
     Began,
@@ -64,7 +65,7 @@ _log = logging.getLogger(__name__)
 def main() -> None:
     """ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, until when the dispatcher leads, id of the job to be resumed.
 
-    See `dispatcher/process.py`.
+    See `dispatcher/supervised_process.py`.
     """
     id, folder, descriptor, jvm, until_ms, resumes = sys.argv[1:]
     link = job_end(socket.socket(fileno=int(descriptor)))
@@ -117,7 +118,7 @@ class JobProcess:
         if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
             # The dispatcher before has ended in between.
             self._job_id = resumes
-            return JobEnded(_now_ms(), self._id, JobStatus[end.how])
+            return JobEnded(now_ms(), self._id, JobStatus[end.how])
 
         def keep(graph: JobGraph) -> None:
             """Whoever starts this job again does so with its new functions."""
@@ -139,7 +140,7 @@ class JobProcess:
                 on_start=self._begins,
                 on_rest=self._serves,
                 on_update=keep,
-                on_control=lambda address: self._link.send(Listens(_now_ms(), self._id, address)),
+                on_control=lambda address: self._link.send(Listens(now_ms(), self._id, address)),
                 rest_ports="0",
                 job_id=resumes or self._id,
                 resumes=resumes,
@@ -162,7 +163,7 @@ class JobProcess:
             self._keep(client, submission.graph)
             raise
         self._keep(client, submission.graph)
-        return JobEnded(_now_ms(), self._id, JobStatus.FINISHED)
+        return JobEnded(now_ms(), self._id, JobStatus.FINISHED)
 
     def _keep(self, client: JobClient, graph: JobGraph) -> None:
         _keep_figures(client, graph, self._folder / FIGURES)
@@ -171,18 +172,18 @@ class JobProcess:
 
     def _begins(self, job_id: JobID) -> None:
         self._job_id = str(job_id)
-        self._link.send(Began(_now_ms(), self._id, self._job_id, None))
+        self._link.send(Began(now_ms(), self._id, self._job_id, None))
 
     def _serves(self, address: RestAddress) -> None:
         self._rest = address
-        self._link.send(Began(_now_ms(), self._id, self._job_id, address))
+        self._link.send(Began(now_ms(), self._id, self._job_id, address))
 
     def _failed(self, error: BaseException) -> JobEnded:
         status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
         kind, text, _ = describe(error)
         if not isinstance(error, (PenstockError, KeyboardInterrupt)):
             _log.error("the job has ended by an error of penstock's own, or of what it stands on", exc_info=error)
-        return JobEnded(_now_ms(), self._id, status, kind, text)
+        return JobEnded(now_ms(), self._id, status, kind, text)
 
     def _listen(self) -> None:
         for message in self._link.received():
@@ -219,7 +220,7 @@ class JobProcess:
 
     def _ask(self, slots: int) -> SlotsAnswer:
         with self._asking:
-            self._link.send(SlotsWanted(_now_ms(), self._id, slots))
+            self._link.send(SlotsWanted(now_ms(), self._id, slots))
             return self._answers.get()
 
 
@@ -247,7 +248,3 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
         write_at_the_end(file, msgspec.json.encode(figures))
     except OSError as error:
         _log.warning("what the job has counted can't be kept: %s", error)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

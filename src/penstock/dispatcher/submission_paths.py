@@ -19,12 +19,13 @@ from penstock.client.bundle import BUNDLE_NAME
 from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_id import JobID
+from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_output import OutputGoneError, part_of_output
 from penstock.dispatcher.job_store import FIGURES
-from penstock.rest.answers import body_of, get, json_answer, now_ms
+from penstock.rest.answers import body_of, get, json_answer
 from penstock.rest.described_route import TEXT, DescribedRoute, Parameter
 from penstock.rpc.commands import ask
 from penstock.rpc.messages import Command

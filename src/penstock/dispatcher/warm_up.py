@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from penstock.common.job_id import JobID
 from penstock.dispatcher.events import SlotsAnswer, SlotsWanted
 from penstock.dispatcher.link import FromJob
-from penstock.dispatcher.process import SupervisedProcess
+from penstock.dispatcher.supervised_process import SupervisedProcess
 from penstock.spark.internals.shared_context import address_of, cancel_tagged
 from penstock.spark.job_tag import job_tag
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow
 from pyarrow import types as arrow
 
-from penstock.common.floats import singles, within_half, within_single
+from penstock.common.floats import are_singles, within_half, within_single
 from penstock.common.whole_numbers import whole_number
 
 Check = Callable[[Any], Any]
@@ -52,13 +52,7 @@ def column_check(kind: pyarrow.DataType) -> Check | None:
 
 def are_sure(check: Check, values: Sequence[Any]) -> bool:
     """Whether none needs a look of its own, which costs some times more."""
-    if check is not within_single:
-        return _WHOLE.issuperset(map(type, values))
-    try:
-        singles(values)
-    except (TypeError, ValueError):
-        return False
-    return True
+    return are_singles(values) if check is within_single else _WHOLE.issuperset(map(type, values))
 
 
 def _whole(value: Any) -> Any:

@@ -29,6 +29,7 @@ from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.formats.conversion import bytes_of, column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
 from penstock.formats.declared_fields import check_of, named
+from penstock.formats.row_values import row_type_of
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
@@ -130,7 +131,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         """
 
         def __init__(self, type_info: TypeInformation) -> None:
-            self._type_info = _row_type(type_info)
+            self._type_info = row_type_of(type_info, "Builder")
             for kind in self._type_info.get_field_types():
                 # Here, not with the first message: there it would be one more that can't be read.
                 _reader_of(kind, _Characters(), False)
@@ -202,7 +203,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """Builds a CsvRowSerializationSchema; each method returns the builder. Raises TypeError unless of rows."""
 
         def __init__(self, type_info: TypeInformation) -> None:
-            self._type_info = _row_type(type_info)
+            self._type_info = row_type_of(type_info, "Builder")
             self._characters = _Characters(null_literal="")
 
         def set_field_delimiter(self, c: str) -> CsvRowSerializationSchema.Builder:
@@ -255,14 +256,6 @@ def _one(character: str) -> str:
     if len(character) != 1:
         raise ValueError(f"expected one character, got {character!r}")
     return character
-
-
-def _row_type(type_info: TypeInformation) -> RowTypeInfo:
-    if isinstance(type_info, ExternalTypeInfo):
-        type_info = type_info._type_info
-    if not isinstance(type_info, RowTypeInfo):
-        raise TypeError(f"the type of the rows is a Types.ROW_NAMED(names, types), got {type_info!r}")
-    return type_info
 
 
 def _reader_of(type_info: TypeInformation, characters: _Characters, lenient: bool) -> Callable[[str], Any]:

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.typeinfo import ExternalTypeInfo, RowTypeInfo, TypeInformation
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.formats.json_fields import Reader, decode, row_reader
 from penstock.formats.json_forms import Form, form_of
 from penstock.formats.json_schema import type_of_schema
 from penstock.formats.json_typed import DecodeRows, typed_decoder
+from penstock.formats.row_values import row_type_of
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):
@@ -103,7 +104,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             """Create the schema. Raises TypeError without a type of rows, ValueError if both settings are on."""
             if self._fail_on_missing_field and self._ignore_parse_errors:
                 raise ValueError("either messages without a field fail, or what can't be read is skipped: not both")
-            type_info = _row_type(self._type_info, "type_info")
+            type_info = row_type_of(self._type_info, "type_info")
             return JsonRowDeserializationSchema(type_info, self._fail_on_missing_field, self._ignore_parse_errors)
 
 
@@ -146,16 +147,8 @@ class JsonRowSerializationSchema(SerializationSchema):
 
         def build(self) -> JsonRowSerializationSchema:
             """Create the schema. Raises TypeError without a type of rows."""
-            return JsonRowSerializationSchema(_row_type(self._type_info, "with_type_info"))
+            return JsonRowSerializationSchema(row_type_of(self._type_info, "with_type_info"))
 
 
 # Module-level, because schemas are pickled. Decimals are numbers, as Jackson writes them.
 _JSON = msgspec.json.Encoder(decimal_format="number")
-
-
-def _row_type(type_info: TypeInformation | None, method: str) -> RowTypeInfo:
-    if isinstance(type_info, ExternalTypeInfo):
-        type_info = type_info._type_info
-    if not isinstance(type_info, RowTypeInfo):
-        raise TypeError(f"set the type of the rows by {method}(Types.ROW_NAMED(names, types)), got {type_info!r}")
-    return type_info

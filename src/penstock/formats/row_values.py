@@ -6,7 +6,17 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+from penstock.common.typeinfo import ExternalTypeInfo, RowTypeInfo, TypeInformation
 from penstock.common.types import row_factory
+
+
+def row_type_of(type_info: TypeInformation | None, method: str) -> RowTypeInfo:
+    """The type of rows that was given to a builder. Raises TypeError, which names its method, for another one."""
+    if isinstance(type_info, ExternalTypeInfo):
+        type_info = type_info._type_info
+    if not isinstance(type_info, RowTypeInfo):
+        raise TypeError(f"set the type of the rows by {method}(Types.ROW_NAMED(names, types)), got {type_info!r}")
+    return type_info
 
 
 def row_maker(names: Sequence[str], as_row: bool) -> Callable[[Sequence[Any]], Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from pathlib import Path
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
+from penstock.common.wall_clock import now_ms
 
 DIRECTORY = "logs"
 """Name of the default directory, below the user's cache directory."""
@@ -58,7 +58,7 @@ def log_settings(configuration: Configuration, job_id: str, name: str, default_d
     if directory is not None and "://" in directory:
         raise ConfigurationError(f"{options.LOG_DIRECTORY.key} is a local directory, not {directory}")
     return LogSettings(
-        LoggedJob(job_id, name, time.time_ns() // 1_000_000),
+        LoggedJob(job_id, name, now_ms()),
         str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
         configuration.get(options.LOG_LEVEL).value,
         # A file that may have no size or no successor would never be rotated.

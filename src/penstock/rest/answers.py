@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints
 
@@ -113,8 +112,3 @@ async def body_of(request: Request, kind: type[T]) -> T:
         return msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None
-
-
-def now_ms() -> int:
-    """The time."""
-    return time.time_ns() // 1_000_000

@@ -19,8 +19,9 @@ from starlette.responses import Response
 import penstock
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import get, job_of, jobs_of, json_answer, now_ms
+from penstock.rest.answers import get, job_of, jobs_of, json_answer
 from penstock.rest.described_route import DescribedRoute
 from penstock.rest.job_paths import ended_ms, job_overview, started_ms
 from penstock.rest.secrets import shown

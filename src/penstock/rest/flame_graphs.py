@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.common import flame_graph_options as options
 from penstock.common.configuration import Configuration
+from penstock.common.wall_clock import now_ms
 from penstock.runtime.task.events import SampledStack, StacksSampled
 
 Sample = Callable[[int, int, int, int], Future[list[StacksSampled]]]
@@ -67,7 +68,7 @@ class FlameGraphs:
             kept.is_asked = False
             if done.exception() is None:
                 kept.until_ms = self._monotonic_ms() + self._refresh_ms
-                kept.stacks = Stacks(time.time_ns() // 1_000_000, done.result())
+                kept.stacks = Stacks(now_ms(), done.result())
 
 
 class _Kept:

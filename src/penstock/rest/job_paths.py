@@ -10,11 +10,12 @@ from starlette.requests import Request
 
 from penstock.common import options
 from penstock.common.job_status import JobStatus
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.execution_graph import Execution, ExecutionGraph, JobFailure
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobGraph, JobVertex
 from penstock.plan.vertex_ids import vertex_id
-from penstock.rest.answers import get, job_of, jobs_of, now_ms
+from penstock.rest.answers import get, job_of, jobs_of
 from penstock.rest.described_route import Parameter
 from penstock.rest.io_metrics import io_metrics
 from penstock.rest.secrets import shown

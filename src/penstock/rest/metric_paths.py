@@ -8,8 +8,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.metrics import skew
-from penstock.rest.answers import get, job_of, jobs_of, now_ms, subtask_of, vertex_of
+from penstock.rest.answers import get, job_of, jobs_of, subtask_of, vertex_of
 from penstock.rest.cluster_paths import metrics_of_cluster
 from penstock.rest.described_route import Parameter
 from penstock.rest.meter import Growth

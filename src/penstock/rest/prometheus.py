@@ -17,8 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.wall_clock import now_ms
 from penstock.plan.vertex_ids import operator_id, vertex_id
-from penstock.rest.answers import jobs_of, now_ms
+from penstock.rest.answers import jobs_of
 from penstock.rest.cluster_paths import metrics_of_cluster
 from penstock.rest.described_route import TEXT, DescribedRoute
 from penstock.rest.served_jobs import JobEntry

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from penstock.cluster.rest_address import RestAddress, write_token
 from penstock.cluster.rest_tls import keep_certificate
 from penstock.common import rest_options
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError
 from penstock.common.job_threads import start_thread
 from penstock.rest.ports import ports_in
 from penstock.rest.server_certificate import ServerCertificate
-from penstock.spark.driver.java import cache_directory
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -6,11 +6,12 @@ from typing import Any
 
 from starlette.requests import Request
 
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.execution_graph import Execution
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
-from penstock.rest.answers import get, job_of, now_ms, subtask_of, vertex_of
+from penstock.rest.answers import get, job_of, subtask_of, vertex_of
 from penstock.rest.io_metrics import io_metrics
 from penstock.rest.job_paths import state_counts, times_of, vertex_state
 from penstock.rest.meter import Growth

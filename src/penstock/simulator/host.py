@@ -274,7 +274,7 @@ class SlotHost:
         """Report it."""
         self.fresh = True
         slot = self.slot
-        reached = slot is not None and slot.takes_advice
+        reached = slot is not None and slot.is_advised
         self._world.report(self.id, self.attempt, Register("simulated" if reached else ""))
 
     def failed(self, error: BaseException) -> None:

@@ -5,7 +5,6 @@ Source: Flink docs, "State Processor API", Writing and Modifying Savepoints.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.wall_clock import now_ms
 from penstock.snapshots.keyed_table import TIMERS, row_columns
 from penstock.snapshots.snapshot_files import SnapshotFiles
 from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
@@ -192,7 +192,7 @@ class SavepointWriter:
         directory = absolute(path)
         _check_is_empty(directory)
         storage = SnapshotFiles(directory)
-        start_ms = _now_ms()
+        start_ms = now_ms()
         try:
             for index, (uid, bootstrap) in enumerate(self._bootstraps.items()):
                 draft = self._drafts[uid]
@@ -208,11 +208,11 @@ class SavepointWriter:
 
     def _manifest(self, parts: list[OperatorPart], start_ms: int) -> Manifest:
         if self._origin is None:
-            return Manifest("", "", 0, 0, start_ms, _now_ms(), parts, [], savepoint=True)
+            return Manifest("", "", 0, 0, start_ms, now_ms(), parts, [], savepoint=True)
         before = self._origin.manifest
         return msgspec.structs.replace(
             before,
-            completed_ms=_now_ms(),
+            completed_ms=now_ms(),
             operators=parts,
             subtasks=[],
             # Separate from `operators`: sinks may have pending commits without any state.
@@ -265,7 +265,3 @@ def _check_is_empty(directory: str) -> None:
         raise CheckpointError(f"a savepoint can't be written to {directory}: {error}") from error
     if found:
         raise CheckpointError(f"{directory} is not empty: a savepoint needs its own directory")
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -19,7 +19,7 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.cli.jobs import checkpoints, waiting
 from penstock.cli.main import app
 from penstock.client.plan_executor import PlanExecutor
-from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment

@@ -14,7 +14,7 @@ from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served
 from tests.unit.state_processor.conftest import write_snapshot
 
-from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError, StateNotFoundError
 from penstock.datastream.queryable_state import AsyncQueryableStateClient, QueryableStateClient
 from penstock.jobmaster.state_query import LiveState

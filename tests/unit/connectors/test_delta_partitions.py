@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.common import Row, Types
-from penstock.connectors.tables.delta.typed_partitions import TypedPartitions
+from penstock.connectors.tables.delta.typed_partitions import DeltaFolders
 
 COLUMNS = ("day", "id", "small", "ok", "name")
 KINDS = [Types.SQL_DATE(), Types.INT(), Types.BYTE(), Types.BOOLEAN(), Types.STRING(), Types.DOUBLE()]
@@ -19,9 +19,9 @@ FINE: dict[str, Any] = {"day": dt.date(2020, 1, 2), "id": 7, "small": -3, "ok": 
 FOLDER = "day=2020-01-02/id=7/small=-3/ok=true/name=a b"
 
 
-def assigner() -> TypedPartitions:
+def assigner() -> DeltaFolders:
     """As a worker has it."""
-    return pickle.loads(pickle.dumps(TypedPartitions(COLUMNS, TYPE)))  # type: ignore[no-any-return]
+    return pickle.loads(pickle.dumps(DeltaFolders(COLUMNS, TYPE)))  # type: ignore[no-any-return]
 
 
 def folder(record: Any) -> str:

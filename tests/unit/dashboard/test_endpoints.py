@@ -11,7 +11,7 @@ from tests.unit.dispatcher.played_cluster import PlayedCluster
 from tests.unit.rest.served import Served
 
 from penstock.client.rest_client import RestClient
-from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.dashboard.endpoint import Endpoint
 from penstock.dashboard.endpoints import Endpoints

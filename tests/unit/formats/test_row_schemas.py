@@ -161,7 +161,7 @@ def test_csv_that_does_not_fit() -> None:
     ):
         with pytest.raises(ValueError, match=r"expected one character|a line is ended by"):
             refused()
-    with pytest.raises(TypeError, match=r"the type of the rows is a Types\.ROW_NAMED"):
+    with pytest.raises(TypeError, match=r"set the type of the rows by Builder\(Types\.ROW_NAMED"):
         CsvRowDeserializationSchema.Builder(Types.STRING())
     with pytest.raises(TypeError, match=r"expected a record with the fields id, .*, got \{'id': 1\}: '\w+' is missing"):
         CsvRowSerializationSchema.Builder(ORDER).build().serialize({"id": 1})

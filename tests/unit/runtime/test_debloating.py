@@ -79,7 +79,7 @@ class Line:
         while busy:
             busy = self.receiver.step()
             self.now_ms += each_ms
-            advice += self.receiver.take_advice()
+            advice += self.receiver.outgoing_advice()
         assert all(target == SlotId(1, 0) for target, _ in advice)
         return [message for _, message in advice]
 
@@ -149,13 +149,13 @@ def test_a_buffer_that_is_worked_on_does_not_count() -> None:
     slot.budget.step_bytes = 1
     buffer = encode(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [(["x" * 1_000, "y" * 1_000], None)])
     slot.receive(buffer)
-    slot.take_advice()
+    slot.outgoing_advice()
     budgets = []
     while slot.step():
         line.now_ms += 50
-        budgets += [decode_segments(message)[0][0][1] for _, message in slot.take_advice()]  # type: ignore[index]
+        budgets += [decode_segments(message)[0][0][1] for _, message in slot.outgoing_advice()]  # type: ignore[index]
     line.now_ms += 400
-    ((_, message),) = slot.take_advice()
+    ((_, message),) = slot.outgoing_advice()
     assert set(budgets) == {BUDGET_BYTES_MIN}
     assert decode_segments(message)[0][0][1] > 500  # type: ignore[index]
 
@@ -192,14 +192,14 @@ def test_without_a_target_nothing_is_bounded_or_said() -> None:
     rows = line.send()
     assert sum(map(len, rows)) > 20 * RECORDS * 100
     assert line.take(rows, each_ms=100) == []
-    assert not (line.sender.takes_advice or line.receiver.gives_advice)
+    assert not (line.sender.is_advised or line.receiver.advises)
 
 
 def test_who_advises_whom() -> None:
     """Sockets and threads would be made for nothing, or advice would not arrive."""
     line = Line()
-    assert line.sender.takes_advice and line.sender.gives_advice
-    assert line.receiver.gives_advice and not line.receiver.takes_advice
+    assert line.sender.is_advised and line.sender.advises
+    assert line.receiver.advises and not line.receiver.is_advised
 
 
 def test_what_is_set_aside_for_a_barrier_is_not_taken_at_once() -> None:

@@ -66,7 +66,7 @@ class Line:
                 self._in_flight.heard(0, advice, self.now_ms)  # type: ignore[arg-type]
         # What a real source has to give waits while it may not.
         self.generated = min(self.generated + self.source_bytes_per_ms, 1e9)
-        if self._in_flight.holds(self.now_ms):
+        if self._in_flight.reckon(self.now_ms):
             return
         row_bytes = min(self._in_flight.buffer_bytes or ROW_BYTES_MAX, ROW_BYTES_MAX)
         left = min(SOURCE_BYTES_PER_MS, self.generated)

@@ -34,7 +34,7 @@ class Sender:
         while self.advice and self.advice[0][0] <= now_ms:
             _, target, advice = self.advice.popleft()
             self.in_flight.heard(target, advice, now_ms)
-        return not self.in_flight.holds(now_ms)
+        return not self.in_flight.reckon(now_ms)
 
 
 class Slots:

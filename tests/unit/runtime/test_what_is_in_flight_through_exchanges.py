@@ -49,7 +49,7 @@ class ModelSlot:
         while self.advice and self.advice[0][0] <= now_ms:
             _, sender, advice = self.advice.popleft()
             self._in_flight.heard(sender, advice, now_ms)
-        if not self._in_flight.holds(now_ms):
+        if not self._in_flight.reckon(now_ms):
             idle_ms = self._work(now_ms, 1.0 - self._overdrawn_ms)
             self._overdrawn_ms = max(0.0, -idle_ms)
             self._intake.idle(int(max(0.0, idle_ms) * 1e6))

@@ -62,7 +62,7 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
         while not sender.has_advice and time.monotonic() < until:
             time.sleep(0.001)
         assert rung.wait(20 if holds else 0.05) is holds
-        assert list(sender.take_advice()) == [advice]
+        assert list(sender.arrived_advice()) == [advice]
         assert not sender.has_advice
         assert sender.take() == [], "it is not fed back"
     finally:

@@ -32,7 +32,11 @@ class _TtlTimeCharacteristic(enum.Enum):
 
 
 class _CleanupStrategies:
-    """When state that has expired is removed, apart from when it is read."""
+    """When state that has expired is removed, apart from when it is read.
+
+    As in PyFlink; here any of them turns on the clean-up of the state's backend (docs/how-to/state-ttl.md), and their
+    settings change nothing.
+    """
 
     class Strategies(enum.Enum):
         """The available strategies."""
@@ -48,7 +52,7 @@ class _CleanupStrategies:
         """A strategy without settings."""
 
     class IncrementalCleanupStrategy(CleanupStrategy):
-        """A few entries are examined with each access, and, if configured, with each record."""
+        """In Flink a few entries are examined with each access, and, if configured, with each record."""
 
         def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
             self._cleanup_size = cleanup_size
@@ -63,7 +67,7 @@ class _CleanupStrategies:
             return self._run_cleanup_for_every_record
 
     class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
-        """RocksDB leaves expired entries out when it compacts its files."""
+        """In Flink RocksDB leaves expired entries out when it compacts its files."""
 
         def __init__(self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _MONTH) -> None:
             self._query_time_after_num_entries = query_time_after_num_entries
@@ -84,7 +88,7 @@ class _CleanupStrategies:
         self._is_cleanup_in_background = is_cleanup_in_background
 
     def is_cleanup_in_background(self) -> bool:
-        """Whether each backend cleans up in its own way, in addition to the configured strategies."""
+        """Whether each backend cleans up, also without a strategy."""
         return self._is_cleanup_in_background
 
     @property
@@ -222,13 +226,13 @@ class StateTtlConfig:
             return self.set_ttl_time_characteristic(_TtlTimeCharacteristic.ProcessingTime)
 
         def cleanup_full_snapshot(self) -> StateTtlConfig.Builder:
-            """Leave expired state out of full snapshots."""
+            """Clean up. In Flink: leave expired state out of full snapshots."""
             return self._with(_CleanupStrategies.Strategies.FULL_STATE_SCAN_SNAPSHOT, _CleanupStrategies.EMPTY_STRATEGY)
 
         def cleanup_incrementally(
             self, cleanup_size: int, run_cleanup_for_every_record: bool
         ) -> StateTtlConfig.Builder:
-            """Examine `cleanup_size` entries with each access, and optionally with each record."""
+            """Clean up. In Flink: examine `cleanup_size` entries with each access, and optionally with each record."""
             return self._with(
                 _CleanupStrategies.Strategies.INCREMENTAL_CLEANUP,
                 _CleanupStrategies.IncrementalCleanupStrategy(cleanup_size, run_cleanup_for_every_record),
@@ -237,7 +241,7 @@ class StateTtlConfig:
         def cleanup_in_rocksdb_compact_filter(
             self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _MONTH
         ) -> StateTtlConfig.Builder:
-            """Let RocksDB leave expired entries out when it compacts its files."""
+            """Clean up. In Flink: let RocksDB leave expired entries out when it compacts its files."""
             return self._with(
                 _CleanupStrategies.Strategies.ROCKSDB_COMPACTION_FILTER,
                 _CleanupStrategies.RocksdbCompactFilterCleanupStrategy(
@@ -252,7 +256,7 @@ class StateTtlConfig:
             return self
 
         def disable_cleanup_in_background(self) -> StateTtlConfig.Builder:
-            """Clean up only by the configured strategies."""
+            """Clean up only if a strategy is configured."""
             self._is_cleanup_in_background = False
             return self
 

@@ -45,7 +45,7 @@ class Debloating:
 
     def look(self) -> bool:
         """Whether the slot is to wait now."""
-        self.holds = self.in_flight.holds(self._now_ms())
+        self.holds = self.in_flight.reckon(self._now_ms())
         return self.holds
 
     @property
@@ -60,7 +60,7 @@ class Debloating:
             taken, budget, buffer, is_aside = decode_segments(message)[0][0]  # type: ignore[index]
             self.in_flight.heard(header.sender, Advice(taken, budget, buffer, is_aside), self._now_ms())
 
-    def take_advice(self) -> Iterator[tuple[SlotId, bytes]]:
+    def outgoing_advice(self) -> Iterator[tuple[SlotId, bytes]]:
         """What is to be said now, and to which slots."""
         level, index = self._slot
         for sender, advice in self.intake.advice(self._now_ms()).items():
@@ -68,7 +68,7 @@ class Debloating:
             yield SlotId(level - 1, sender), encode(header, [([*advice], None)])
 
     def wake_at_ms(self) -> int | None:
-        """When `take_advice` or `look` has something new though nothing has arrived."""
+        """When `outgoing_advice` or `look` has something new though nothing has arrived."""
         due_ms = self.intake.due_ms()
         lapse_ms = self.in_flight.lapse_ms() if self.holds else None
         return earliest(due_ms, lapse_ms)

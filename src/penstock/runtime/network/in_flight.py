@@ -49,8 +49,8 @@ class _Limit:
 
     # fmt: off
     __slots__ = (
-        "budget", "buffer", "has_spoken", "heard_ms", "is_aside", "is_heard", "lapsed_bytes", "lapses", "reckoned",
-        "since_ms", "taken", "wait_ms",
+        "budget", "buffer", "has_spoken", "heard_ms", "is_aside", "lapsed_bytes", "lapses", "learned_wait_ms",
+        "reckoned", "said_stalled", "since_ms", "taken",
     )
     # fmt: on
 
@@ -62,7 +62,7 @@ class _Limit:
         """What is not in flight: taken, or written off."""
         self.since_ms: int | None = None
         """When it came to hold, or lapsed; None: it has room."""
-        self.is_heard = False
+        self.said_stalled = False
         """Whether it has said, since the last look, that it takes nothing now, but for no barrier."""
         self.heard_ms = 0
         """When it was seen to have."""
@@ -72,7 +72,8 @@ class _Limit:
         """How often it has lapsed since more was taken."""
         self.lapsed_bytes = 0
         """How much it had been sent in all when it lapsed first of these."""
-        self.wait_ms = LAPSE_MS
+        self.learned_wait_ms = LAPSE_MS
+        """How long is waited for it in its first silence: longer for one whose calls take long."""
         self.has_spoken = False
 
     def progress(self, advice: Advice, now_ms: int) -> None:
@@ -80,19 +81,21 @@ class _Limit:
         if self.lapses and not self.is_aside:
             # What was written off was still on its way; or else it had been taken, and the advice was lost.
             is_late = advice.taken_bytes < self.lapsed_bytes
-            self.wait_ms = min(max(2 * self.wait_ms, self._wait_ms), WAIT_MS_MAX) if is_late else LAPSE_MS
-        elif self.since_ms is not None and now_ms - self.since_ms < self.wait_ms // 4:
-            self.wait_ms = max(self.wait_ms // 2, LAPSE_MS)
+            longer_ms = min(max(2 * self.learned_wait_ms, self.present_wait_ms), WAIT_MS_MAX)
+            self.learned_wait_ms = longer_ms if is_late else LAPSE_MS
+        elif self.since_ms is not None and now_ms - self.since_ms < self.learned_wait_ms // 4:
+            self.learned_wait_ms = max(self.learned_wait_ms // 2, LAPSE_MS)
         self.taken = self.reckoned = advice.taken_bytes
         self.budget, self.buffer = advice.budget_bytes, advice.buffer_bytes
         self.since_ms, self.lapses, self.is_aside = None, 0, advice.is_aside
 
     @property
-    def _wait_ms(self) -> int:
+    def present_wait_ms(self) -> int:
+        """The same, in this silence."""
         if self.is_aside:
             return LAPSE_MS
-        longer_ms = min(self.wait_ms << min(self.lapses, 10), LAPSE_MS_MAX)
-        return max(self.wait_ms, longer_ms)
+        longer_ms = min(self.learned_wait_ms << min(self.lapses, 10), LAPSE_MS_MAX)
+        return max(self.learned_wait_ms, longer_ms)
 
     @property
     def lapse_ms(self) -> int:
@@ -100,7 +103,7 @@ class _Limit:
         assert self.since_ms is not None
         if not self.has_spoken:
             return self.since_ms + FIRST_LAPSE_MS
-        wait_ms = self._wait_ms
+        wait_ms = self.present_wait_ms
         return min(max(self.since_ms, self.heard_ms) + wait_ms, self.since_ms + PATIENCE * wait_ms)
 
     def lapse(self, now_ms: int, sent: int) -> bool:
@@ -112,8 +115,8 @@ class _Limit:
             # It begins to; or the clock was set back.
             self.since_ms = now_ms
         self.heard_ms = min(self.heard_ms, now_ms)
-        if self.is_heard:
-            self.is_heard, self.heard_ms = False, now_ms
+        if self.said_stalled:
+            self.said_stalled, self.heard_ms = False, now_ms
         if now_ms < self.lapse_ms:
             return False
         self.since_ms = now_ms
@@ -147,13 +150,13 @@ class InFlight:
             limit.has_spoken = True
             self._limited[target] = limit
         else:
-            limit.is_heard, limit.is_aside = not advice.is_aside, advice.is_aside
+            limit.said_stalled, limit.is_aside = not advice.is_aside, advice.is_aside
             # What has taken nothing may find that it is slower still; but time goes on.
             limit.budget = min(limit.budget, advice.budget_bytes)
             limit.buffer = min(limit.buffer, advice.buffer_bytes)
 
-    def holds(self, now_ms: int) -> bool:
-        """Whether nothing may be sent now."""
+    def reckon(self, now_ms: int) -> bool:
+        """Look at all targets, and write off what has lapsed. Returns whether it holds: nothing may be sent now."""
         sent, limited = self._sent, self._limited
         if len(sent) > len(self._limits):
             for target in sent.keys() - self._limits.keys():
@@ -180,11 +183,11 @@ class InFlight:
         return self._lapse_ms is not None
 
     def allows(self, target: int, sent_bytes: int) -> bool:
-        """Whether more may be sent to a target to which so much was sent, as of the last `holds`."""
+        """Whether more may be sent to a target to which so much was sent, as of the last `reckon`."""
         return sent_bytes < self._allowed.get(target, self.first_bytes)
 
     def lapse_ms(self) -> int | None:
-        """When the next limit lapses, if nothing more is heard, as of the last `holds`."""
+        """When the next limit lapses, if nothing more is heard, as of the last `reckon`."""
         return self._lapse_ms
 
     @property

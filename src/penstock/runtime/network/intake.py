@@ -34,11 +34,12 @@ PARTS = 8
 time that its budgets are for, with more of them less. A row costs as much as hundreds of small records: with so many
 buffers from each of eight senders a slot took half as much."""
 FREE_BUFFER_BYTES_MIN = 1 << 12
-"""The buffers to all other slots become as small as those to one that is free, and gets a watermark now and then."""
+"""A sender has one size of buffers for all its targets, the smallest that one of them asks for. A free slot, which may
+get nothing but watermarks, must not make it tiny."""
 AIM = 0.75
 """The share of that time that is aimed at: rates vary, and what is in the hands of both sides comes on top."""
 BUDGET_BYTES_MIN = 1 << 4
-"""Some twenty small numbers. There are as many channels as pairs of slots, in each exchange before a slow one."""
+"""Five to eight small numbers. There are as many channels as pairs of slots, in each exchange before a slow one."""
 NEWS = 2
 """This part of a budget, when it was taken, is worth a message of its own."""
 _ASIDE_BUDGETS = 2

@@ -47,7 +47,7 @@ class SinkOperator(Operator):
         self.sink_id = sink_id
 
     def open(self) -> None:
-        context = WriterOfSubtask(self.context, self._is_restored)
+        context = SubtaskSinkContext(self.context, self._is_restored)
         if self._restored:
             with self._errors_named("restore_writer"):
                 self.writer = self.sink.restore_writer(context, self._restored)
@@ -189,7 +189,7 @@ class CacheOperator(CollectOperator):
         return super().process(list(zip(values, times, strict=True)), None)
 
 
-class WriterOfSubtask:
+class SubtaskSinkContext:
     """The SinkContext of a subtask."""
 
     def __init__(self, context: OperatorContext, is_restored: bool) -> None:

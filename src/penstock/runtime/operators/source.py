@@ -64,7 +64,7 @@ class SourceOperator(EventTimeOrigin):
         self.metrics.gauge("watermarkLag", lambda: watermark_lag_ms(counters, self.context.now_ms()))
         counters.extremes["watermarkLag"] = "max"
         with self._errors_named("create_reader"):
-            self.reader = self.source.create_reader(ReaderOfSubtask(self.context, self.metrics))
+            self.reader = self.source.create_reader(SubtaskReaderContext(self.context, self.metrics))
         if self._restored:
             self.add_splits(self._restored)
         with self._errors_named("reader.start"):
@@ -253,7 +253,7 @@ class SourceOperator(EventTimeOrigin):
             self.announce_watermark(self._combined.current)
 
 
-class ReaderOfSubtask:
+class SubtaskReaderContext:
     """The ReaderContext of a subtask."""
 
     def __init__(self, context: OperatorContext, metrics: MetricGroup) -> None:

@@ -146,7 +146,7 @@ class Slot:
         ]
 
     @property
-    def takes_advice(self) -> bool:
+    def is_advised(self) -> bool:
         """Whether other slots should tell it what they have taken of what it sends."""
         if self.debloating is None:
             return False
@@ -155,7 +155,7 @@ class Slot:
         return bool(leaving) or any(edge.target_level > level for edge in self._edges.values())
 
     @property
-    def gives_advice(self) -> bool:
+    def advises(self) -> bool:
         """Whether it tells other slots what it has taken of what they send."""
         return self.debloating is not None and bool(self._edges)
 
@@ -169,14 +169,14 @@ class Slot:
         if self.debloating is not None:
             self.debloating.intake.say_again()
 
-    def take_advice(self) -> list[tuple[SlotId, bytes]]:
+    def outgoing_advice(self) -> list[tuple[SlotId, bytes]]:
         """What is to be said, and to which of the slots that send to this one."""
         if self.debloating is None:
             return []
         if not self._occupied:
             # Its time counts already: by it alone, a slot whose calls are long would be slower than it is.
             self.debloating.intake.finished()
-        return list(self.debloating.take_advice())
+        return list(self.debloating.outgoing_advice())
 
     @property
     def feeds_back(self) -> bool:

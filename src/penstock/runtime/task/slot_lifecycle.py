@@ -167,7 +167,7 @@ class SlotLifecycle:
             busy = slot.step()
         if slot.feeds_back:
             self._effects.feed_back(slot.take_feedback())
-        if slot.gives_advice and (advice := slot.take_advice()):
+        if slot.advises and (advice := slot.outgoing_advice()):
             self._effects.advise(advice)
         self._send_effects(slot)
         return busy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -19,6 +18,7 @@ from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.batched_recorder import BatchedRecorder
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
@@ -75,7 +75,7 @@ class BatchedRun:
         self.status = JobStatus.CREATED
         self.on_end: Callable[[], object] = lambda: None
         """Called when everything of the job is released, before it is over."""
-        self._recorder = BatchedRecorder(self._job_id, graph, _now_ms())
+        self._recorder = BatchedRecorder(self._job_id, graph, now_ms())
         self._is_served = is_served
         self._recording = threading.Lock()
         self._error: BaseException | None = None
@@ -93,7 +93,7 @@ class BatchedRun:
 
     def _become(self, status: JobStatus, error: BaseException | None = None) -> None:
         with self._recording:
-            self._recorder.job_became(status, _now_ms(), error)
+            self._recorder.job_became(status, now_ms(), error)
         self.status = status
 
     def _on_report(self, message: FromSlot) -> None:
@@ -101,7 +101,7 @@ class BatchedRun:
             self._log.of_worker(message.level, message.index, message.report.log)
         with self._recording:
             slot, has_finished = SlotId(message.level, message.index), isinstance(message.report, Finished)
-            counts = self._recorder.slot_reported(slot, message.attempt, has_finished, _now_ms())
+            counts = self._recorder.slot_reported(slot, message.attempt, has_finished, now_ms())
         if counts and self._is_served and isinstance(message.report, Heartbeat):
             self.metrics.update(message.report.reports)
 
@@ -232,7 +232,3 @@ class BatchedRun:
             self._become(JobStatus.FAILED, self._error)
         for result_sink in self._result_sinks.values():
             result_sink.failed(self._error)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -23,7 +23,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.spark.driver.java import JavaHome, cache_directory
+from penstock.common.cache_directory import cache_directory
+from penstock.spark.driver.java import JavaHome
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 SWITCH = "PENSTOCK_CLASS_ARCHIVE"

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError
 
 OLDEST_MAJOR = 17
@@ -201,15 +202,6 @@ def _wrap(java: Path, version: str, environ: Mapping[str, str]) -> Path:
             f"Set XDG_CACHE_HOME to a writable directory, or JAVA_HOME to a Java {OLDEST_MAJOR} or newer."
         ) from error
     return home
-
-
-def cache_directory(environ: Mapping[str, str]) -> Path:
-    """The directory for files that penstock can create again. Not created here."""
-    # The XDG base directory specification says that a relative path is to be ignored.
-    configured = Path(environ.get("XDG_CACHE_HOME", ""))
-    if configured.is_absolute():
-        return configured / "penstock"
-    return Path(environ.get("HOME") or Path.home(), ".cache", "penstock")
 
 
 def _write_executable(path: Path, text: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -22,6 +21,7 @@ from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
 from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.effects import (
     CallAsync,
@@ -67,7 +67,7 @@ from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.ids import SlotId
 from penstock.runtime.task.events import StacksSampled
 from penstock.spark.driver.commands import answer_command
-from penstock.spark.driver.job_events import JobEvents
+from penstock.spark.driver.job_log_lines import JobLogLines
 from penstock.spark.driver.open_reads import OpenReads
 from penstock.spark.driver.open_requests import OpenRequests, complete
 from penstock.spark.driver.open_samplings import OpenSamplings
@@ -133,8 +133,8 @@ class JobMasterHost:
         self._worker_logged = worker_logged
         self._spans: JobSpans | None = None
         if traces is not None:
-            self._spans = JobSpans(master.job_id, master.graph.name, traces.report, _now_ms())
-        self._events = JobEvents(log, master.name, master.coordinator.history, self._spans)
+            self._spans = JobSpans(master.job_id, master.graph.name, traces.report, now_ms())
+        self._events = JobLogLines(log, master.name, master.coordinator.history, self._spans)
 
     # Any thread.
 
@@ -150,7 +150,7 @@ class JobMasterHost:
             self._events.followed(self._master.abandon())
             self._finish(Finish(JobStatus.FAILED, None))
             raise
-        self._recorder.followed(Tick(), effects, _now_ms())
+        self._recorder.followed(Tick(), effects, now_ms())
         self._server.start(self._on_message, lambda: self._handle(Tick()), self._end_here)
         # On the server's thread, the only one that may send.
         self._server.call_soon(lambda: self._carry_out(effects))
@@ -310,13 +310,13 @@ class JobMasterHost:
             self._fail(error)
 
     def _handled(self, event: JobEvent) -> list[JobEffect]:
-        now_ms = _now_ms()
-        effects = self._master.handle(event, now_ms)
-        self._recorder.followed(event, effects, now_ms)
+        at_ms = now_ms()
+        effects = self._master.handle(event, at_ms)
+        self._recorder.followed(event, effects, at_ms)
         if self._spans is not None:
             master = self._master
             restored_id = max(region.attempt.restored_id for region in master.regions)
-            self._spans.status(master.status, master.restarts, restored_id, now_ms)
+            self._spans.status(master.status, master.restarts, restored_id, at_ms)
         return effects
 
     def _fail(self, error: BaseException) -> None:
@@ -333,7 +333,7 @@ class JobMasterHost:
     def _end_here(self, error: BaseException) -> None:
         """End the job without its master."""
         self._fault = as_exception(error)
-        self._recorder.broke(self._fault, _now_ms())
+        self._recorder.broke(self._fault, now_ms())
         stops = [StopAttempt(region.attempt.id) for region in self._master.regions]
         self._carry_out([*stops, CloseResults(self._fault), Finish(JobStatus.FAILED, self._fault)])
 
@@ -393,7 +393,7 @@ class JobMasterHost:
     def _finish(self, effect: Finish) -> None:
         self.on_end()
         if self._spans is not None:
-            self._spans.ended(effect.error, _now_ms())
+            self._spans.ended(effect.error, now_ms())
         # From here on a request is refused by the thread that makes it: see `post`.
         self._server.stop()
         self._queries.end()
@@ -438,7 +438,3 @@ def _with_journal(error: BaseException, master: JobMaster) -> Exception:
     failure = JobError(f"{type(error).__name__}: {error}\nThe job master's last events:\n{master.journal}")
     failure.__cause__ = error
     return failure
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.spark.driver.java import cache_directory
+from penstock.common.cache_directory import cache_directory
 from penstock.spark.job_files import WORKING_DIRECTORY
 
 RETURNED = b"returned\n"

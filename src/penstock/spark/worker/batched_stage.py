@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.wall_clock import now_ms
 from penstock.runtime.batch.slot_run import run_to_end
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.events import Event, Result
@@ -92,7 +93,7 @@ def run_slot(
     write_note(level, index)
     name, calls = f"{run}-{os.getpid()}", _Calls()
     environment = Environment(
-        _now_ms,
+        now_ms,
         time.monotonic_ns,
         run=name,
         open_spill=TemporarySpill,
@@ -187,7 +188,3 @@ def _send_results(slot: Slot, results: ResultSender) -> None:
     for effect in slot.take_effects():
         if isinstance(effect, Result):
             results.send(effect)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -21,6 +21,7 @@ from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import TaskLostError
 from penstock.common.spark_transport import SparkTransport
 from penstock.common.user_calls import RAISED
+from penstock.common.wall_clock import now_ms
 from penstock.rpc.client import ControlClient
 from penstock.rpc.failures import describe
 from penstock.rpc.messages import (
@@ -176,7 +177,7 @@ class SlotHost:
             raise TaskLostError(former)
         stores = stores_of(self._level.store_settings)
         environment = Environment(
-            _now_ms,
+            now_ms,
             time.monotonic_ns,
             run=str(os.getpid()),
             stores=stores,
@@ -207,7 +208,7 @@ class SlotHost:
             assert isinstance(message, ToTask)
             self._life.control(message.attempt, message.vertex, message.event)
         if self._side_channel is not None:
-            self._life.receive_advice(self._side_channel.take_advice())
+            self._life.receive_advice(self._side_channel.arrived_advice())
         return self._life.step(self._outcomes)
 
     def _outcomes(self) -> Iterable[tuple[int, Event]]:
@@ -360,7 +361,3 @@ class SlotHost:
         slot = self._life.slot
         if slot is not None:
             (slot.was_idle if what == "idle_ns" else slot.back_pressured)(ns)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

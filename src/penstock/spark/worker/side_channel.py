@@ -31,14 +31,14 @@ class SideChannel:
         self._fed_back = FedBack(slot.level.alignment_limits.memory_bytes, ring)
         # The newest: each says all, and a slot that has ended or has nothing to do takes none.
         self._advice: deque[bytes] = deque(maxlen=_ADVICE_MAX)
-        self._inbox = SlotInbox(keys, self._arrived, fail) if slot.is_fed or slot.takes_advice else None
-        self._outlets = SlotOutlets(keys) if slot.feeds_back or slot.gives_advice else None
+        self._inbox = SlotInbox(keys, self._arrived, fail) if slot.is_fed or slot.is_advised else None
+        self._outlets = SlotOutlets(keys) if slot.feeds_back or slot.advises else None
         self._addresses: dict[SlotId, str] = {}
 
     @staticmethod
     def is_needed(slot: Slot) -> bool:
         """Whether a slot sends something beside the rows, or is sent something."""
-        return slot.is_fed or slot.feeds_back or slot.takes_advice or slot.gives_advice
+        return slot.is_fed or slot.feeds_back or slot.is_advised or slot.advises
 
     @property
     def address(self) -> str:
@@ -54,7 +54,7 @@ class SideChannel:
         """Whether advice has arrived that was not taken yet."""
         return bool(self._advice)
 
-    def take_advice(self) -> Iterator[bytes]:
+    def arrived_advice(self) -> Iterator[bytes]:
         """Advice that has arrived."""
         while self._advice:
             yield self._advice.popleft()

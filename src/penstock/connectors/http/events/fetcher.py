@@ -18,6 +18,7 @@ from penstock.connectors.http.backoff import Backoff
 from penstock.connectors.http.endpoint import Endpoint, HttpError, TransientHttpError
 from penstock.connectors.http.events.event import EventsSplit, ServerSentEvent
 from penstock.connectors.http.events.parser import EventParser
+from penstock.connectors.http.sockets import shut_down
 
 _log = logging.getLogger(__name__)
 _WAITING_MAX = 10_000
@@ -63,11 +64,7 @@ class EventFetcher(SplitFetcher[Fetched]):
         self.start()
 
     def interrupt(self) -> None:
-        sock = self._socket
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                # Of the socket below TLS, whose thread goes on with it.
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        shut_down(self._socket)
 
     def fetch(self) -> None:
         if self._is_done:
@@ -165,7 +162,7 @@ class EventFetcher(SplitFetcher[Fetched]):
         # Servers end streams that go on: a connection that was there is no failure.
         self._tries = 0 if was_there else self._tries + 1
         if not isinstance(error, TransientHttpError) or self._tries > settings.max_retries:
-            raise SourceError(f"{error}. It was tried {self._tries} times")
+            raise SourceError(f"{error}. It was tried {self._tries} times" if self._tries > 1 else str(error))
         if was_there and self._has_come and retry_ms is not None:
             pause_ms = retry_ms
         else:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import http.client
 import logging
 import random
-import socket
 from collections.abc import Callable
 
 import msgspec
 
 from penstock.connectors.http.backoff import Backoff
 from penstock.connectors.http.endpoint import Endpoint, HttpError, TransientHttpError
+from penstock.connectors.http.sockets import shut_down
 
 _RETRY_AFTER_MAX_MS = 600_000
 """A server that wants to be left alone for longer holds up checkpoints: that is a failure."""
@@ -63,10 +62,8 @@ class Courier:
         """End what `deliver` waits for; it sends nothing any more. Another thread calls it."""
         self._is_interrupted = True
         connection = self._connection
-        if connection is not None and (sock := connection.sock) is not None:
-            with contextlib.suppress(OSError):
-                # Of the socket below TLS, whose thread goes on with it.
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        if connection is not None:
+            shut_down(connection.sock)
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,9 +6,9 @@ PostgreSQL docs, "Streaming Replication Protocol".
 
 from __future__ import annotations
 
-import time
 from struct import Struct
 
+from penstock.common.wall_clock import now_ms
 from penstock.connectors.postgres.changes.pgoutput import milliseconds
 from penstock.connectors.postgres.changes.session import Session
 from penstock.connectors.postgres.connection import Database
@@ -77,7 +77,7 @@ class ReplicationStream:
     def send_status(self, received: int, confirmed: int) -> None:
         """Say what was received, and up to where nothing is asked for again: the server need not keep that."""
         self.wants_reply = False
-        now_us = (time.time_ns() // 1_000_000 - milliseconds(0)) * 1000
+        now_us = (now_ms() - milliseconds(0)) * 1000
         try:
             self._libpq.put_copy_data(_STATUS.pack(b"r", received, confirmed, confirmed, now_us, 0))
             self._libpq.flush()

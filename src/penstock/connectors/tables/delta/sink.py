@@ -16,7 +16,7 @@ from penstock.connectors.files.sink.writer import FileSinkSettings
 from penstock.connectors.files.storage import resolve
 from penstock.connectors.tables.delta.committer import DeltaCommitter
 from penstock.connectors.tables.delta.table import DeltaLakeTable
-from penstock.connectors.tables.delta.typed_partitions import TypedPartitions
+from penstock.connectors.tables.delta.typed_partitions import DeltaFolders
 from penstock.connectors.tables.record_schema import RecordType, schema_of, without
 from penstock.connectors.tables.writer import TableFileWriter
 
@@ -32,7 +32,7 @@ class DeltaSink(Sink[Any]):
         self._table = table
         self._record_type = record_type
         self._partitions = partitions
-        columns = TypedPartitions(partitions, record_type) if partitions else None
+        columns = DeltaFolders(partitions, record_type) if partitions else None
         self._settings = FileSinkSettings(
             table.uri,
             columns or BucketAssigner.base_path_bucket_assigner(),

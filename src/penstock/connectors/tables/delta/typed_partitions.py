@@ -12,7 +12,7 @@ from penstock.formats.columns import Columns
 _KNOWN_MAX = 1_000
 
 
-class TypedPartitions(BucketAssigner):
+class DeltaFolders(BucketAssigner):
     """Assigns folders by values of the columns' types. With one `2.0` among integers no one reads it."""
 
     def __init__(self, columns: tuple[str, ...], record_type: RecordType) -> None:

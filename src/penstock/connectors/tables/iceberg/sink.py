@@ -46,7 +46,7 @@ class IcebergSink(Sink[Any]):
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of one subtask. It asks the catalog for the place of the files."""
-        assigner = ByValue(self._partitions) if self._partitions else BucketAssigner.base_path_bucket_assigner()
+        assigner = IcebergFolders(self._partitions) if self._partitions else BucketAssigner.base_path_bucket_assigner()
         settings = FileSinkSettings(
             self._table.data_path(),
             assigner,
@@ -64,7 +64,7 @@ class IcebergSink(Sink[Any]):
         return IcebergCommitter(self._table)
 
 
-class ByValue(BucketAssigner):
+class IcebergFolders(BucketAssigner):
     """A folder for each combination of values. The files have the values, too, from which the table takes them."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:

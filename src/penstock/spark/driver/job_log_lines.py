@@ -41,7 +41,7 @@ _SAME_ERROR = 10
 _notices = logging.getLogger(__name__)
 
 
-class JobEvents:
+class JobLogLines:
     """Writes to the `events` of a JobLog, and notices of the job master to penstock's own log: the user's terminal.
 
     `name`: the job as log lines name it. `history`: the newest checkpoints that completed or failed, oldest first.

@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock.client.packed_job import JobDescription, PackedJob, this_python
 from penstock.dispatcher.events import JobEnded
-from penstock.dispatcher.process import SupervisedProcess
+from penstock.dispatcher.supervised_process import SupervisedProcess
 from penstock.plan import program_pickler
 from penstock.plan.pickling import dump_main_classes
 from penstock.spark.internals.shared_context import JvmAddress

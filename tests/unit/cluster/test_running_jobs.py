@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cluster.live_process import beginning_of
-from penstock.cluster.registry import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
 

@@ -16,10 +16,10 @@ import msgspec
 
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
+from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import JobError
 from penstock.common.one_line import on_one_line
 from penstock.rpc.keys import ControlAddress
-from penstock.spark.driver.java import cache_directory
 
 _log = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from penstock.jobmaster.notices import (
     RestartScheduled,
 )
 from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.spark.driver.job_events import JobEvents
+from penstock.spark.driver.job_log_lines import JobLogLines
 
 
-def events(log: logging.Logger, history: Sequence[CheckpointReport] = ()) -> JobEvents:
-    return JobEvents(log, "job 'x'", history)
+def events(log: logging.Logger, history: Sequence[CheckpointReport] = ()) -> JobLogLines:
+    return JobLogLines(log, "job 'x'", history)
 
 
 @pytest.fixture
