@@ -295,7 +295,7 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
 def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
     """All jobs would be gone with one process, or do again what they have done; and programs lose their jobs.
 
-    And functions that a job was given while it ran would be gone with the process that ran it.
+    And functions, or a parallelism, that a job was given while it ran would be gone with the process that ran it.
     """
     count = 8_000
     # Of all free ports it takes the same one.
@@ -313,6 +313,7 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
     job_id = cluster.client.get("/submissions")[-1]["job_id"]
     updated = cluster.command("update", job_id, new, tmp_path / "out", count).stdout
     (checkpoint,) = re.findall(r"has new functions from checkpoint (\d+) on: 'Map'", updated)
+    cluster.command("scale", job_id, "-p", 2)
     before = cluster.running
     os.kill(before.pid, signal.SIGKILL)
     _, said = program.communicate(timeout=120)
@@ -324,6 +325,8 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
     ways = [way for _, _, way in lines]
     old = ways.index("anew")
     assert int(checkpoint) > 0 and not any(ways[:old]), "those of before the update"
+    subtasks = {vertex["parallelism"] for vertex in cluster.client.get(f"/jobs/{job_id}")["vertices"]}
+    assert subtasks == {2}, "it went on as it was submitted"
     assert set(ways[old:]) == {"anew"}, "the one that took its place began with the functions before the update"
 
 

@@ -49,7 +49,7 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
 
 
 def run_for_graphs(path: Path, arguments: Sequence[str], found: Callable[[], Sequence[object]]) -> None:
-    """The same, for the graphs that its executor gets: `found` gives them. Behind the first one an error is told only."""
+    """The same, for the graphs that its executor gets: `found` gives them. An error after the first is only told."""
     try:
         run_script(path, arguments)
     except (typer.Exit, SystemExit):

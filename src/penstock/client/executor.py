@@ -43,8 +43,8 @@ class Submission:
     """Called after it if the job has a REST endpoint."""
     on_control: Callable[[ControlAddress], object] = lambda address: None
     """Called when the job takes commands, at this address."""
-    on_update: Callable[[JobGraph], object] = lambda graph: None
-    """Called when the running job has other functions, before the one who wanted them is told."""
+    on_plan: Callable[[JobGraph], object] = lambda graph: None
+    """Called when the job has other functions, before the one who wanted them is told, or another parallelism."""
     rest_ports: str | None = None
     """Where the job is served over REST if it has no `rest.bind-port`; None: it is not."""
     files: tuple[JobFiles, Path | None] | None = None

@@ -168,7 +168,7 @@ def _pipelined_run(
             HELD.release(str(job_id))
 
         hosts.append(host)
-        host.on_end, host.on_update = ended, submission.on_update
+        host.on_end, host.on_plan = ended, submission.on_plan
         if visible.is_served:
             host.record()
         job_ended = visible.serve(host, configuration, run.place.directory, log)

@@ -117,7 +117,9 @@ async def of_job(request: Request) -> Response:
     path, body = request.scope["path"], await bytes_of(request)
     if job.id != _id(job):
         path = path.replace(jobid, _id(job), 1)
-    if request.method == "PATCH" and job.status is None and job.rest is None:
+    if _cancels(request, job) and job.status is JobStatus.CANCELED:
+        return json_answer({}, 202)
+    if _cancels(request, job) and job.status is None and job.rest is None:
         # It waits, or is about to start.
         host_of(request).post(CancelRequested(now_ms(), job.id))
         return json_answer({}, 202)
@@ -126,6 +128,12 @@ async def of_job(request: Request) -> Response:
         _answer, request, job, request.method, f"{path}?{query}" if query else path, body
     )
     return Response(answer, status, media_type=JSON)
+
+
+def _cancels(request: Request, job: DispatchedJob) -> bool:
+    """PATCH of the job itself, and of nothing in it."""
+    is_it = request.scope["path"].rstrip("/") in (f"/jobs/{_id(job)}", f"/jobs/{job.id}")
+    return request.method == "PATCH" and is_it and request.query_params.get("mode", "cancel") == "cancel"
 
 
 def _own_answer(host: DispatcherHost, job: DispatchedJob, path: str) -> dict[str, Any] | None:

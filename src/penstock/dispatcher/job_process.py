@@ -121,7 +121,7 @@ class JobProcess:
             return JobEnded(now_ms(), self._id, JobStatus[end.how])
 
         def keep(graph: JobGraph) -> None:
-            """Whoever starts this job again does so with its new functions."""
+            """Whoever starts this job again does so with its new functions, and its present parallelism."""
             write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
 
         session = attach()
@@ -139,7 +139,7 @@ class JobProcess:
                 spark=session,
                 on_start=self._begins,
                 on_rest=self._serves,
-                on_update=keep,
+                on_plan=keep,
                 on_control=lambda address: self._link.send(Listens(now_ms(), self._id, address)),
                 rest_ports="0",
                 job_id=resumes or self._id,

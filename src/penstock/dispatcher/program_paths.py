@@ -21,6 +21,7 @@ from penstock.dispatcher.programs import Programs, UploadedProgram
 from penstock.rest import cluster_paths
 from penstock.rest.answers import body_of, get, json_answer
 from penstock.rest.described_route import DescribedRoute, Parameter
+from penstock.rest.patient_threads import in_patient_thread
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ async def run(request: Request) -> Response:
     file = _file(request, wanted)
     address, token = _address(request), request.app.state.token
     host = address.url.removeprefix("http://")
-    job_id = await run_in_threadpool(_told, lambda: run_program(file, options, _arguments(wanted), host, token))
+    job_id = await in_patient_thread(_told, lambda: run_program(file, options, _arguments(wanted), host, token))
     return json_answer({"jobid": job_id})
 
 
@@ -114,7 +115,7 @@ async def plan(request: Request) -> Response:
     """GET or POST /jars/:jarid/plan: the job graph of a program, which is not run."""
     wanted = await _wanted(request)
     file = _file(request, wanted)
-    found = await run_in_threadpool(_told, lambda: plan_program(file, _options(wanted), _arguments(wanted)))
+    found = await in_patient_thread(_told, lambda: plan_program(file, _options(wanted), _arguments(wanted)))
     return json_answer({"plan": found})
 
 

@@ -27,6 +27,7 @@ from penstock.dispatcher.job_output import OutputGoneError, part_of_output
 from penstock.dispatcher.job_store import FIGURES
 from penstock.rest.answers import body_of, get, json_answer
 from penstock.rest.described_route import TEXT, DescribedRoute, Parameter
+from penstock.rest.patient_threads import in_patient_thread
 from penstock.rpc.commands import ask
 from penstock.rpc.messages import Command
 
@@ -169,7 +170,7 @@ async def command(request: Request) -> Response:
         return found is not None and found.control == control
 
     try:
-        text = await run_in_threadpool(ask, control, wanted, timeout_s, is_there)
+        text = await in_patient_thread(ask, control, wanted, timeout_s, is_there)
     except JobError as error:
         raise HTTPException(409, str(error)) from None
     return json_answer(CommandAnswer(text))

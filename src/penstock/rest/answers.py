@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.secrets import has_password, hidden_in
+from penstock.common.secrets import hidden_in
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.described_route import DescribedRoute, Parameter, text_of
@@ -27,16 +27,19 @@ Render = Callable[[Request], Any]
 
 def json_answer(value: Any, status: int = 200) -> Response:
     """A value as JSON, without the passwords of URLs: paths of checkpoints, messages of errors."""
+    # In each text for itself. To look through all of the JSON would hold the interpreter for a second where a job has
+    # thousands of subtasks; and what begins as a secret in one text would hide what is behind it.
+    return data_answer(hidden_in(msgspec.to_builtins(value)), status)
+
+
+def data_answer(value: Any, status: int = 200) -> Response:
+    """The same, with all that is in it: what a user asked for is their own data, such as state."""
     # What comes from users' strings may have lone surrogates, which JSON has no bytes for.
     try:
         body = msgspec.json.encode(value)
     except UnicodeEncodeError:
         # What is no number in JSON is null, as msgspec writes it.
         body = json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None)).encode()
-    if has_password(body.decode()):
-        # Looked for in all of it, which is quick, and hidden in each of its texts: what begins as a secret in one of
-        # them would hide the end of that text, and the answer be no JSON.
-        body = json.dumps(hidden_in(json.loads(body))).encode()
     return Response(body, status, media_type="application/json")
 
 

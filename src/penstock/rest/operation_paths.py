@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from penstock.common import options
 from penstock.common.file_systems import is_url
+from penstock.common.job_status import JobStatus
 from penstock.rest.answers import body_of, get, job_of, json_answer
 from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.rest.java_exceptions import failure_cause
@@ -67,6 +68,9 @@ def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, 
     trigger_id, directory = body.triggerId, body.directory
     if trigger_id is not None and not _TRIGGER_ID.fullmatch(trigger_id):
         raise HTTPException(400, "triggerId has 32 hexadecimal digits in lower case")
+    if trigger_id is not None and entry.triggers.find(trigger_id) is not None:
+        # Sent again, as its client has had no answer: also when the job has stopped by it.
+        return json_answer(Trigger(trigger_id), 202)
     if directory and not is_url(directory) and not directory.startswith("/"):
         # The job has another working directory than who asks for it.
         raise HTTPException(400, f"the target directory is an absolute path, or has a scheme; got '{directory}'")
@@ -78,10 +82,9 @@ def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, 
             f"Config key [{options.SAVEPOINT_DIRECTORY.key}] is not set. Property [targetDirectory] must be provided.",
         )
     _check_runs(entry)
-    if trigger_id is None or entry.triggers.find(trigger_id) is None:
-        if stop:
-            _log.warning("the job is stopped with a savepoint from outside: REST")
-        trigger_id = entry.triggers.add(entry.job.savepoint(directory or None, stop, drain), trigger_id)
+    if stop:
+        _log.warning("the job is to be stopped with a savepoint, from outside: REST")
+    trigger_id = entry.triggers.add(entry.job.savepoint(directory or None, stop, drain), trigger_id)
     return json_answer(Trigger(trigger_id), 202)
 
 
@@ -105,6 +108,8 @@ async def cancel(request: Request) -> Response:
     mode = request.query_params.get("mode", "cancel")
     if mode != "cancel":
         raise HTTPException(400, f"mode is cancel, got '{mode}'; to stop a job with a savepoint: POST …/stop")
+    if entry.graph.status is JobStatus.CANCELED:
+        return json_answer({}, 202)
     _check_runs(entry)
     _log.warning("the job is cancelled from outside: REST")
     entry.job.cancel()

@@ -6,10 +6,11 @@ Source: Flink docs, "Elastic Scaling", Externalized Declarative Resource Managem
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Annotated, Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +23,7 @@ from penstock.rest.described_route import DescribedRoute
 from penstock.rest.served_jobs import JobEntry
 
 _log = logging.getLogger(__name__)
+_REFUSED_S = 1.0
 
 _Subtasks = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -56,6 +58,7 @@ async def require(request: Request) -> Response:
     """PUT /jobs/:jobid/resource-requirements: give vertices another parallelism. Those that are not named keep theirs.
 
     The job takes a checkpoint, and goes on from it with other subtasks a moment later: the answer does not wait for it.
+    409 if the job can't do so now, with the reason.
     """
     entry = job_of(request)
     try:
@@ -70,8 +73,13 @@ async def require(request: Request) -> Response:
     status = entry.graph.status
     if status.is_terminal_state():
         raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")
-    _log.warning("the job is given another parallelism from outside: REST")
-    entry.job.rescale(parallelism).add_done_callback(_say)
+    _log.warning("the job is to have another parallelism, from outside: REST")
+    outcome = entry.job.rescale(parallelism)
+    # What is refused is refused at once.
+    await run_in_threadpool(wait, [outcome], _REFUSED_S)
+    if outcome.done() and (refused := outcome.exception()) is not None:
+        raise HTTPException(409, str(refused))
+    outcome.add_done_callback(_say)
     return json_answer({})
 
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from penstock.common.errors import CheckpointError, JobError, StateNotFoundError, StateUnavailableError
 from penstock.jobmaster.state_query import LIVE_MOST, LiveState, StateQuery
-from penstock.rest.answers import job_of, json_answer
+from penstock.rest.answers import data_answer, job_of, json_answer
 from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.snapshots.committed_state import CommittedState, StateName
 from penstock.snapshots.exact_values import exact_of
@@ -66,7 +66,7 @@ async def entries(request: Request) -> Response:
     write = exact_of if given.get("exact") == "true" else json_of
     isolation = given.get("isolation", "read-committed")
     if isolation == _LIVE:
-        return json_answer(await _live(request, keys, limit, write))
+        return data_answer(await _live(request, keys, limit, write))
     if isolation != "read-committed":
         raise HTTPException(400, f"isolation is read-committed or {_LIVE}, got '{isolation}'")
 
@@ -85,7 +85,7 @@ async def entries(request: Request) -> Response:
             completed=state.completed_ms,
         )
 
-    return json_answer(await _asked(request, answer))
+    return data_answer(await _asked(request, answer))
 
 
 def _entries(columns: list[str], rows: list[Any], write: Callable[[Any], Any]) -> list[dict[str, Any]]:

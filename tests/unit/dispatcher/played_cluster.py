@@ -12,6 +12,7 @@ from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
 from penstock.dispatcher.application import application
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
+from penstock.dispatcher.events import Event
 from penstock.rest.token_server import TokenServer
 from penstock.rpc.messages import Register
 
@@ -22,6 +23,8 @@ class PlayedCluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.served: list[Served] = []
+        self.posted: list[Event] = []
+        """What the dispatcher was handed."""
         jobs: list[DispatchedJob] = []
         for id in ("aaaaaaaa1111", "bbbbbbbb2222"):
             (directory / id).mkdir()
@@ -42,6 +45,7 @@ class PlayedCluster:
             newest=lambda: newest, find=newest.get, jobs=jobs, slots=8, free=1, log_directory=directory,
             job_logs=directory / "logs",
             store=SimpleNamespace(directory=directory, folder=lambda id: directory / id),
+            post=self.posted.append,
         )  # fmt: skip
         self.server = TokenServer("0", {"XDG_CACHE_HOME": str(directory)}, 10.0)
         spark = {"spark.master": "local[2]", "spark.some.password": "secret"}

@@ -74,7 +74,14 @@ def test_what_was_kept_of_a_job_and_is_damaged_is_named(cluster: PlayedCluster) 
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("PATCH", "?mode=cancel"), ("POST", "/savepoints"), ("POST", "/stop"), ("PUT", "/rescaling")]
+    ("method", "path"),
+    [
+        ("PATCH", "?mode=cancel"),
+        ("PATCH", "/vertices/x"),
+        ("POST", "/savepoints"),
+        ("POST", "/stop"),
+        ("PUT", "/rescaling"),
+    ],
 )
 def test_what_is_asked_of_a_job_that_has_ended_is_refused_as_by_the_job_itself(
     cluster: PlayedCluster, method: str, path: str
@@ -83,3 +90,19 @@ def test_what_is_asked_of_a_job_that_has_ended_is_refused_as_by_the_job_itself(
     cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.FINISHED)
     status, answer = cluster.client.answer(method, f"/jobs/dddddddd{path}")
     assert (status, json.loads(answer)) == (409, {"errors": ["Job dddddddd has ended: FINISHED"]})
+
+
+def test_a_job_that_was_cancelled_may_be_cancelled_again(cluster: PlayedCluster) -> None:
+    """`flink cancel`, sent again as its answer was lost, would fail. Source: Flink, Dispatcher.cancelJob."""
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
+    assert cluster.client.answer("PATCH", "/jobs/dddddddd?mode=cancel") == (202, b"{}")
+    assert cluster.client.answer("PATCH", "/jobs/dddddddd/vertices/x")[0] == 409
+
+
+@pytest.mark.parametrize("path", ["/jobs/dddddddd?mode=stop", "/jobs/dddddddd/vertices/x"])
+def test_only_what_cancels_cancels_a_job_that_waits(cluster: PlayedCluster, path: str) -> None:
+    """A job that waits would be gone by a request that a job that runs refuses."""
+    assert cluster.client.answer("PATCH", path)[0] == 404
+    assert cluster.posted == []
+    assert cluster.client.answer("PATCH", "/jobs/dddddddd?mode=cancel")[0] == 202
+    assert [type(event).__name__ for event in cluster.posted] == ["CancelRequested"]

@@ -34,6 +34,8 @@ class PlayedJob:
         self.is_cancelled = False
         self.savepoints: list[tuple[str | None, bool, bool, Future[str]]] = []
         self.rescales: list[dict[int, int]] = []
+        self.refusal: Exception | None = None
+        """Why it can't be rescaled."""
         self.queries: list[StateQuery] = []
         self.live: LiveState | BaseException = StateUnavailableError("it does not run: try again")
         """What live queries are answered."""
@@ -55,8 +57,12 @@ class PlayedJob:
         return outcome
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
+        outcome: Future[str] = Future()
+        if self.refusal is not None:
+            outcome.set_exception(self.refusal)
+            return outcome
         self.rescales.append(dict(parallelism))
-        return Future()
+        return outcome
 
     def read_state(self, query: StateQuery) -> Future[LiveState]:
         self.queries.append(query)

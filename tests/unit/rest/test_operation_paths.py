@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served
 
-from penstock.common.errors import CheckpointError
+from penstock.common.errors import CheckpointError, JobError
 from penstock.jobmaster.events import CancelRequested
 from penstock.plan.vertex_ids import vertex_id
 
@@ -34,6 +34,19 @@ def test_a_trigger_that_is_sent_again_is_no_second_one(served: Served) -> None:
     for _ in range(2):
         assert served.send("POST", "/jobs/id/stop", body, 202) == {"request-id": "0" * 32}
     assert [one[:3] for one in served.job.savepoints] == [("/savepoints", True, True)]
+
+
+def test_a_trigger_is_known_when_the_job_has_stopped_by_it(served: Served) -> None:
+    """Who asks again, since the answer was lost, would hear that the job has ended, and look for its savepoint."""
+    body = {"targetDirectory": "/savepoints", "triggerId": "0" * 32}
+    served.send("POST", "/jobs/id/stop", body, 202)
+    served.job.savepoints[0][3].set_result("/savepoints/savepoint-1")
+    served.job.played.handle(CancelRequested())
+    served.job.played.waits(1_000_000)
+    assert served.send("POST", "/jobs/id/stop", body, 202) == {"request-id": "0" * 32}
+    shown = served.get(f"/jobs/id/savepoints/{'0' * 32}")
+    assert shown["operation"] == {"location": "/savepoints/savepoint-1"}
+    served.send("POST", "/jobs/id/stop", body | {"triggerId": "1" * 32}, 409)
 
 
 def test_why_a_savepoint_failed_comes_as_a_java_exception(served: Served) -> None:
@@ -64,16 +77,34 @@ def test_what_can_not_be_done_is_refused_before_any_task_hears_of_it(served: Ser
     assert served.job.savepoints == [] and not served.job.is_cancelled
 
 
-def test_a_job_is_cancelled_once_it_runs_and_refused_when_it_has_ended(tmp_path: Path) -> None:
-    """`flink cancel` would say that it has cancelled a job that had failed before."""
+def test_a_job_is_cancelled_once_it_runs_and_again_if_it_was(tmp_path: Path) -> None:
+    """`flink cancel`, sent again as its answer was lost, would fail. Source: Flink, Dispatcher.cancelJob."""
     served = Served(tmp_path, PlayedJob(plan()))
     served.send("PATCH", "/jobs/id?mode=cancel", status=202)
     assert served.job.is_cancelled
     served.job.played.handle(CancelRequested())
     served.job.played.waits(1_000_000)
     assert served.get("/jobs/id/status") == {"status": "CANCELED"}
-    assert "has ended: CANCELED" in served.send("PATCH", "/jobs/id", status=409)["errors"][0]
+    served.send("PATCH", "/jobs/id", status=202)
     served.endpoint.close()
+
+
+def test_a_job_that_has_failed_is_not_cancelled(tmp_path: Path) -> None:
+    """`flink cancel` would say that it has cancelled a job that had failed before."""
+    served = Served(tmp_path, PlayedJob(plan(), attempts=0))
+    served.job.played.runs()
+    served.job.played.fails(JobError("a fault"))
+    served.job.played.waits(1_000_000)
+    assert "has ended: FAILED" in served.send("PATCH", "/jobs/id", status=409)["errors"][0]
+    assert not served.job.is_cancelled
+    served.endpoint.close()
+
+
+def test_a_parallelism_that_the_job_refuses_now_is_told(served: Served) -> None:
+    """A client would wait for subtasks that never come, and only the log say why."""
+    served.job.refusal = JobError("the job is being rescaled or updated already")
+    refused = served.send("PUT", "/jobs/id/resource-requirements", {}, 409)
+    assert refused == {"errors": ["the job is being rescaled or updated already"]}
 
 
 def test_the_end_of_a_job_waits_for_the_client_that_has_stopped_it(served: Served) -> None:

@@ -125,6 +125,16 @@ def test_live_state_is_told_as_what_it_is(served: Served, client: QueryableState
     ]
 
 
+def test_state_is_answered_as_it_is(served: Served, client: QueryableStateClient) -> None:
+    """Stars would stand for what looks like a secret in a user's own data, and nobody would hear that it is another."""
+    texts = ["https://shop/cb?sig=abc&x=1", "user:x password = hunter2", "http://u:p@h/x", "token=1"]
+    rows = [Opaque([(number, text)]) for number, text in enumerate(texts)]
+    served.job.live = LiveState("count", "count", "value of String", ["key", "value"], rows, True)
+    assert [entry["value"] for entry in served.get(f"{LIVE}&limit=4")["entries"]] == texts
+    typed = client.entries("id", operator="count", state="count", limit=4, isolation="read-uncommitted")
+    assert [entry["value"] for entry in typed.entries] == texts
+
+
 @pytest.mark.parametrize(
     "error, status",
     [

@@ -106,7 +106,7 @@ class JobMasterHost:
         self.over = threading.Event()
         self.on_end: Callable[[], None] = lambda: None
         """Called by the control thread when the job has ended."""
-        self.on_update: Callable[[JobGraph], object] = lambda graph: None
+        self.on_plan: Callable[[JobGraph], object] = lambda graph: None
         """Called by the storage's thread when the job has other functions: they are to be kept for the next run."""
         self.after_storage: Callable[[], None] = lambda: None
         """Called by the storage's thread when it has done everything: the last step of the job."""
@@ -263,7 +263,7 @@ class JobMasterHost:
 
             def keep() -> None:
                 try:
-                    self.on_update(self._master.graph)
+                    self.on_plan(self._master.graph)
                 except RAISED as failed:
                     complete(kept, error=JobError(f"{done.result()}. But it would restart with those before: {failed}"))
                 else:

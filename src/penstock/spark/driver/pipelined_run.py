@@ -23,6 +23,7 @@ from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
+from penstock.spark.driver.kept_plan import KeptPlan
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.session import JobSession, control_host
 from penstock.spark.driver.slots import check_registered, slots_for
@@ -76,6 +77,11 @@ class PipelinedRun:
         if isinstance(settings, PostgresSettings | RedisSettings):
             self.host.on_deleted = partial(_forget, settings, self._job_id)
         self.metrics = self.host.metrics
+        self._plan = KeptPlan(
+            master.graph,
+            lambda graph: self.host.on_plan(graph),
+            lambda slots: HELD.hold(self._job_id, master.graph.name, slots),
+        )
 
     def _deploy(self, effect: Deploy) -> PipelinedQuery:
         """Start the query of an attempt."""
@@ -100,7 +106,7 @@ class PipelinedRun:
         )
         spark = self._session.now()
         # Another plan than that of the attempts before may need more slots, or fewer.
-        HELD.hold(self._job_id, effect.graph.name, effect.graph.slots)
+        self._plan.begins(effect.graph)
         check_registered(spark, self._job_id, effect.graph.slots)
         # The query has it from this thread.
         spark.sparkContext.addJobTag(job_tag(self._job_id))

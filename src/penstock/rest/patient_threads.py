@@ -1,0 +1,24 @@
+"""Threads for what may take minutes, such as savepoints: those for all other requests are not held up by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import ParamSpec, TypeVar
+
+import anyio
+from anyio import to_thread
+
+_MOST = 500
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_patient_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """As Starlette's `run_in_threadpool`, whose forty threads would all wait for a while."""
+    return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=_limiter())
+
+
+@cache
+def _limiter() -> anyio.CapacityLimiter:
+    return anyio.CapacityLimiter(_MOST)
