@@ -31,8 +31,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.checkpoint.manifest import UNREADABLE, Manifest, check_seal, decode, encode, seal
+from penstock.checkpoint.manifest import Manifest, check_seal, decode, encode, seal
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
+from penstock.common.unreadable import UNREADABLE
 
 _LOOKS_MAX = 20
 _CHECKPOINT, _CLAIM, _END, _VOID = "checkpoint", "claim", "end", "void"

@@ -20,6 +20,7 @@ import msgspec
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
+from penstock.common.unreadable import UNREADABLE
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import (
     EXTERNAL_VERSION,
@@ -40,7 +41,6 @@ _SIGNED = re.compile(rb'"checksum": "([0-9a-f]{8})"\n\}\Z')
 """How a manifest of every version but the first ends, and will end: a damaged one must not be taken for one that only a
 newer penstock can read."""
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
 """What msgspec raises for JSON that is damaged; the second one if a text in it is no UTF-8."""
 
 

@@ -21,6 +21,7 @@ from penstock.client.script_modules import import_folders, script_modules
 from penstock.common import pyflink_alias
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
+from penstock.common.unreadable import UNREADABLE
 from penstock.jobmaster.results.result_sinks import CollectedResults, ResultSink
 from penstock.plan import program_pickler
 from penstock.plan.job_graph import JobGraph
@@ -90,7 +91,7 @@ def read_packed_job(file: Path) -> PackedJob:
         return msgspec.msgpack.decode(file.read_bytes(), type=PackedJob)
     except OSError as error:
         raise JobError(f"the job as its client has sent it, {file}, can't be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise JobError(f"the job as its client has sent it, {file}, is damaged: {error}. Submit it anew") from None
 
 

@@ -12,6 +12,7 @@ import msgspec
 from penstock.cluster.rest_tls import no_answer
 from penstock.cluster.running_jobs import JobRegistry
 from penstock.common.errors import JobError, PenstockError, StateNotFoundError, StateUnavailableError
+from penstock.common.unreadable import UNREADABLE
 from penstock.rpc.messages import ReadAnswer, ReadCommand
 from penstock.rpc.state_connection import StateConnection
 from penstock.snapshots.exact_values import exact_of, value_of
@@ -193,5 +194,5 @@ def _literal(key: Any) -> str:
 def _error_of(body: bytes) -> str:
     try:
         return "; ".join(msgspec.json.decode(body, type=dict[str, list[str]])["errors"])
-    except (msgspec.DecodeError, KeyError):
+    except (*UNREADABLE, KeyError):
         return body.decode(errors="replace")

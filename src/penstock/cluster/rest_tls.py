@@ -38,8 +38,10 @@ def keep_certificate(port: int, certificate: str | None, environ: Mapping[str, s
     path.unlink(missing_ok=True)
     if certificate is not None:
         found = _CERTIFICATE.search(Path(certificate).read_text(encoding="ascii", errors="replace"))
-        # That there is one, the server has seen: it has loaded the file.
-        path.write_text(found[0] if found is not None else "", encoding="ascii")
+        # Whole, or not there: clients may look for it now. That there is one, the server has seen.
+        unfinished = path.with_name(f".{path.name}")
+        unfinished.write_text(found[0] if found is not None else "", encoding="ascii")
+        unfinished.replace(path)
     return path
 
 
@@ -59,10 +61,7 @@ def trusted(url: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext
     if CA not in environ and serves_tls(parts.hostname or "", _port(parts), environ):
         # Gone, if the endpoint is: then nobody answers.
         with contextlib.suppress(FileNotFoundError):
-            context = ssl.create_default_context(cafile=str(_kept(_port(parts), environ)))
-            context.check_hostname = False
-            context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-            return context
+            return _known_by(_kept(_port(parts), environ))
     authorities = environ.get(CA)
     try:
         return ssl.create_default_context(cafile=authorities)
@@ -79,6 +78,45 @@ def connection_to(
     if context is None:
         return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
     return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+
+
+def _known_by(kept: Path) -> ssl.SSLContext:
+    """Of the endpoint whose certificate is in this file, and of nobody to whom it has issued one."""
+    try:
+        context = ssl.create_default_context(cafile=str(kept))
+        known = ssl.PEM_cert_to_DER_cert(kept.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"{kept}, by which this user's endpoint is known, is damaged ({error}). Start it again, or set {CA}"
+        ) from None
+    context.check_hostname = False
+    context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
+
+    class KnownSocket(ssl.SSLSocket):
+        """Of a thread."""
+
+        def do_handshake(self, block: bool = False) -> None:
+            super().do_handshake(block)
+            _check(self.getpeercert(binary_form=True), known)
+
+    class KnownObject(ssl.SSLObject):
+        """Of an event loop."""
+
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            _check(self.getpeercert(binary_form=True), known)
+
+    context.sslsocket_class, context.sslobject_class = KnownSocket, KnownObject
+    return context
+
+
+def _check(shown: bytes | None, known: bytes) -> None:
+    if shown != known:
+        error = ssl.SSLCertVerificationError(1, "another certificate")
+        error.verify_message = "it is not the one that this endpoint has left for its clients"
+        raise error
 
 
 def no_answer(url: str, error: BaseException) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.cache_directory import cache_directory
+from penstock.common.unreadable import UNREADABLE
 
 LOG = "cluster.log"
 """The name of a cluster's log, in the directory of its jobs."""
@@ -49,7 +50,7 @@ def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningClu
     """All that run or stand by. Files of those that were killed are removed."""
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
+        with contextlib.suppress(OSError, *UNREADABLE):
             cluster = msgspec.json.decode(path.read_bytes(), type=RunningCluster)
             if is_alive(cluster.pid, cluster.beginning):
                 found.append(cluster)

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.common.cache_directory import cache_directory
+from penstock.common.unreadable import UNREADABLE
 
 
 class RunningDashboard(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ def dashboard_urls(environ: Mapping[str, str] = os.environ) -> list[str]:
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
         # It may have been removed, or be half written.
-        with contextlib.suppress(OSError, msgspec.MsgspecError):
+        with contextlib.suppress(OSError, *UNREADABLE):
             one = msgspec.json.decode(path.read_bytes(), type=RunningDashboard)
             if is_alive(one.pid, one.beginning):
                 found.append(one.url)

@@ -19,6 +19,7 @@ from penstock.cluster.rest_address import RestAddress
 from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import JobError
 from penstock.common.one_line import on_one_line
+from penstock.common.unreadable import UNREADABLE
 from penstock.rpc.keys import ControlAddress
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class JobRegistry:
 
     def remove(self, job_id: str, pid: int) -> None:
         """Remove a job, which has ended: unless a run in another process has taken it over."""
-        with contextlib.suppress(OSError, msgspec.DecodeError):
+        with contextlib.suppress(OSError, *UNREADABLE):
             job = msgspec.json.decode(self._path(job_id).read_bytes(), type=RunningJob)
             if job.pid == pid:
                 self._path(job_id).unlink(missing_ok=True)
@@ -93,7 +94,7 @@ class JobRegistry:
         alive, gone = [], []
         for path in self._directory.glob("*.json"):
             # It may have been removed, or be half written.
-            with contextlib.suppress(OSError, msgspec.DecodeError):
+            with contextlib.suppress(OSError, *UNREADABLE):
                 job = msgspec.json.decode(path.read_bytes(), type=RunningJob)
                 if is_alive(job.pid, job.beginning):
                     alive.append(job)

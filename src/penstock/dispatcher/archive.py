@@ -15,6 +15,7 @@ import msgspec
 from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError, PenstockError
+from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.whole_files import write_at_the_end
 
 _OF_JOB = (
@@ -60,7 +61,7 @@ def read_archive(file: Path) -> Archive | None:
         return None
     except OSError as error:
         raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise JobError(f"what was kept of it at its end, {file}, is damaged: {error}") from None
 
 

@@ -31,8 +31,8 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.checkpoint.manifest import UNREADABLE
 from penstock.common.errors import ConfigurationError
+from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
 from penstock.dispatcher.job_states import LEFT_OUT, STATE, JobStates, LockedStates
 from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole

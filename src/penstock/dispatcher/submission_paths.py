@@ -19,6 +19,7 @@ from penstock.client.bundle import BUNDLE_NAME
 from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_id import JobID
+from penstock.common.unreadable import UNREADABLE
 from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
@@ -135,7 +136,7 @@ async def submit(request: Request) -> Response:
         raise HTTPException(400, f"the id of a submission has 32 hexadecimal digits, got '{id}'")
     try:
         await run_in_threadpool(host.submit, id, packed)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise HTTPException(400, f"this is no job of a client of this version of penstock: {error}") from None
     except NotLeadingError as error:
         raise HTTPException(421, str(error)) from None

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.common.unreadable import UNREADABLE
 
 _FORMATS = {"date": Types.SQL_DATE, "time": Types.SQL_TIME, "date-time": Types.SQL_TIMESTAMP}
 _SIMPLE = {"number": Types.BIG_DEC, "integer": Types.BIG_INT, "boolean": Types.BOOLEAN}
@@ -20,7 +21,7 @@ def type_of_schema(json_schema: str) -> RowTypeInfo:
     """
     try:
         root = msgspec.json.decode(json_schema)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ValueError(f"the JSON schema is not JSON: {error}") from None
     found = _type_of(root, "the root", root)
     if not isinstance(found, RowTypeInfo):

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.errors import JobError
+from penstock.common.unreadable import UNREADABLE
 from penstock.logs.settings import LoggedJob, LogSettings
 
 _ABOUT = "job.json"
@@ -76,7 +77,7 @@ def jobs_in(directory: Path) -> list[tuple[Path, LoggedJob]]:
     for folder in directory.glob("*") if directory.is_dir() else ():
         if _ID.fullmatch(folder.name):
             # Others are no folders of ours, or are being made or removed.
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
+            with contextlib.suppress(OSError, *UNREADABLE):
                 found.append((folder, msgspec.json.decode((folder / _ABOUT).read_bytes(), type=LoggedJob)))
     return sorted(found, key=lambda entry: entry[1].started_ms)
 

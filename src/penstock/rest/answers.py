@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.secrets import hidden_in
+from penstock.common.unreadable import UNREADABLE
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.described_route import DescribedRoute, Parameter, text_of
@@ -113,5 +114,5 @@ async def body_of(request: Request, kind: type[T]) -> T:
     body = await bytes_of(request)
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.errors import JobError
+from penstock.common.unreadable import UNREADABLE
 from penstock.plan.rescaling import rescaled
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.answers import bytes_of, get, job_of, json_answer
@@ -63,7 +64,7 @@ async def require(request: Request) -> Response:
     entry = job_of(request)
     try:
         wanted = msgspec.json.decode(await bytes_of(request), type=Requirements)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise HTTPException(400, f"Bad request: the requirements of vertices by id were expected: {error}") from None
     parallelism = _by_vertex(entry, wanted)
     try:

@@ -66,7 +66,7 @@ def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
                 f"{option.key}: the private key in {in_file} is not that of the first certificate in {certificate}"
             ) from None
         files = certificate if key is None else f"{certificate}, with the key in {key},"
-        raise ConfigurationError(f"{options.CERTIFICATE.key}: {files} can't be used: it is damaged ({error})") from None
+        raise ConfigurationError(f"{options.CERTIFICATE.key}: {files} can't be used: {error}") from None
     return context
 
 
@@ -88,15 +88,18 @@ def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asks = client.wrap_bio(to_client, to_server)
     answers = server.wrap_bio(to_server, to_client, server_side=True)
-    # Hello, the certificate, what the client says to it.
-    for side in (asks, answers, asks):
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            continue
-        except ssl.SSLError as error:
-            why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
-            return f"is refused by clients of other machines: {why}"
+    # By turns, as often as the version of TLS wants it, until the client has seen the certificate.
+    waits = True
+    while waits:
+        for side in (answers, asks):
+            try:
+                side.do_handshake()
+                waits = side is answers
+            except ssl.SSLWantReadError:
+                waits = True
+            except ssl.SSLError as error:
+                why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
+                return f"is refused by clients of other machines: {why}"
     until = ssl.cert_time_to_seconds(str((asks.getpeercert() or {})["notAfter"]))
     days = (until - time.time()) / 86_400
     return f"expires in {days:.1f} days: clients of other machines refuse it then" if days < _SOON_DAYS else None

@@ -10,6 +10,7 @@ from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.common import options
 from penstock.common.errors import ProgramError
+from penstock.common.unreadable import UNREADABLE
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.keyed_stream import KeyedStream
@@ -129,7 +130,7 @@ class Bootstrap:
             environment.set_runtime_mode(mode)
         try:
             subtasks = [msgspec.json.decode(record, type=SubtaskPart) for record in records]
-        except (TypeError, msgspec.DecodeError) as error:
+        except (TypeError, *UNREADABLE) as error:
             raise ProgramError(f"a {type(self._function).__name__} fills state and emits nothing") from error
         subtasks.sort(key=lambda part: part.subtask)
         return OperatorPart(uid, f"Bootstrap {uid}", len(subtasks), max_parallelism, subtasks)

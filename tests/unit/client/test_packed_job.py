@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import threading
@@ -11,13 +12,14 @@ import msgspec
 import pytest
 
 from penstock.client.executor import Submission
-from penstock.client.packed_job import PackedJob, other_version, packed, read_packed_job, unpacked
+from penstock.client.packed_job import JobDescription, PackedJob, other_version, packed, read_packed_job, unpacked
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.jobmaster.results.result_sinks import CollectedResults, PrintResults
 from penstock.plan.job_graph import JobGraph
+from penstock.spark.job_files import JobFiles
 
 PROGRAM = """
 import shutil
@@ -144,3 +146,17 @@ def test_a_kept_job_that_is_damaged_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"\x86\xab")
     with pytest.raises(JobError, match=f"{file}, is damaged: .*Submit it anew"):
         read_packed_job(file)
+
+
+def test_any_bit_of_a_kept_job_may_be_another(tmp_path: Path) -> None:
+    """A cluster would end, with all of its jobs, at each of its starts: what it raises must be one error."""
+    file = tmp_path / "job"
+    description = JobDescription("a job", 1, "1.0", "3.11")
+    whole = msgspec.msgpack.encode(PackedJob(description, {"a": "b"}, b"program", b"", JobFiles(), False))
+    file.write_bytes(whole)
+    assert read_packed_job(file).description == description
+    for position in range(len(whole)):
+        for bit in (0x80, 0x01, 0x20):
+            file.write_bytes(whole[:position] + bytes([whole[position] ^ bit]) + whole[position + 1 :])
+            with contextlib.suppress(JobError):
+                read_packed_job(file)

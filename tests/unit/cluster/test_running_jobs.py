@@ -110,7 +110,8 @@ def test_a_driver_of_another_user_runs(registry: JobRegistry, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b'{"job_id": "x"}', b"\xff\xfe", b"[]", b'{"job_id": 1, "name": 2, "pid": 3}']
+    "content",
+    [b"", b"{", b'{"job_id": "\xff"}', b'{"job_id": "x"}', b"\xff\xfe", b"[]", b'{"job_id": 1, "name": 2, "pid": 3}'],
 )
 def test_a_file_that_is_half_written_hides_no_other(registry: JobRegistry, tmp_path: Path, content: bytes) -> None:
     """All commands would fail while one job is starting."""

@@ -27,6 +27,9 @@ def test_a_damaged_one_is_named(tmp_path: Path) -> None:
     file.write_bytes(b'{"archive": [{"path": "/jobs/overview", "js')
     with pytest.raises(JobError, match=f"{file}, is damaged"):
         read_archive(file)
+    file.write_bytes(b'{"archive": [{"path": "/jobs/a", "json": "\xff"}]}')
+    with pytest.raises(JobError, match=f"{file}, is damaged"):
+        read_archive(file)
     file.unlink()
     file.mkdir()
     with pytest.raises(JobError, match=f"{file}, can't be read: Is a directory"):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import os
 import re
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from penstock.client.remote_executor import cluster_of
 from penstock.client.rest_client import TOKEN, RestClient, UnreachableError
 from penstock.cluster.rest_tls import CA
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, StateNotFoundError
+from penstock.common.errors import ConfigurationError, JobError, StateNotFoundError
 from penstock.datastream.queryable_state import AsyncQueryableStateClient, QueryableStateClient
 from penstock.dispatcher.cluster_settings import ClusterSettings
 from penstock.dispatcher.job_store import JobStore
@@ -132,7 +135,7 @@ def test_what_is_no_certificate_is_told_at_the_start(tmp_path: Path, process_wit
         ({"certificate": str(tmp_path / "none.pem")}, r"none\.pem can't be read: No such file"),
         ({"certificate": str(tmp_path)}, r"can't be read: Is a directory"),
         ({"certificate": str(tmp_path / "empty.pem")}, r"empty\.pem holds no certificate"),
-        ({"certificate": str(tmp_path / "cut.pem")}, r"cut\.pem can't be used: it is damaged"),
+        ({"certificate": str(tmp_path / "cut.pem")}, r"cut\.pem can't be used: "),
         ({"certificate": alone}, rf"ca\.pem holds no private key .*{SSL}private-key names its file"),
         ({"certificate": alone, "private-key": str(tmp_path / "none.pem")}, rf"{SSL}private-key: .*none\.pem can't be"),
         ({"certificate": alone, "private-key": alone}, rf"{SSL}private-key: .*ca\.pem holds no private key"),
@@ -180,6 +183,54 @@ def test_an_operator_reaches_an_endpoint_whose_certificate_has_expired(tmp_path:
             RestClient.at(url, elsewhere).get("/jobs")
     finally:
         endpoint.close()
+
+
+def test_what_the_kept_certificate_has_issued_is_not_trusted(tmp_path: Path) -> None:
+    """`openssl req -x509` makes authorities: whoever has a certificate of one could take the token at that port."""
+    (tmp_path / "issued").mkdir()
+    own = certificate(tmp_path)
+    issued = certificate(tmp_path / "issued", issuer=own)
+    here = {"XDG_CACHE_HOME": str(tmp_path)}
+    endpoint = RestEndpoint("0", here, tls=ServerCertificate(str(issued), None))
+    try:
+        url = endpoint.address.url
+        kept = tmp_path / "penstock" / "rest" / f"{port_of(url)}.pem"
+        assert RestClient.at(url, here).get("/jobs") == {"jobs": []}
+        kept.write_text((tmp_path / "ca.pem").read_text())
+        with pytest.raises(UnreachableError, match="is not trusted: it is not the one that this endpoint has left"):
+            RestClient.at(url, here).get("/jobs")
+        with pytest.raises(JobError, match="is not trusted: it is not the one"):
+            asyncio.run(asks_beside(url, endpoint.token, tmp_path))
+        kept.write_text("-----BEGIN CERTIFICATE-----")
+        with pytest.raises(ConfigurationError, match=rf"{kept}, by which .* is damaged"):
+            RestClient.at(url, here).get("/jobs")
+    finally:
+        endpoint.close()
+
+
+async def asks_beside(url: str, token: str, cache: Path) -> None:
+    """As a client of an event loop."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(cache))
+        await AsyncQueryableStateClient(url, token).states("id")
+
+
+def test_an_older_tls_is_looked_at_as_well(tmp_path: Path) -> None:
+    """Where OpenSSL has no TLS 1.3, an endpoint could not start: its handshake has more turns."""
+    settings = tmp_path / "openssl.cnf"
+    settings.write_text("openssl_conf = a\n[a]\nssl_conf = b\n[b]\nsystem_default = c\n[c]\nMaxProtocol = TLSv1.2\n")
+    program = (
+        "import sys; from penstock.common.configuration import Configuration\n"
+        "from penstock.rest.server_certificate import ServerCertificate\n"
+        f"given = {{'{SSL}enabled': 'true', '{SSL}certificate': sys.argv[1]}}\n"
+        "print(ServerCertificate.of(Configuration.from_dict(given)))\n"
+    )
+    both = str(certificate(tmp_path, days=-1))
+    environment = os.environ | {"OPENSSL_CONF": str(settings)}
+    told = subprocess.run(
+        [sys.executable, "-c", program, both], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert both in told.stdout and "certificate has expired" in told.stderr, told
 
 
 def test_who_asks_by_tls_where_there_is_none_or_the_other_way_round_is_told(served: Served, tmp_path: Path) -> None:

@@ -23,9 +23,10 @@ import uuid
 import msgspec
 
 from penstock.checkpoint.job_record import RecordStore
-from penstock.checkpoint.manifest import UNREADABLE, check_seal, seal
+from penstock.checkpoint.manifest import check_seal, seal
 from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.errors import ConfigurationError, DamagedCheckpointError
+from penstock.common.unreadable import UNREADABLE
 
 _TRIES = 20
 _KEPT = 16

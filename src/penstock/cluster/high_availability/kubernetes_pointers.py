@@ -20,7 +20,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from penstock.checkpoint.manifest import UNREADABLE
 from penstock.cluster.high_availability.kubernetes_api import (
     CONFIG_MAP,
     ConflictError,
@@ -31,6 +30,7 @@ from penstock.cluster.high_availability.kubernetes_api import (
 )
 from penstock.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.common.unreadable import UNREADABLE
 
 _LEADER = "leader"
 _JOB = "job-"

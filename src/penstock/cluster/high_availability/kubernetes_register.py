@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.checkpoint.manifest import UNREADABLE
 from penstock.cluster.high_availability.kubernetes_api import (
     CONFIG_MAP,
     LEASE,
@@ -39,6 +38,7 @@ from penstock.cluster.high_availability.lease_watch import Beat, LeaseWatch
 from penstock.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.cluster.high_availability.register import LeaderAddress, Register
 from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.common.unreadable import UNREADABLE
 
 ADDRESS = "penstock/leader"
 """The annotation of the Lease with a leader's address."""

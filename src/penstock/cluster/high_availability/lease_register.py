@@ -20,7 +20,6 @@ from pathlib import Path
 import msgspec
 from pyarrow import fs
 
-from penstock.checkpoint.manifest import UNREADABLE
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.cluster.high_availability.journal import Journal
 from penstock.cluster.high_availability.lease_watch import Beat, LeaseWatch
@@ -28,6 +27,7 @@ from penstock.cluster.high_availability.pointers import Pointers
 from penstock.cluster.high_availability.register import LeaderAddress, Register
 from penstock.cluster.high_availability.steady_clock import steady_ms
 from penstock.common.exclusive_creation import exclusive_creation
+from penstock.common.unreadable import UNREADABLE
 
 _SIZE = 1024
 """Of a lease in bytes: written in one piece, whatever it says."""

@@ -26,12 +26,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.checkpoint.manifest import UNREADABLE
 from penstock.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.cluster.high_availability.register import LeaderAddress, Register
 from penstock.common import high_availability_options
 from penstock.common.errors import ConfigurationError
 from penstock.common.extras import ZOOKEEPER
+from penstock.common.unreadable import UNREADABLE
 
 Answer = TypeVar("Answer")
 

@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.cache_directory import cache_directory
+from penstock.common.unreadable import UNREADABLE
 from penstock.spark.job_files import WORKING_DIRECTORY
 
 RETURNED = b"returned\n"
@@ -99,7 +100,7 @@ def lease(wanted: Wanted, environ: Mapping[str, str]) -> KeptJvm | None:
             if (kept := _connect(path)) is not None:
                 return kept
         return _start(directory, wanted)
-    except (OSError, ValueError, msgspec.DecodeError, AttributeError) as error:
+    except (OSError, ValueError, *UNREADABLE, AttributeError) as error:
         # Without pidfd_open, on systems other than Linux: AttributeError.
         _log.warning("no session is kept: %s: %s", type(error).__name__, error)
         return None
@@ -110,7 +111,7 @@ def end_free(environ: Mapping[str, str]) -> int:
     ended = 0
     for directory in (cache_directory(environ) / _DIRECTORY).glob("*"):
         for path in free_in(directory):
-            with contextlib.suppress(OSError, msgspec.DecodeError), socket.socket(socket.AF_UNIX) as connection:
+            with contextlib.suppress(OSError, *UNREADABLE), socket.socket(socket.AF_UNIX) as connection:
                 connection.connect(str(path))
                 # One that is not returned is ended.
                 ended += bool(_receive(connection, _ANSWER_S))

@@ -11,6 +11,7 @@ import zlib
 import msgspec
 
 from penstock.common.errors import DamagedCheckpointError
+from penstock.common.unreadable import UNREADABLE
 from penstock.state.handles import KeyedFile, Section
 from penstock.state.snapshot.storage import ReadPart, StateWriter, read_section
 
@@ -42,5 +43,5 @@ def sections_of(read: ReadPart, file: KeyedFile) -> list[Section]:
         return file.sections
     try:
         return msgspec.json.decode(read_section(read, file.path, file.footer), type=list[Section])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise DamagedCheckpointError(f"the snapshot file {file.path} is damaged: its footer is no list") from error

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
+from penstock.common.unreadable import UNREADABLE
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
@@ -62,7 +63,7 @@ class _JsonParser(LineParser):
                 values.append(self._decode(line))
             except msgspec.ValidationError as error:
                 raise BadLineError(index, f"this JSON does not have the expected type: {error}") from error
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 raise BadLineError(index, f"this is not JSON: {error}") from error
             except NOT_OF_A_VALUE:
                 raise
