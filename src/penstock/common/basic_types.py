@@ -132,9 +132,7 @@ class BasicTypeInfo(TypeInformation):
         """Convert unbounded numbers to text; other values are unchanged. Raises ValueError for what is no number."""
         if obj is None or self._basic_type not in _FROM_TEXT:
             return obj
-        if isinstance(obj, str):
-            raise ValueError(f"{obj!r:.200} is no number")
-        return str(whole_number(obj) if self._basic_type is BasicType.BIG_INT else obj)
+        return str(whole_number(obj) if self._basic_type is BasicType.BIG_INT else _number(obj))
 
     def from_internal_type(self, obj: Any) -> Any:
         """Convert text to unbounded numbers; other values are unchanged."""
@@ -263,9 +261,11 @@ class DateTypeInfo(TypeInformation):
 
     def to_internal_type(self, obj: Any) -> Any:
         """To days since 1970-01-01. Raises ValueError for a datetime, whose time of day would be lost."""
-        if isinstance(obj, datetime.datetime):
+        if obj is None:
+            return None
+        if isinstance(obj, datetime.datetime) or not isinstance(obj, datetime.date):
             raise ValueError(f"{obj!r:.200} is no date")
-        return None if obj is None else obj.toordinal() - _EPOCH.toordinal()
+        return obj.toordinal() - _EPOCH.toordinal()
 
     def from_internal_type(self, obj: Any) -> Any:
         """From days since 1970-01-01."""
@@ -320,8 +320,14 @@ class TimestampTypeInfo(TypeInformation):
         """To microseconds since the epoch. Raises ValueError for nanoseconds, as those of pandas have."""
         if obj is None:
             return None
-        if type(obj) is not datetime.datetime and getattr(obj, "nanosecond", False):
-            raise ValueError(f"{obj!r:.200} has nanoseconds: round it to microseconds")
+        if type(obj) is not datetime.datetime:
+            if not isinstance(obj, datetime.datetime):
+                raise ValueError(f"{obj!r:.200} is no datetime")
+            if obj != obj:
+                # pandas has such a one for none.
+                return None
+            if getattr(obj, "nanosecond", False):
+                raise ValueError(f"{obj!r:.200} has nanoseconds: round it to microseconds")
         if obj.tzinfo is not None:
             obj = obj.astimezone(datetime.UTC).replace(tzinfo=None)
         return (obj - _EPOCH) // _MICROSECOND
@@ -377,3 +383,11 @@ def checked_type(type_info: TypeInformation) -> TypeInformation:
     if isinstance(type_info, TypeInformation):
         return type_info
     raise TypeError(f"expected a TypeInformation such as Types.LONG(), got {type_info!r}")
+
+
+def _number(value: Any) -> Any:
+    """A number of Python's, or one of numpy's as that. Raises ValueError for all else."""
+    own = value.item() if hasattr(value, "item") else value
+    if isinstance(own, bool) or not isinstance(own, (int, float, Decimal)):
+        raise ValueError(f"{value!r:.200} is no number")
+    return own

@@ -24,14 +24,19 @@ def single(value: Any) -> float:
 
 def within_single(value: Any) -> Any:
     """`value` as it is: raises ValueError for a float beyond 32 bits. What is no float is not looked at."""
-    if isinstance(value, float):
+    if isinstance(value, float) or _is_wide(value):
         single(value)
     return value
 
 
+def _is_wide(value: Any) -> bool:
+    """Numpy has one of 80 bits, which is no float of Python's."""
+    return type(value).__name__ == "longdouble"
+
+
 def within_half(value: Any) -> Any:
     """The same for 16 bits."""
-    if isinstance(value, float):
+    if isinstance(value, float) or _is_wide(value):
         try:
             struct.pack("<e", value)
         except OverflowError:

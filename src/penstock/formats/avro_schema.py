@@ -12,7 +12,8 @@ from typing import Any
 from penstock.common.basic_types import TypeInformation
 from penstock.common.errors import ProgramError
 from penstock.common.extras import AVRO
-from penstock.formats.avro_values import Make, maker_of
+from penstock.formats.avro_singles import Make
+from penstock.formats.avro_values import maker_of
 
 
 @cache

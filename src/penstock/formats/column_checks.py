@@ -16,6 +16,11 @@ from penstock.common.whole_numbers import whole_number
 Check = Callable[[Any], Any]
 """From a value, or None, to that value, as Arrow takes it. Raises TypeError or ValueError."""
 _WHOLE = {int, type(None)}
+_MOMENTS = {int, datetime.datetime, type(None)}
+"""What columns of microseconds hold, as almost all are: such as Python's datetimes have."""
+_LISTS = (
+    arrow.is_list, arrow.is_large_list, arrow.is_fixed_size_list, arrow.is_list_view, arrow.is_large_list_view,
+)  # fmt: skip
 _NANOSECONDS_OF = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -32,13 +37,12 @@ def column_check(kind: pyarrow.DataType) -> Check | None:
     if arrow.is_time(kind):
         return partial(_time, kind.unit)
     if arrow.is_timestamp(kind):
-        # Microseconds are what Python's datetimes have: almost all columns are of these, and pay for no check.
-        return partial(_moment, kind.unit) if kind.unit in ("s", "ms") else None
+        return partial(_moment, kind.unit)
     if arrow.is_duration(kind):
-        return partial(_duration, kind.unit) if kind.unit in ("s", "ms") else None
-    if arrow.is_dictionary(kind):
+        return partial(_duration, kind.unit)
+    if arrow.is_dictionary(kind) or arrow.is_run_end_encoded(kind):
         return column_check(kind.value_type)
-    if arrow.is_list(kind) or arrow.is_large_list(kind) or arrow.is_fixed_size_list(kind):
+    if any(is_list(kind) for is_list in _LISTS):
         of_item = column_check(kind.value_type)
         return _no_text if of_item is None else partial(_items, of_item)
     if arrow.is_map(kind):
@@ -52,7 +56,10 @@ def column_check(kind: pyarrow.DataType) -> Check | None:
 
 def are_sure(check: Check, values: Sequence[Any]) -> bool:
     """Whether none needs a look of its own, which costs some times more."""
-    return are_singles(values) if check is within_single else _WHOLE.issuperset(map(type, values))
+    if check is within_single:
+        return are_singles(values)
+    kinds = set(map(type, values))
+    return kinds <= _WHOLE or (kinds <= _MOMENTS and isinstance(check, partial) and check.args == ("us",))
 
 
 def _whole(value: Any) -> Any:
@@ -63,33 +70,49 @@ def _whole(value: Any) -> Any:
 def _day(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
         raise ValueError(f"{value!r:.200} is no date: its time of day would be lost")
-    return value
+    return _no_part(value)
 
 
 def _time(unit: str, value: Any) -> Any:
-    if isinstance(value, datetime.time):
-        if value.tzinfo is not None:
-            raise ValueError(f"{value!r:.200} has a zone, and a column of times has none")
-        _check_unit(unit, value.microsecond * 1_000, value)
-    return value
+    if not isinstance(value, datetime.time):
+        return _no_part(value)
+    if value.tzinfo is not None:
+        raise ValueError(f"{value!r:.200} has a zone, and a column of times has none")
+    return _in_unit(unit, value.microsecond * 1_000, value)
 
 
 def _moment(unit: str, value: Any) -> Any:
-    if isinstance(value, datetime.datetime):
-        _check_unit(unit, value.microsecond * 1_000, value)
-    return value
+    if not isinstance(value, datetime.datetime):
+        # Arrow refuses those of numpy in other units than its own.
+        return value if type(value).__name__ == "datetime64" else _no_part(value)
+    if value != value:
+        # pandas has such a one for none.
+        return None
+    return _in_unit(unit, value.microsecond * 1_000 + getattr(value, "nanosecond", 0), value)
 
 
 def _duration(unit: str, value: Any) -> Any:
-    if isinstance(value, datetime.timedelta):
-        _check_unit(unit, value.microseconds * 1_000, value)
-    return value
+    if not isinstance(value, datetime.timedelta):
+        return value if type(value).__name__ == "timedelta64" else _no_part(value)
+    if value != value:
+        return None
+    return _in_unit(unit, value.microseconds * 1_000 + getattr(value, "nanoseconds", 0), value)
 
 
-def _check_unit(unit: str, nanoseconds: int, value: Any) -> None:
+def _in_unit(unit: str, nanoseconds: int, value: Any) -> Any:
     """`nanoseconds`: those beside whole seconds."""
     if nanoseconds % _NANOSECONDS_OF[unit]:
         raise ValueError(f"{value!r:.200} is finer than the column, which has {unit}: round it, or have a finer one")
+    return value
+
+
+def _no_part(value: Any) -> Any:
+    """A number of units, which is whole. numpy's times are taken in whichever unit they have."""
+    if value is None or type(value) is int:
+        return value
+    if type(value).__name__ in ("datetime64", "timedelta64"):
+        raise ValueError(f"{value!r:.200} is of numpy, in a unit of its own: give one of Python's")
+    return whole_number(value) if hasattr(value, "__float__") else value
 
 
 def _same(value: Any) -> Any:
@@ -103,7 +126,9 @@ def _no_text(value: Any) -> Any:
 
 
 def _items(of_item: Check, value: Any) -> Any:
-    return list(map(of_item, value)) if isinstance(value, (list, tuple)) else _no_text(value)
+    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__iter__"):
+        return _no_text(value)
+    return [of_item(item) for item in value]
 
 
 def _entries(of_key: Check, of_item: Check, value: Any) -> Any:

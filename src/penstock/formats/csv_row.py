@@ -315,8 +315,10 @@ def _line_writer(type_info: RowTypeInfo, characters: _Characters) -> Callable[[A
         quotechar=dialect.quote_char,
         escapechar=dialect.escape_char,
         quoting=csv.QUOTE_NONE if dialect.quote_char is None else csv.QUOTE_MINIMAL,
-        lineterminator=characters.line_delimiter,
+        # Of both characters: what has one of them is quoted, whichever ends a line here.
+        lineterminator="\r\n",
     ).writerow
+    end = characters.line_delimiter
 
     def line_of(record: Any) -> str:
         texts = texts_of(record)
@@ -326,7 +328,7 @@ def _line_writer(type_info: RowTypeInfo, characters: _Characters) -> Callable[[A
             write(texts)
         except csv.Error as error:
             raise ValueError(f"{record!r:.200} can't be written as CSV: {error}") from None
-        return line.getvalue()
+        return line.getvalue()[:-2] + end
 
     return line_of
 

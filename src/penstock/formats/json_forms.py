@@ -43,7 +43,7 @@ def form_of(type_info: TypeInformation) -> Form:
     if isinstance(type_info, LIST_TYPES):
         return _of_list(check, form_of(type_info._element_type))
     if isinstance(type_info, MapTypeInfo):
-        return _of_map(check, form_of(type_info._value_type_info))
+        return _of_map(check, form_of(type_info._key_type_info), form_of(type_info._value_type_info))
     if isinstance(type_info, InstantTypeInfo):
         return lambda value: _instant(check(value))
     if isinstance(type_info, (TimestampTypeInfo, TimeTypeInfo, LocalTimeTypeInfo)):
@@ -112,8 +112,18 @@ def _of_list(check: Check, form: Form) -> Form:
     return write
 
 
-def _of_map(check: Check, form: Form) -> Form:
-    return lambda value: {key: None if item is None else form(item) for key, item in check(value).items()}
+def _of_map(check: Check, key_form: Form, form: Form) -> Form:
+    def write(value: Any) -> dict[Any, Any]:
+        return {_key(key_form(key)): None if item is None else form(item) for key, item in check(value).items()}
+
+    return write
+
+
+def _key(value: Any) -> Any:
+    # msgspec writes these without quotes, which is no JSON.
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, Decimal) else value
 
 
 def _number(value: Any) -> Any:

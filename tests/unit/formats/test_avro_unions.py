@@ -140,3 +140,41 @@ def test_a_time_of_pandas_in_a_union_is_in_utc() -> None:
     assert message == AvroRowSerializationSchema(avro_schema_string=schema).serialize(
         Row(u=dt.datetime(2020, 7, 1, 12, tzinfo=dt.UTC))
     )
+
+
+def test_of_several_records_each_is_looked_at() -> None:
+    """Which one it is fastavro found; what of it does not fit was cut, in the zone of the worker's machine."""
+    at = {"type": "record", "name": "At", "fields": [{"name": "t", "type": TIMES["timestamp-millis"]},
+                                                     {"name": "f", "type": "float"}]}  # fmt: skip
+    of_text = {"type": "record", "name": "Text", "fields": [{"name": "q", "type": "string"}]}
+    schema = of(["null", at, of_text, {"type": "map", "values": "int"}])
+    writes, reads = AvroRowSerializationSchema(avro_schema_string=schema), AvroRowDeserializationSchema(
+        avro_schema_string=schema
+    )  # fmt: skip
+    noon = dt.datetime(2020, 7, 1, 12)
+    for value, read in (
+        ({"t": noon, "f": 1.5}, Row(t=noon.replace(tzinfo=dt.UTC), f=1.5)), (Row(q="x"), Row(q="x")),
+        ((noon, 2), Row(t=noon.replace(tzinfo=dt.UTC), f=2.0)), ({"k": 1}, {"k": 1}), (None, None),
+    ):  # fmt: skip
+        assert reads.deserialize(writes.serialize(Row(u=value))) == Row(u=read)
+    for value, told in (
+        ({"t": noon.replace(microsecond=5), "f": 1.5}, "finer"), (Row(t=noon, f=1e39), "beyond"),
+        ({"k": 1.5}, "no whole"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=told):
+            writes.serialize(Row(u=value))
+
+
+@pytest.mark.parametrize(
+    ("branches", "value", "read"),
+    [
+        ([TIMES["date"], TIMES["timestamp-millis"]], dt.datetime(2020, 7, 1), dt.datetime(2020, 7, 1, tzinfo=dt.UTC)),
+        ([TIMES["date"], TIMES["timestamp-millis"]], dt.date(2020, 7, 1), dt.date(2020, 7, 1)),
+        ([{"type": "array", "items": "int"}, "bytes"], b"ab", b"ab"),
+        (["null", {"type": "array", "items": "int"}], np.array([1, 2]), [1, 2]),
+    ],
+)  # fmt: skip
+def test_a_value_is_written_as_what_it_is(branches: Any, value: Any, read: Any) -> None:
+    """fastavro takes the first branch that it fits: a moment would be its day, and bytes numbers."""
+    message = AvroRowSerializationSchema(avro_schema_string=of(branches)).serialize(Row(u=value))
+    assert AvroRowDeserializationSchema(avro_schema_string=of(branches)).deserialize(message) == Row(u=read)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,10 @@ def test_what_32_bits_hold_is_written(value: Any) -> None:
     ("kind", "value", "told"),
     [
         (Types.SQL_DATE(), dt.datetime(2020, 1, 2, 3), "is no date"), (Types.BIG_INT(), 1.5, "is no whole number"),
-        (Types.BIG_DEC(), "abc", "is no number"), (Types.LIST(Types.STRING()), "abc", "is no list"),
+        (Types.BIG_DEC(), "abc", "is no number"), (Types.BIG_DEC(), True, "is no number"),
+        (Types.BIG_DEC(), Fraction(1, 3), "is no number"), (Types.SQL_DATE(), 5, "is no date"),
+        (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 2), "is no datetime"),
+        (Types.LIST(Types.STRING()), "abc", "is no list"),
         (Types.LIST(Types.INT()), "12", "is no list"), (Types.MAP(Types.INT(), Types.INT()), {1.2: 1}, "is no whole"),
         (Types.LIST(Types.SQL_DATE()), [MOMENT], "is no date"), (Types.LIST(Types.BIG_INT()), [1.5], "is no whole"),
         (Types.SQL_TIME(), MOMENT, "is no time of day"), (Types.SQL_TIME(), ZONED.timetz(), "has a zone"),
@@ -130,6 +134,15 @@ def test_unbounded_numbers_and_days_are_written() -> None:
         (pyarrow.date32(), MOMENT, "is no date"), (pyarrow.date64(), MOMENT, "is no date"),
         (pyarrow.list_(pyarrow.date32()), [MOMENT], "is no date"), (pyarrow.float16(), 1e6, "beyond a float of 16"),
         (pyarrow.dictionary(pyarrow.int8(), pyarrow.int32()), 1.5, "is no whole number"),
+        (pyarrow.timestamp("us"), 1.5, "is no whole"), (pyarrow.date32(), Decimal("1.5"), "is no whole"),
+        (pyarrow.duration("us"), pd.Timedelta(1, "ns"), "finer"),
+        (pyarrow.list_view(pyarrow.int32()), [1.5], "is no whole"),
+        (pyarrow.timestamp("us"), pd.Timestamp("2020-01-01 00:00:00.000000001"), "finer"),
+        (pyarrow.time32("s"), np.timedelta64(1, "ns"), "of numpy"),
+        (pyarrow.date32(), np.datetime64(1, "ns"), "of numpy"),
+        (pyarrow.list_(pyarrow.int32()), np.array([1.5]), "is no whole"),
+        (pyarrow.float32(), np.longdouble(1e39), "beyond"),
+        (pyarrow.list_(pyarrow.int32()), {1.5}, "is no whole"),
     ],
 )  # fmt: skip
 def test_what_a_column_of_a_schema_can_not_hold_is_refused(kind: pyarrow.DataType, value: Any, told: str) -> None:
@@ -146,6 +159,7 @@ def test_what_a_column_of_a_schema_can_not_hold_is_refused(kind: pyarrow.DataTyp
         (pyarrow.timestamp("ms"), MOMENT.replace(microsecond=123000)), (pyarrow.time64("us"), MOMENT.time()),
         (pyarrow.time32("ms"), MOMENT.time().replace(microsecond=5000)), (pyarrow.date32(), MOMENT.date()),
         (pyarrow.duration("us"), dt.timedelta(0, 1, 5)), (pyarrow.duration("ms"), dt.timedelta(0, 0, 5000)),
+        (pyarrow.timestamp("us"), None), (pyarrow.list_(pyarrow.int64()), [1, 2]),
         (pyarrow.float16(), 1.5), (pyarrow.timestamp("s"), None), (pyarrow.date32(), None), (pyarrow.time32("s"), None),
     ],
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import pickle
 from dataclasses import dataclass
 from decimal import Decimal
@@ -330,3 +331,36 @@ def test_a_time_of_day_in_another_zone_is_refused() -> None:
     assert reads.deserialize(b'{"t":"03:04:05Z"}') == reads.deserialize(b'{"t":"03:04:05"}') == Row(t=dt.time(3, 4, 5))
     with pytest.raises(ValueError, match="has a zone other than UTC"):
         reads.deserialize(b'{"t":"03:04:05+02:00"}')
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (Types.BIG_DEC(), {Decimal("1.50"): 2}), (Types.INT(), {1: 2}), (Types.BOOLEAN(), {True: 1, False: 0}),
+        (Types.DOUBLE(), {1.5: 2}), (Types.SQL_DATE(), {dt.date(2020, 1, 2): 1}), (Types.STRING(), {"a": 1}),
+    ],
+)  # fmt: skip
+def test_keys_of_maps_are_texts_in_json(kind: TypeInformation, value: Any) -> None:
+    """What was written would be no JSON, and nobody could read the message."""
+    of = Types.ROW_NAMED(["m"], [Types.MAP(kind, Types.INT())])
+    message = _JSON(of).build().serialize(Row(m=value))
+    assert all(isinstance(key, str) for key in json.loads(message)["m"])
+    assert JsonRowDeserializationSchema.builder().type_info(of).build().deserialize(message) == Row(m=value)
+
+
+def test_keys_of_another_type_are_refused() -> None:
+    """1 and "1" would be one key, twice."""
+    of = Types.ROW_NAMED(["m"], [Types.MAP(Types.INT(), Types.INT())])
+    for key in ("1", 1.5, True):
+        with pytest.raises(ValueError, match="field 'm'"):
+            _JSON(of).build().serialize(Row(m={key: 1}))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", ""])
+@pytest.mark.parametrize("text", ["a\r", "a\nb", "a\r\nb", "\n", "plain", ""])
+def test_ends_of_lines_within_a_field_are_quoted(text: str, end: str) -> None:
+    """A message would be read as two, or without its last character."""
+    of = Types.ROW_NAMED(["a", "b"], [Types.STRING(), Types.STRING()])
+    message = _CSV(of).set_line_delimiter(end).build().serialize(Row(a=text, b="x"))
+    assert message.decode().endswith(f"x{end}")
+    assert CsvRowDeserializationSchema.Builder(of).build().deserialize(message) == Row(a=text, b="x")

@@ -1,0 +1,157 @@
+"""Single values as fastavro takes them: it cuts what does not fit, or writes another value, and says nothing."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from numbers import Integral
+from typing import Any
+
+from penstock.common.basic_types import BasicType
+from penstock.common.floats import single
+from penstock.common.integers import beyond_bounds, bounds_of
+from penstock.common.whole_numbers import whole_number
+
+Make = Callable[[Any], Any]
+INT_LEAST, INT_MOST = bounds_of(BasicType.INT)
+
+
+def of_int(value: Any) -> int:
+    """Avro writes an int as a long, and other readers refuse one that is too large, or cut it."""
+    number = of_long(value)
+    if not INT_LEAST <= number <= INT_MOST:
+        raise beyond_bounds(number, BasicType.INT)
+    return number
+
+
+def of_long(value: Any) -> int:
+    """An integer; fastavro itself refuses one of more than 64 bits."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool):
+        raise ValueError(f"{value} is no number")
+    return whole_number(value)
+
+
+def of_float(value: Any) -> float:
+    """A float that 32 bits hold. Fractions are rounded to them, as all floats are."""
+    number = of_double(value)
+    found = single(number)
+    if isinstance(value, Integral) and int(found) != int(value):
+        raise ValueError(f"{value} has more digits than a float holds")
+    return number
+
+
+def of_double(value: Any) -> float:
+    """A float. An integer is itself, and a decimal not infinite."""
+    if type(value) is float:
+        return value
+    if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
+        raise ValueError(f"{value!r:.200} is no number")
+    try:
+        found = float(value)
+    except OverflowError:
+        found = math.inf
+    if isinstance(value, Integral) and (math.isinf(found) or int(found) != int(value)):
+        raise ValueError(f"{value} has more digits than a double holds")
+    if isinstance(value, Decimal) and value.is_finite() and math.isinf(found):
+        raise ValueError(f"{value} is beyond a double")
+    return found
+
+
+def _of_boolean(value: Any) -> Any:
+    # fastavro writes whatever is there as true.
+    if value not in (True, False):
+        raise ValueError(f"{value!r:.200} is no boolean")
+    return value
+
+
+def _of_null(value: Any) -> None:
+    # fastavro writes nothing, whatever is there.
+    if value is not None:
+        raise ValueError(f"{value!r:.200} is not None")
+
+
+PRIMITIVE: dict[str, Make] = {
+    "null": _of_null,
+    "int": of_int,
+    "long": of_long,
+    "float": of_float,
+    "double": of_double,
+    "boolean": _of_boolean,
+}
+
+
+def _of_moment(value: Any) -> Any:
+    # fastavro takes one without a zone for the time of the worker's machine; in all other formats it is in UTC.
+    if not isinstance(value, datetime.datetime):
+        return of_long(value)
+    if getattr(value, "nanosecond", False):
+        raise ValueError(f"{value!r} has nanoseconds: round it to microseconds")
+    return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value
+
+
+def _of_local(value: Any) -> Any:
+    # fastavro drops a zone.
+    moment = _of_moment(value)
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None) if isinstance(moment, datetime.datetime) else moment
+
+
+def _of_time(value: Any) -> Any:
+    if not isinstance(value, datetime.time):
+        return of_long(value)
+    if value.tzinfo is not None:
+        raise ValueError(f"{value!r} has a zone, and a time of day has none")
+    return value
+
+
+def _millis(make: Make) -> Make:
+    """The same, of what has no microseconds: fastavro cuts them off."""
+
+    def of_millis(value: Any) -> Any:
+        made = make(value)
+        if isinstance(made, (datetime.datetime, datetime.time)) and made.microsecond % 1000:
+            raise ValueError(f"{value!r} is finer than milliseconds: round it, or have a type of microseconds")
+        return made
+
+    return of_millis
+
+
+def _of_date(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        raise ValueError(f"{value!r} is no date: its time would be lost")
+    return value if isinstance(value, (datetime.date, str)) else of_int(value)
+
+
+def _of_uuid(value: Any) -> Any:
+    # fastavro writes any text, and can't read it.
+    return value if isinstance(value, uuid.UUID) else str(uuid.UUID(value))
+
+
+LOGICAL: dict[str, Make] = {
+    "timestamp-millis": _millis(_of_moment),
+    "timestamp-micros": _of_moment,
+    "local-timestamp-millis": _millis(_of_local),
+    "local-timestamp-micros": _of_local,
+    "time-millis": _millis(_of_time),
+    "time-micros": _of_time,
+    "date": _of_date,
+    "uuid": _of_uuid,
+}
+TIMES: dict[str, type] = {
+    name: {"date": datetime.date, "time": datetime.time}.get(name.partition("-")[0], datetime.datetime)
+    for name in LOGICAL
+    if name != "uuid"
+}
+"""Logical types whose values have a class of Python's."""
+
+
+def single_maker(kind: str, logical: str | None) -> Make | None:
+    """Of a type that is neither nested nor named; None: fastavro refuses what it can't write.
+
+    A logical type that nobody knows is none. Source: Avro's specification, "Logical Types".
+    """
+    return LOGICAL.get(logical or "") or PRIMITIVE.get(kind)

@@ -1,0 +1,200 @@
+"""Values of unions as fastavro takes them: with the branch, where it would take another one, or cut a part.
+
+fastavro takes the first branch that a value fits: any number fits a float, a datetime a date, bytes an array of ints.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any, NamedTuple
+
+from penstock.common.types import Row
+from penstock.common.whole_numbers import whole_number
+from penstock.formats.avro_singles import INT_LEAST, INT_MOST, LOGICAL, PRIMITIVE, TIMES, Make
+
+_TEXTS = (str, bytes, bytearray)
+
+
+class RecordBranch(NamedTuple):
+    """A record, by its full name, with the names of its fields and what makes its values."""
+
+    name: str
+    fields: frozenset[str]
+    make: Make
+
+
+class Branches(NamedTuple):
+    """Of a union: what makes the values of its nested branches. `of_array`, `of_map`: None: there is none."""
+
+    of_number: Make
+    times: list[tuple[type, str, Make]]
+    """By class, datetimes first, with the name of the type that fastavro writes."""
+    records: list[RecordBranch]
+    of_array: Make | None
+    of_map: Make | None
+    has_bytes: bool
+
+
+def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make | None, of_map: Make | None) -> Make:
+    """What makes values of a union. `branches`: as fastavro has parsed them."""
+    parts = Branches(
+        _of_numbers(branches), _of_times(branches), records, of_array, of_map, any(b == "bytes" for b in branches)
+    )
+
+    of_text = _of_texts(branches)
+
+    def make(value: Any) -> Any:
+        if value is None:
+            return value
+        if isinstance(value, str):
+            return value if of_text is None else of_text(value)
+        if isinstance(value, (float, int)):
+            return parts.of_number(value)
+        if isinstance(value, (bytes, bytearray)):
+            return ("bytes", value) if parts.has_bytes and parts.of_array is not None else value
+        if isinstance(value, (datetime.date, datetime.time)):
+            return _time_of(parts, value)
+        if isinstance(value, (Row, Mapping)) or hasattr(value, "_fields"):
+            return _record_of(parts, value)
+        if isinstance(value, Integral):
+            return parts.of_number(value)
+        if hasattr(value, "__iter__"):
+            return _items_of(parts, value)
+        return value
+
+    return make
+
+
+def _time_of(parts: Branches, value: Any) -> Any:
+    fitting = [(name, make) for kind, name, make in parts.times if isinstance(value, kind)]
+    if not fitting:
+        return value
+    name, make = fitting[0]
+    # Of several a datetime would be written as the date that it is, too.
+    return (name, make(value)) if len({name for name, _ in fitting}) > 1 else make(value)
+
+
+def _record_of(parts: Branches, value: Any) -> Any:
+    names = _names_of(value)
+    if names is None:
+        of_length = [record for record in parts.records if len(record.fields) == len(value)]
+        if len(of_length) == 1:
+            return _as_record(parts, of_length[0], value)
+        return parts.records[0].make(value) if len(parts.records) == 1 else by_names(value)
+    fitting = sorted(
+        (record for record in parts.records if record.fields >= names), key=lambda record: len(record.fields)
+    )
+    is_map = isinstance(value, Mapping) and parts.of_map is not None
+    if fitting and (not is_map or fitting[0].fields == names):
+        return _as_record(parts, fitting[0], value)
+    if is_map:
+        assert parts.of_map is not None
+        return parts.of_map(value)
+    return parts.records[0].make(value) if len(parts.records) == 1 else by_names(value)
+
+
+def _as_record(parts: Branches, record: RecordBranch, value: Any) -> Any:
+    made = record.make(value)
+    return made if len(parts.records) == 1 and parts.of_map is None else (record.name, made)
+
+
+def _names_of(value: Any) -> frozenset[str] | None:
+    """Those of its fields; None: it has values by position."""
+    if isinstance(value, Mapping):
+        return frozenset(value)
+    own = value._fields
+    return None if own is None or is_unnamed(own) else frozenset(own)
+
+
+def is_unnamed(names: tuple[str, ...]) -> bool:
+    """Whether these are the names of fields that have none."""
+    return names == tuple(f"f{position}" for position in range(len(names)))
+
+
+def _items_of(parts: Branches, value: Any) -> Any:
+    if parts.of_array is not None:
+        return parts.of_array(value)
+    of_length = [record for record in parts.records if hasattr(value, "__len__") and len(record.fields) == len(value)]
+    if len(of_length) == 1:
+        return _as_record(parts, of_length[0], value)
+    return parts.records[0].make(value) if len(parts.records) == 1 else by_names(value)
+
+
+def _of_numbers(branches: list[Any]) -> Make:
+    # Of both, fastavro takes a double.
+    of_float = next((PRIMITIVE[kind] for kind in ("double", "float") if kind in branches), None)
+    integers = [branch for branch in branches if branch in ("int", "long")]
+    # With another branch of that type its name would be of either.
+    named = not any(isinstance(branch, dict) and branch["type"] in integers for branch in branches)
+
+    def make(value: Any) -> Any:
+        if isinstance(value, bool) or not (of_float or integers):
+            return value
+        if of_float is not None and (isinstance(value, float) or not integers):
+            return of_float(value)
+        number = whole_number(value)
+        if of_float is None:
+            return number
+        if not named:
+            return of_float(number)
+        wide = integers[0] == "int" and not INT_LEAST <= number <= INT_MOST
+        return integers[-1 if wide else 0], number
+
+    return make
+
+
+def _of_texts(branches: list[Any]) -> Make | None:
+    """Of a union whose texts are UUIDs; None: any text is one."""
+    has_uuids = any(isinstance(branch, dict) and branch.get("logicalType") == "uuid" for branch in branches)
+    has_others = any(branch == "string" or _without_type(branch) == "enum" for branch in branches)
+    return LOGICAL["uuid"] if has_uuids and not has_others else None
+
+
+def _without_type(branch: Any) -> Any:
+    return branch["type"] if isinstance(branch, dict) else branch
+
+
+def _of_times(branches: list[Any]) -> list[tuple[type, str, Make]]:
+    found = [
+        (TIMES[branch["logicalType"]], str(branch["type"]), LOGICAL[branch["logicalType"]])
+        for branch in branches
+        if isinstance(branch, dict) and branch.get("logicalType") in TIMES
+    ]
+    return sorted(found, key=lambda one: one[0] is datetime.date)
+
+
+def by_names(value: Any) -> Any:
+    """Without a schema: what has names becomes a dict, all else a list."""
+    if isinstance(value, Row):
+        value = list(value) if value._fields is None else value.as_dict()
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {key: by_names(item) for key, item in value.items()}
+    return [by_names(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def of_items(of_item: Make | None) -> Make:
+    """Of an array. Raises ValueError for a text, bytes or a map, which fastavro takes for their parts."""
+
+    def make(value: Any) -> Any:
+        if isinstance(value, (*_TEXTS, Mapping)):
+            raise ValueError(f"{value!r:.200} is no array: it would be written in parts")
+        if not hasattr(value, "__iter__"):
+            return value
+        return list(value) if of_item is None else [of_item(item) for item in value]
+
+    return make
+
+
+def of_entries(of_entry: Make | None) -> Make:
+    """Of a map."""
+
+    def make(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: entry if of_entry is None else of_entry(entry) for key, entry in value.items()}
+
+    return make
