@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pandas as pd
 import pytest
 import sqlalchemy
 from tests.connectors.driven import SourceInTest
@@ -135,6 +137,24 @@ def test_the_row_that_is_refused_is_named(database: Database) -> None:
 PARIS = datetime.datetime(2020, 7, 1, 12, 0, 0, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
 
 
+def test_numbers_of_numpy_are_numbers(database: Database) -> None:
+    """SQLite would have their bytes, and a row be there twice, as its key is another one."""
+    database.create("id INTEGER PRIMARY KEY, n INTEGER, x REAL, b BOOLEAN")
+    sink = database.sink().set_columns("id", "n", "x", "b").set_key_columns("id")
+    written(sink, (5, 1, 0.5, True))
+    written(sink, (np.int64(5), np.int32(2), np.float32(1.5), np.bool_(False)))
+    assert database.rows() == [(5, 2, 1.5, False)]
+
+
+@pytest.mark.parametrize("value", [float("nan"), (1 << 53) + 1])
+def test_sqlite_writes_no_other_number(sqlite: Database, value: Any) -> None:
+    """There would be NULL, or a number of other digits."""
+    sqlite.create("id INTEGER, x NUMERIC(30, 0)")
+    with pytest.raises(SqlError, match=r"refused the row \{'id': 2"):
+        written(sqlite.sink().set_columns("id", "x"), (1, None), (2, value))
+    assert sqlite.rows() == []
+
+
 def test_a_time_with_a_zone_is_in_utc_where_the_column_has_none(database: Database) -> None:
     """SQLite would have noon in Paris as noon, and PostgreSQL as it is in the zone of its session."""
     database.create("id INTEGER, at TIMESTAMP")
@@ -149,7 +169,8 @@ def test_a_time_with_a_zone_is_in_utc_where_the_column_has_none(database: Databa
     ("column", "value", "told"),
     [
         ("DATE", PARIS, "is no date"), ("TIME", PARIS.timetz(), "has a zone"), ("INTEGER", 1 << 70, "too large|range"),
-        ("NUMERIC(30, 20)", Decimal("0.12345678901234567890"), "more digits than sqlite keeps"),
+        ("NUMERIC(30, 20)", Decimal("0.12345678901234567890"), "more digits than SQLite keeps"),
+        ("TIMESTAMP", pd.Timestamp("2020-01-01 00:00:00.000000001"), "has nanoseconds"),
     ],
 )  # fmt: skip
 def test_what_a_column_would_cut_is_refused(database: Database, column: str, value: Any, told: str) -> None:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+import fastavro
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
+from penstock.connectors.files.formats.avro_format import AvroFormat
 from penstock.connectors.files.formats.compression import CODECS
+from penstock.connectors.files.formats.orc_format import OrcFormat
 from penstock.connectors.files.source import BulkFormat, FileSource, StreamFormat
 from penstock.connectors.files.split import FileSplit
 from penstock.testing.conformance.source import check_source, read_all
@@ -336,8 +340,39 @@ def test_a_file_that_was_cut_before_the_position_of_a_checkpoint_is_an_error(tmp
     read = StreamFormat.text_line_format().read
     assert [value for chunk in read(FileSplit(str(path), 0, None, 50), int) for value in chunk.values] == []
     path.write_bytes(packed(b"line\n" * 5))
-    with pytest.raises(SourceError, match=r"has 25 bytes, and is to be read from byte 49 on: it was cut or replaced"):
+    with pytest.raises(SourceError, match=r"has 25 bytes, and not 49: it was cut or replaced"):
         list(read(FileSplit(str(path), 0, None, 50), int))
+
+
+def test_a_file_of_lines_that_lacks_records_that_were_read_of_it_is_an_error(tmp_path):
+    """Small files are at their first byte in a checkpoint, with records to skip: the rest would be missing, unsaid."""
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"line\n" * 5)
+    read = StreamFormat.text_line_format().read
+    with pytest.raises(SourceError, match=r"has 3 records fewer than were read of it: it was cut"):
+        list(read(FileSplit(str(path), 0, None, 0, skip=8), int))
+    with pytest.raises(SourceError, match=r"has 25 bytes, and not 50: it was cut"):
+        list(read(FileSplit(str(path), 0, 50, 0), int))
+    whole = [value for chunk in read(FileSplit(str(path), 0, 25, 0, skip=5), int) for value in chunk.values]
+    assert whole == []
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "avro"])
+def test_a_file_of_columns_that_lacks_records_that_were_read_of_it_is_an_error(tmp_path, kind):
+    """A source that goes on in a file that was replaced would end without a word, and without its records."""
+    path = tmp_path / f"rows.{kind}"
+    table = pa.table({"a": [1, 2, 3]})
+    if kind == "avro":
+        schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, table.to_pylist())
+    else:
+        (pq if kind == "parquet" else orc).write_table(table, path)
+    made = {"parquet": BulkFormat.parquet_format, "orc": OrcFormat, "avro": AvroFormat}[kind]()
+    split = FileSplit(str(path), 0, None if kind == "avro" else path.stat().st_size, 0)
+    assert [row["a"] for chunk in made.read(split.skipping(2), int) for row in chunk.values] == [3]
+    with pytest.raises(SourceError, match=r"has 2 records fewer than were read of it: it was cut"):
+        list(made.read(split.skipping(5), int))
 
 
 def test_a_file_of_columns_of_which_two_have_one_name(tmp_path):

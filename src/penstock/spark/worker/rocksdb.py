@@ -30,6 +30,7 @@ from rocksdict import (
 )
 
 from penstock.common import options
+from penstock.common.disk_errors import naming
 from penstock.common.errors import JobError
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
@@ -115,7 +116,7 @@ class RocksStore:
         self._linking = threading.Lock()
         try:
             for name, parts in files.items():
-                with (self._path / name).open("wb") as file:
+                with naming(str(self._path / name)), (self._path / name).open("wb") as file:
                     file.writelines(parts)
         except BaseException:
             # A restore that fails is tried again: each try would leave a copy of the state.

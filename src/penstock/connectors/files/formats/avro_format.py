@@ -11,7 +11,7 @@ from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.streams import reading_raw
+from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.avro_rows import RowReader
 from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
@@ -60,7 +60,7 @@ class AvroFormat(BatchFormat):
                 with self._told(split.path, done):
                     block = next(blocks, None)
                     if block is None:
-                        return
+                        break
                     first = max(0, split.skip - done)
                     done += block.num_records
                     if first >= block.num_records:
@@ -69,6 +69,7 @@ class AvroFormat(BatchFormat):
                     if to_row is not None:
                         values = list(map(to_row, values))
                 yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+            check_all_skipped(split.path, split.skip - done)
 
     @contextmanager
     def _told(self, path: str, done: int) -> Iterator[None]:

@@ -10,7 +10,13 @@ from penstock.common.errors import SourceError
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import OnError, RecordFormat, on_error_policy, python_charset
 from penstock.connectors.files.formats.lines import BLOCK_BYTES, LineBlocks
-from penstock.connectors.files.formats.streams import has_plain_line_ends, is_compressed, line_number, reading
+from penstock.connectors.files.formats.streams import (
+    check_all_skipped,
+    has_plain_line_ends,
+    is_compressed,
+    line_number,
+    reading,
+)
 from penstock.connectors.files.split import FileSplit
 
 UTF8_BOM = b"\xef\xbb\xbf"
@@ -76,7 +82,7 @@ class LineFormat(RecordFormat):
         parser = self.parser(split.path)
         start = max(split.offset, parser.body_start)
         to_skip = split.skip
-        with reading(split.path, max(0, start - 1), self._given_charset) as stream:
+        with reading(split.path, max(0, start - 1), self._given_charset, split.end) as stream:
             blocks = LineBlocks(stream, start, split.end, BLOCK_BYTES)
             for offset, block in blocks:
                 values, unfinished = self._parse(parser, split.path, offset, block, blocks.is_last, skipped)
@@ -87,6 +93,7 @@ class LineFormat(RecordFormat):
                     to_skip, values = max(0, to_skip - len(values)), values[to_skip:]
                     position = position.skipping(to_skip)
                 yield Chunk(values, None if blocks.is_last else position)
+        check_all_skipped(split.path, to_skip)
 
     def _parse(
         self, parser: LineParser, path: str, offset: int, block: bytes, last: bool, skipped: Callable[[int], None]

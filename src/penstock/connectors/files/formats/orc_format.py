@@ -15,7 +15,7 @@ from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.selected_columns import SelectedColumns
-from penstock.connectors.files.formats.streams import reading_raw
+from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.columns import ColumnBuffer, Columns
 from penstock.formats.row_values import row_maker
@@ -70,6 +70,7 @@ class OrcFormat(BatchFormat):
                         continue
                     values = columns.records(piece.slice(first), make)
                     yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+            check_all_skipped(split.path, split.skip - done)
 
 
 def _opened(path: str, stream: Any) -> orc.ORCFile:

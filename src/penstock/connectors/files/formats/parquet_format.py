@@ -14,7 +14,7 @@ from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.selected_columns import SelectedColumns
-from penstock.connectors.files.formats.streams import reading_raw
+from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.row_values import row_maker
 
@@ -77,6 +77,7 @@ class ParquetFormat(BatchFormat):
                     if first < batch.num_rows:
                         position = FileSplit(split.path, split.start, split.end, split.offset, done)
                         yield Chunk(columns.records(batch.slice(first), make), position)
+            check_all_skipped(split.path, to_skip - done)
 
     def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
         """What makes a record of the values of a row, in the order of these columns."""

@@ -10,7 +10,7 @@ from penstock.common.serialization import Encoder
 from penstock.common.varint import encode_varint
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import RecordFormat
-from penstock.connectors.files.formats.streams import ByteStream, reading
+from penstock.connectors.files.formats.streams import ByteStream, check_all_skipped, reading
 from penstock.connectors.files.split import FileSplit
 from penstock.formats.protobuf_row import ProtobufRowSerializationSchema, parsed
 from penstock.formats.protobuf_schema import ProtobufSchema, checked_schema
@@ -61,6 +61,7 @@ class ProtobufFormat(RecordFormat):
                     to_skip, values = max(0, to_skip - len(values)), values[to_skip:]
                     position = position.skipping(to_skip)
                 yield Chunk(values, position)
+        check_all_skipped(split.path, to_skip)
 
     def get_produced_type(self) -> Any:
         """The type of the Rows; None for dicts."""

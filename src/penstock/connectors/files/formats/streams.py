@@ -24,6 +24,10 @@ class ByteStream(Protocol):
         """Return at most `nbytes`; b"" only at the end of the file."""
 
 
+_CHANGED = (
+    "it was cut or replaced since it was listed, or since the checkpoint that the job goes on from. Files that are "
+    "read may not change"
+)
 _SHIFTING = ("iso2022", "hz", "utf-7")
 
 
@@ -42,19 +46,19 @@ def has_plain_line_ends(charset: str) -> bool:
 
 
 @contextmanager
-def reading(path: str, offset: int = 0, charset: str = "utf-8") -> Iterator[ByteStream]:
+def reading(path: str, offset: int = 0, charset: str = "utf-8", end: int | None = None) -> Iterator[ByteStream]:
     """Open a file for reading from `offset` on.
 
     A compressed file (.gz, .bz2, .zst, .lz4, .xz, .snappy) is decompressed; a charset without plain line ends is
     transcoded to UTF-8. Offsets count the resulting bytes; in these two cases an offset is reached by reading up to it.
     Any failure while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the
-    file's name.
+    file's name. `end`: how many bytes it has to have at least, if it is not compressed.
     """
     plain = has_plain_line_ends(charset)
     with reading_raw(path) as file:
         if plain and not is_compressed(path):
-            if offset:
-                _check_length(path, file.size(), offset)
+            if offset or end:
+                _check_length(path, file.size(), max(offset, end or 0))
                 file.seek(offset)
             yield file
         else:
@@ -102,10 +106,16 @@ def _discard(stream: ByteStream, count: int) -> int:
 def _check_length(path: str, there: int, offset: int) -> None:
     # It would seem to be read to its end.
     if there < offset:
-        raise SourceError(
-            f"{path} has {there:,} bytes, and is to be read from byte {offset:,} on: it was cut or replaced since it "
-            "was listed, or since the checkpoint that the job goes on from. Files that are read may not change"
-        )
+        raise SourceError(f"{path} has {there:,} bytes, and not {offset:,}: {_CHANGED}")
+
+
+def check_all_skipped(path: str, missing: int) -> None:
+    """At the end of a file whose first records were read before the checkpoint. Raises SourceError if some are missing.
+
+    A file that was cut would seem to be read to its end.
+    """
+    if missing > 0:
+        raise SourceError(f"{path} has {missing:,} records fewer than were read of it: {_CHANGED}")
 
 
 class _Transcoded:

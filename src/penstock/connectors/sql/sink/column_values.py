@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from penstock.connectors.sql.database import sqlalchemy
@@ -28,12 +28,14 @@ def _conversion(kind: Any, dialect: str) -> Convert | None:
         return _day
     if isinstance(kind, types.Time) and not kind.timezone:
         return _time
-    # The driver of SQLite has no decimals: SQLAlchemy makes floats of them.
-    return partial(_few_digits, dialect) if isinstance(kind, types.Numeric) and dialect == "sqlite" else None
+    # The driver of SQLite has no decimals, of which SQLAlchemy makes floats, and writes NULL for NaN.
+    return _number_of_sqlite if isinstance(kind, types.Numeric) and dialect == "sqlite" else None
 
 
 def _moment(value: Any) -> Any:
     # Without a zone it is in UTC, as in all formats; SQLite would drop the zone, PostgreSQL have that of its session.
+    if getattr(value, "nanosecond", False):
+        raise ValueError(f"{value!r} has nanoseconds: round it to microseconds")
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
     return value
@@ -51,7 +53,22 @@ def _time(value: Any) -> Any:
     return value
 
 
-def _few_digits(dialect: str, value: Any) -> Any:
-    if isinstance(value, Decimal) and value.is_finite() and Decimal(repr(float(value))) != value:
-        raise ValueError(f"{value!r} has more digits than {dialect} keeps of a decimal: have a column of text")
+def _number_of_sqlite(value: Any) -> Any:
+    if value is None:
+        return value
+    if value != value:
+        raise ValueError(f"{value!r} is no number, and SQLite would have NULL for it")
+    if isinstance(value, (Decimal, int)) and not math.isinf(value) and Decimal(repr(float(value))) != value:
+        raise ValueError(f"{value!r} has more digits than SQLite keeps of a decimal: have a column of text")
     return value
+
+
+def without_numpy(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Numbers, texts and times of numpy as Python's. SQLite's driver writes the bytes of those that are no floats."""
+    kinds = {type(value) for row in rows for value in row.values()}
+    if not any(kind.__module__ == "numpy" for kind in kinds):
+        return rows
+    return [
+        {name: value.item() if hasattr(value, "dtype") and not value.shape else value for name, value in row.items()}
+        for row in rows
+    ]

@@ -11,7 +11,7 @@ from penstock.common.record_fields import fields_of
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.sql.database import SqlDatabase, SqlError, TransientSqlError, sqlalchemy
-from penstock.connectors.sql.sink.column_values import Convert, conversions_of
+from penstock.connectors.sql.sink.column_values import Convert, conversions_of, without_numpy
 from penstock.connectors.sql.sink.statements import RowStatements, Values, statements_for
 
 _OF_VALUES = (OverflowError, ValueError, TypeError)
@@ -77,6 +77,7 @@ class SqlWriter(BatchWriter):
 
     def _write(self, rows: Sequence[Values]) -> None:
         assert self._statements is not None
+        rows = without_numpy(rows)
         if self._conversions:
             rows = [self._converted(row) for row in rows]
         self._statements.write(self._connection, rows)
