@@ -26,6 +26,7 @@ class BatchedRecorder:
     def __init__(self, job_id: str, graph: JobGraph, now_ms: int) -> None:
         self._job_id = job_id
         self._graph = graph
+        self._submitted_ms = now_ms
         self._status_ms = {JobStatus.CREATED: now_ms}
         self._failures: tuple[JobFailure, ...] = ()
         self._runs: dict[SlotId, list[int]] = {}
@@ -84,6 +85,7 @@ class BatchedRecorder:
             self._graph,
             status,
             dict(self._status_ms),
+            self._submitted_ms,
             0,
             dict(self._executions),
             self._failures,

@@ -103,6 +103,8 @@ class ExecutionGraph(msgspec.Struct, frozen=True):
     status: JobStatus
     status_ms: Mapping[JobStatus, int]
     """When it last came to each of the states in which it was."""
+    submitted_ms: int
+    """When it was submitted, which no restart changes."""
     restarts: int
     executions: Mapping[SubtaskId, Execution]
     failures: Sequence[JobFailure]

@@ -42,6 +42,7 @@ class ExecutionRecorder:
         self.failures = FailureHistory(master)
         self.is_served = False
         """Whether somebody may read what is published."""
+        self._submitted_ms = master.now_ms
         self._status: JobStatus | None = None
         self._status_ms: dict[JobStatus, int] = {}
         self._executions: dict[SubtaskId, Execution] = {}
@@ -112,6 +113,7 @@ class ExecutionRecorder:
             self._master.graph,
             status,
             dict(self._status_ms),
+            self._submitted_ms,
             self._master.restarts,
             dict(self._executions),
             self.failures.newest,

@@ -23,7 +23,7 @@ from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import get, job_of, jobs_of, json_answer
 from penstock.rest.described_route import DescribedRoute
-from penstock.rest.job_paths import ended_ms, job_overview, started_ms
+from penstock.rest.job_paths import ended_ms, job_overview
 from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name
 from penstock.rest.thread_dump import of_worker, thread_infos
@@ -211,7 +211,7 @@ def application_exceptions(request: Request) -> dict[str, Any]:
 
 def _application(entry: JobEntry) -> dict[str, Any]:
     graph = entry.graph
-    start_ms, end_ms = started_ms(graph), ended_ms(graph)
+    start_ms, end_ms = graph.submitted_ms, ended_ms(graph)
     counts = Counter([graph.status.name])
     return {
         "id": entry.application_id,

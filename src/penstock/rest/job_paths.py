@@ -48,7 +48,7 @@ def overview(request: Request) -> dict[str, Any]:
 def job_overview(entry: JobEntry) -> dict[str, Any]:
     """One job in the list of all."""
     graph = entry.graph
-    start_ms, end_ms = started_ms(graph), ended_ms(graph)
+    start_ms, end_ms = graph.submitted_ms, ended_ms(graph)
     counts = Counter(execution.state for execution in graph.executions.values())
     tasks = {state.name.lower(): counts[state] for state in ExecutionState} | {"reconciling": 0}
     return {
@@ -70,7 +70,7 @@ def details(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid: its vertices, its plan, and when it came to each status."""
     entry = job_of(request)
     graph, growths = entry.graph, entry.meter.growths()
-    start_ms, end_ms, at_ms = started_ms(graph), ended_ms(graph), now_ms()
+    start_ms, end_ms, at_ms = graph.submitted_ms, ended_ms(graph), now_ms()
     vertices = []
     for vertex in graph.graph.vertices:
         executions = graph.executions_of(vertex.id)
@@ -211,11 +211,6 @@ def _task_name(graph: JobGraph, slot: SlotId, attempt: int) -> str:
 def job_type(graph: JobGraph) -> str:
     """Flink: JobType."""
     return "BATCH" if graph.batched else "STREAMING"
-
-
-def started_ms(graph: ExecutionGraph) -> int:
-    """When the job was submitted."""
-    return min(graph.status_ms.values())
 
 
 def ended_ms(graph: ExecutionGraph) -> int:

@@ -43,6 +43,24 @@ def test_a_job_is_shown_from_its_deployment_to_its_running(served: Served) -> No
     assert (times["DEPLOYING"], times["INITIALIZING"], times["RUNNING"]) == (1_000, 6_000, 7_100)
 
 
+def test_a_job_starts_once_however_often_it_is_restarted(tmp_path: Path) -> None:
+    """It would seem to run since its latest failure, come first of all jobs, and its duration begin again."""
+    served = Served(tmp_path, PlayedJob())
+    played = served.job.played
+    all_register(served)
+    for _ in range(2):
+        played.waits(5_000)
+        played.fails(RuntimeError("away"))
+        played.restarts()
+        all_register(served)
+        played.waits(100)
+    (job,), shown = served.get("/jobs/overview")["jobs"], served.get("/jobs/id")
+    assert (job["start-time"], shown["start-time"], shown["timestamps"]["INITIALIZING"]) == (1_000, 1_000, 1_000)
+    assert shown["duration"] == shown["now"] - 1_000 and shown["timestamps"]["RUNNING"] > 10_000
+    assert served.get("/applications/overview")["applications"][0]["start-time"] == 1_000
+    served.endpoint.close()
+
+
 def test_the_plan_names_vertices_and_what_they_read(served: Served) -> None:
     """Clients could not draw the graph, or would ask for vertices that do not exist."""
     source, sink = served.get("/jobs/id/plan")["plan"]["nodes"]
