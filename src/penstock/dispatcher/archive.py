@@ -19,8 +19,8 @@ from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.whole_files import write_at_the_end
 
 _OF_JOB = (
-    "", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/jobmanager/config", "/plan",
-    "/status",
+    "", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/execution-result", "/jobmanager/config",
+    "/plan", "/status",
 )  # fmt: skip
 _OF_VERTEX = ("", "/subtasktimes", "/taskmanagers", "/watermarks", "/backpressure", "/flamegraph", "/accumulators")
 _log = logging.getLogger(__name__)

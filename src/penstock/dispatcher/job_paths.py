@@ -29,10 +29,12 @@ from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
+from penstock.jobmaster.execution_graph import error_name
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, json_answer
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
+from penstock.rest.execution_result_paths import IN_PROGRESS, result_of
 from penstock.rest.job_paths import state_counts
 
 _ASK_S = 10.0
@@ -141,6 +143,8 @@ def _own_answer(host: DispatcherHost, job: DispatchedJob, path: str) -> dict[str
     state, at_ms = "INITIALIZING", now_ms()
     if path == f"/jobs/{_id(job)}/status":
         return {"status": state}
+    if path == _result_path(job):
+        return IN_PROGRESS
     if path != f"/jobs/{_id(job)}":
         return None
     return {
@@ -186,6 +190,11 @@ def _answer(
     if answer is None and kept is not None and known.endswith("/metrics"):
         # Nothing is measured any more. As Flink answers for a job that has ended.
         answer = b"[]"
+    if answer is None and known == _result_path(job) and job.status is not None:
+        # Its process was killed, or is an older one: the dispatcher knows how it ended all the same.
+        failure = (error_name(JobError()), job.error) if job.error else None
+        runtime_ms = (job.ended_ms or job.submitted_ms) - job.submitted_ms
+        answer = msgspec.json.encode(result_of(_id(job), job.status, runtime_ms, failure))
     if answer is not None:
         return 200, answer
     if job.status is None:
@@ -193,6 +202,10 @@ def _answer(
     else:
         text = f"Of job {_id(job)}, which has ended ({job.status.name}), this is not known. {job.error}".strip()
     return 404, _errors(text)
+
+
+def _result_path(job: DispatchedJob) -> str:
+    return f"/jobs/{_id(job)}/execution-result"
 
 
 def _errors(text: str) -> bytes:

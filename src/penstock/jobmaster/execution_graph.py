@@ -114,6 +114,8 @@ class ExecutionGraph(msgspec.Struct, frozen=True):
     checkpoints: Checkpoints
     autoscaled: Sequence[Autoscaled] = ()
     """The newest decisions of the autoscaler, oldest first."""
+    down_since_ms: int | None = None
+    """Since when it is failing or restarting, until all its tasks run again; None: it is not."""
 
     def executions_of(self, vertex: int) -> list[Execution]:
         """Those of one vertex, by subtask."""

@@ -32,6 +32,8 @@ from penstock.runtime.ids import SlotId, SubtaskId
 
 PUBLISH_EVERY_MS = 100
 _DECISIONS_MOST = 16
+_DOWN = (JobStatus.FAILING, JobStatus.RESTARTING)
+"""Here a time begins in which the job does not run, and which ends when all its tasks do."""
 
 
 class ExecutionRecorder:
@@ -45,6 +47,7 @@ class ExecutionRecorder:
         self._submitted_ms = master.now_ms
         self._status: JobStatus | None = None
         self._status_ms: dict[JobStatus, int] = {}
+        self._down_since_ms: int | None = None
         self._executions: dict[SubtaskId, Execution] = {}
         self._autoscaled: deque[Autoscaled] = deque(maxlen=_DECISIONS_MOST)
         self._restored_count = 0
@@ -95,6 +98,10 @@ class ExecutionRecorder:
         if status is not self._status:
             self._status = status
             self._status_ms[status] = now_ms
+            if status is JobStatus.RUNNING:
+                self._down_since_ms = None
+            elif status in _DOWN and self._down_since_ms is None:
+                self._down_since_ms = now_ms
         return status
 
     def _publish(self, now_ms: int) -> ExecutionGraph:
@@ -120,6 +127,7 @@ class ExecutionRecorder:
             self.failures.is_complete,
             self._checkpoints(),
             tuple(self._autoscaled),
+            self._down_since_ms,
         )
 
     def _execution(self, attempt: Attempt, task: SubtaskId, slot: SlotId, now_ms: int) -> Execution:

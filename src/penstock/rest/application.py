@@ -16,6 +16,7 @@ from penstock.rest import (
     autoscaler_paths,
     checkpoint_paths,
     cluster_paths,
+    execution_result_paths,
     flame_graph_paths,
     job_paths,
     log_paths,
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 ROUTES: Sequence[BaseRoute] = (
     *metric_paths.routes,
     *job_paths.routes,
+    *execution_result_paths.routes,
     *operation_paths.routes,
     *rescaling_paths.routes,
     *autoscaler_paths.routes,

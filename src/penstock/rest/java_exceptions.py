@@ -23,8 +23,12 @@ _THROWABLE_UID = -3042686055658047285
 
 
 def failure_cause(error: BaseException) -> dict[str, Any]:
-    """Flink: SerializedThrowableSerializer."""
-    kind, text = error_name(error), str(error)
+    """Of an error. Flink: SerializedThrowableSerializer."""
+    return failure_cause_of(error_name(error), str(error))
+
+
+def failure_cause_of(kind: str, text: str) -> dict[str, Any]:
+    """The same of an error of which only the class and the text are left."""
     return {
         "class": kind,
         "stack-trace": text,

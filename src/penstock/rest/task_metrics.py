@@ -137,10 +137,10 @@ def _uptime_ms(graph: ExecutionGraph, now_ms: int) -> int:
 
 
 def _downtime_ms(graph: ExecutionGraph, now_ms: int) -> int:
-    """How long the job has been about to restart; 0: it is not; -1: it has ended. Flink: DownTimeGauge."""
+    """How long the job has not run since it failed; 0: it has not; -1: it has ended. Flink: DownTimeGauge."""
     if graph.status.is_terminal_state():
         return -1
-    return _since_ms(graph, now_ms) if graph.status is JobStatus.RESTARTING else 0
+    return 0 if graph.down_since_ms is None else max(0, now_ms - graph.down_since_ms)
 
 
 def _since_ms(graph: ExecutionGraph, now_ms: int) -> int:

@@ -54,6 +54,17 @@ def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedClus
         cluster.client.get("/jobs/dddddddd")
 
 
+def test_how_a_job_has_ended_is_known_without_its_process(cluster: PlayedCluster) -> None:
+    """A client that waits for a job would wait for ever, or fail, when the job's process is killed."""
+    path = "/jobs/dddddddd/execution-result"
+    assert cluster.client.get(path) == {"status": {"id": "IN_PROGRESS"}}, "it waits for a slot"
+    job = cluster.jobs["dddddddd"]
+    cluster.jobs["dddddddd"] = dataclasses.replace(job, status=JobStatus.FAILED, ended_ms=5_000, error="killed")
+    result = cluster.client.get(path)["job-execution-result"]
+    assert (result["id"], result["application-status"], result["net-runtime"]) == ("dddddddd", "FAILED", 5_000)
+    assert result["failure-cause"]["stack-trace"] == "killed"
+
+
 def test_a_path_with_any_characters_is_passed_on(cluster: PlayedCluster) -> None:
     """What was typed wrong would be an error of the cluster's, with a traceback in its log."""
     path = f"/jobs/bbbbbbbb2222/vertices/{quote('a ١/?')}"

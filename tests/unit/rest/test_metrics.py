@@ -14,7 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served, report
 
+from penstock.common.job_status import JobStatus
 from penstock.jobmaster.events import CancelRequested
+from penstock.rest.task_metrics import of_job
 from penstock.rpc.messages import OperatorReport, TaskReport
 
 ROOT = Path(__file__).parents[3]
@@ -139,6 +141,32 @@ def test_the_uptime_is_that_since_the_latest_start_and_ends_with_the_job(tmp_pat
     played.handle(CancelRequested())
     played.waits(1_000_000)
     assert values(one, "/jobs/id/metrics?get=uptime") == {"uptime": -1}
+    one.endpoint.close()
+
+
+def test_the_downtime_lasts_until_all_tasks_run_again(tmp_path: Path) -> None:
+    """A restore of ten minutes would be no downtime, as only the delay before it counted."""
+    one = Served(tmp_path, PlayedJob(plan()))
+    played = one.job.played
+
+    def downtime_ms() -> float:
+        return of_job(one.entry, played.now_ms)["downtime"]
+
+    assert downtime_ms() == 0, "it has never run"
+    played.runs().waits(1_000)
+    assert downtime_ms() == 0
+    played.fails(RuntimeError("away"))
+    played.restarts()
+    played.waits(10_000)
+    assert one.job.execution_graph.status is JobStatus.CREATED and downtime_ms() == 10_100
+    played.fails(RuntimeError("again"))
+    played.restarts()
+    assert downtime_ms() == 10_200, "a second failure does not begin it anew"
+    played.runs().waits(1_000)
+    assert downtime_ms() == 0
+    played.handle(CancelRequested())
+    played.waits(1_000_000)
+    assert downtime_ms() == -1
     one.endpoint.close()
 
 
