@@ -28,11 +28,9 @@ _BY_PRECEDENCE = (
     ExecutionState.CANCELING,
     ExecutionState.CANCELED,
     ExecutionState.INITIALIZING,
-    ExecutionState.DEPLOYING,
-    ExecutionState.SCHEDULED,
-    ExecutionState.CREATED,
+    ExecutionState.RUNNING,
 )
-"""The state of a vertex is the first of these in which one of its subtasks is. Flink: aggregateJobVertexState."""
+"""The state of a vertex is the first of these in which one of its subtasks is."""
 
 
 def job_ids(request: Request) -> dict[str, Any]:
@@ -225,11 +223,15 @@ def state_counts(executions: list[Execution]) -> dict[str, int]:
 
 
 def vertex_state(executions: list[Execution]) -> ExecutionState:
-    """The state of a vertex, which follows from those of its subtasks."""
+    """The state of a vertex, which follows from those of its subtasks. Flink: getAggregateJobVertexState."""
     found = {execution.state for execution in executions}
+    for state in _BY_PRECEDENCE:
+        if state in found:
+            return state
     if found == {ExecutionState.FINISHED}:
         return ExecutionState.FINISHED
-    return next((state for state in _BY_PRECEDENCE if state in found), ExecutionState.RUNNING)
+    # What is before INITIALIZING is one state. Where some have finished and others wait to begin, it has begun.
+    return ExecutionState.RUNNING if ExecutionState.FINISHED in found else ExecutionState.CREATED
 
 
 def times_of(executions: list[Execution], at_ms: int) -> dict[str, int]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served, report
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import UserFunctionError
 from penstock.common.job_id import JobID
+from penstock.jobmaster.execution_graph import Execution
+from penstock.jobmaster.execution_state import ExecutionState
+from penstock.rest.job_paths import vertex_state
 from penstock.rpc.messages import Heartbeat, Register, SlotFailed
+from penstock.runtime.ids import SlotId, SubtaskId
 from penstock.spark.driver.batched_run import BatchedRun
 
 
@@ -28,7 +33,7 @@ def all_register(served: Served) -> None:
 def test_a_job_is_shown_from_its_deployment_to_its_running(served: Served) -> None:
     """A job that waits for its workers would look like one that runs, or like none."""
     assert served.get("/v1/jobs") == {"jobs": [{"id": "id", "status": "CREATED"}]}
-    assert states(served) == [("DEPLOYING", {"DEPLOYING": 1}), ("DEPLOYING", {"DEPLOYING": 2})]
+    assert states(served) == [("CREATED", {"DEPLOYING": 1}), ("CREATED", {"DEPLOYING": 2})]
     served.job.played.now_ms += 5_000
     served.job.played.report(1, Heartbeat([]), index=1)
     assert states(served)[1] == ("INITIALIZING", {"DEPLOYING": 1, "INITIALIZING": 1})
@@ -59,6 +64,30 @@ def test_a_job_starts_once_however_often_it_is_restarted(tmp_path: Path) -> None
     assert shown["duration"] == shown["now"] - 1_000 and shown["timestamps"]["RUNNING"] > 10_000
     assert served.get("/applications/overview")["applications"][0]["start-time"] == 1_000
     served.endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("of_subtasks", "of_vertex"),
+    [
+        ("RUNNING RUNNING RUNNING DEPLOYING", "RUNNING"),
+        ("RUNNING SCHEDULED", "RUNNING"),
+        ("RUNNING INITIALIZING", "INITIALIZING"),
+        ("DEPLOYING SCHEDULED", "CREATED"),
+        ("FINISHED DEPLOYING", "RUNNING"),
+        ("FINISHED RUNNING", "RUNNING"),
+        ("FINISHED FINISHED", "FINISHED"),
+        ("RUNNING CANCELED", "CANCELED"),
+        ("CANCELED CANCELING", "CANCELING"),
+        ("CANCELING FAILED", "FAILED"),
+    ],
+)
+def test_the_state_of_a_vertex_is_that_which_flink_makes_of_its_subtasks(of_subtasks: str, of_vertex: str) -> None:
+    """A batched job with more subtasks than cores would seem to be deployed until its last one begins."""
+    executions = [
+        Execution(SubtaskId(0, index), SlotId(0, index), 0, ExecutionState[name], {})
+        for index, name in enumerate(of_subtasks.split())
+    ]
+    assert vertex_state(executions).name == of_vertex
 
 
 def test_the_plan_names_vertices_and_what_they_read(served: Served) -> None:
