@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -97,6 +98,13 @@ class JobFigures:
     """The newest, oldest first."""
 
 
+class AttemptReport(NamedTuple):
+    """A report of a subtask, and the number of the attempt that has made it."""
+
+    attempt: int
+    report: TaskReport
+
+
 class JobMetrics:
     """The newest report of each subtask."""
 
@@ -105,6 +113,7 @@ class JobMetrics:
         self.rescales = 0
         """How often attempts have begun with another parallelism than those before them."""
         self._reports: dict[tuple[int, int], TaskReport] = {}
+        self._attempts: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
     def deployed(self, graph: JobGraph) -> None:
@@ -116,16 +125,23 @@ class JobMetrics:
                 if subtask >= graph.vertices[vertex].parallelism:
                     del self._reports[vertex, subtask]
 
-    def update(self, reports: list[TaskReport]) -> None:
-        """Take over the reports of a heartbeat."""
+    def update(self, reports: list[TaskReport], attempt: int | None = None) -> None:
+        """Take over the reports of a heartbeat. `attempt`: of their slot; None: that which has reported last."""
         with self._lock:
             for report in reports:
                 self._reports[report.vertex, report.subtask] = report
+                if attempt is not None:
+                    self._attempts[report.vertex, report.subtask] = attempt
 
     def reports(self) -> dict[tuple[int, int], TaskReport]:
         """The newest report by vertex and subtask. It is a copy: the reports themselves never change."""
         with self._lock:
             return dict(self._reports)
+
+    def of_attempts(self) -> dict[tuple[int, int], AttemptReport]:
+        """The same, with the attempt of each: counters of a new one begin at zero."""
+        with self._lock:
+            return {key: AttemptReport(self._attempts.get(key, 0), report) for key, report in self._reports.items()}
 
     def vertices(self) -> list[VertexMetrics]:
         """The metrics of each vertex, in the order of the graph."""

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import NamedTuple
 
-from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.metrics import AttemptReport, JobMetrics
 from penstock.rpc.messages import TaskReport
 
 SAMPLE_EVERY_S = 1.0
@@ -33,13 +33,13 @@ class Meter:
 
     def __init__(self, metrics: JobMetrics) -> None:
         self._metrics = metrics
-        self._samples: deque[tuple[float, dict[tuple[int, int], TaskReport]]] = deque()
+        self._samples: deque[tuple[float, dict[tuple[int, int], AttemptReport]]] = deque()
         self._lock = threading.Lock()
 
     def sample(self, now_s: float) -> None:
         """Note what the counters are now. `now_s`: of a clock that is never set back."""
         with self._lock:
-            self._samples.append((now_s, self._metrics.reports()))
+            self._samples.append((now_s, self._metrics.of_attempts()))
             while now_s - self._samples[0][0] > _WINDOW_S and len(self._samples) > 2:
                 self._samples.popleft()
 
@@ -47,24 +47,25 @@ class Meter:
         """By vertex and subtask, for those that have reported."""
         with self._lock:
             samples = list(self._samples)
-        return {key: _growth(key, report, samples) for key, report in self._metrics.reports().items()}
+        return {key: _growth(key, newest, samples) for key, newest in self._metrics.of_attempts().items()}
 
 
 def _growth(
     key: tuple[int, int],
-    now: TaskReport,
-    samples: list[tuple[float, dict[tuple[int, int], TaskReport]]],
+    newest: AttemptReport,
+    samples: list[tuple[float, dict[tuple[int, int], AttemptReport]]],
 ) -> Growth:
     last_s, last = samples[-1] if samples else (0.0, {})
-    after = last.get(key, now)
+    after = last.get(key, newest)
     first, first_s = after, last_s
     for at_s, reports in reversed(samples):
         before = reports.get(key)
-        # Counters of a new attempt begin at zero: what was before it does not count.
-        if before is None or _spent_ns(before) > _spent_ns(first):
+        # Counters of a new attempt begin at zero: what was before it does not count. Spark may begin a task once more
+        # of which we know one attempt only.
+        if before is None or before.attempt != after.attempt or _spent_ns(before.report) > _spent_ns(first.report):
             break
         first, first_s = before, at_s
-    return Growth(first, after, last_s - first_s, now)
+    return Growth(first.report, after.report, last_s - first_s, newest.report)
 
 
 def _spent_ns(report: TaskReport) -> int:

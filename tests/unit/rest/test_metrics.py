@@ -96,6 +96,19 @@ def test_a_restart_does_not_make_rates_negative(served: Served) -> None:
     assert values(served, f"{served.vertex(1)}/metrics?get=0.numRecordsInPerSecond") == {"0.numRecordsInPerSecond": 20}
 
 
+def test_an_attempt_that_was_shorter_than_the_next_does_not_make_rates_negative(served: Served) -> None:
+    """A job that fails again and again would show minus 200 records a second, and an alert on its sum be silent."""
+    served.job.metrics.update([report(1, 0, 0.5, 1_000)], attempt=1)
+    served.entry.meter.sample(4.0)
+    served.job.metrics.update([report(1, 0, 0.9, 10)], attempt=2)
+    served.entry.meter.sample(5.0)
+    asked = f"{served.vertex(1)}/metrics?get=0.numRecordsInPerSecond,0.first.numRecordsInPerSecond"
+    assert set(values(served, asked).values()) == {0}
+    served.job.metrics.update([report(1, 0, 1.9, 30)], attempt=2)
+    served.entry.meter.sample(6.0)
+    assert set(values(served, asked).values()) == {20}
+
+
 def test_metrics_of_a_job_count_restarts_and_checkpoints(served: Served) -> None:
     """Alerts on failed checkpoints and restarts could not be written."""
     names = "numRestarts,numRescales,numberOfCompletedCheckpoints,lastCheckpointDuration"

@@ -103,7 +103,7 @@ class BatchedRun:
             slot, has_finished = SlotId(message.level, message.index), isinstance(message.report, Finished)
             counts = self._recorder.slot_reported(slot, message.attempt, has_finished, now_ms())
         if counts and self._is_served and isinstance(message.report, Heartbeat):
-            self.metrics.update(message.report.reports)
+            self.metrics.update(message.report.reports, message.attempt)
 
     def start(self, job: SparkJob, host: str, payloads: list[Payload]) -> None:
         """Start the job. `host`: the address at which slots reach the driver."""

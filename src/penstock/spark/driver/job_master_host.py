@@ -294,7 +294,7 @@ class JobMasterHost:
         key = (message.attempt, SlotId(message.level, message.index))
         if self._master.is_present(message.level, message.attempt):
             if isinstance(message.report, Heartbeat):
-                self.metrics.update(message.report.reports)
+                self.metrics.update(message.report.reports, message.attempt)
             # A slot is known by its first message. After a reconnect it has another identity: see connections.py.
             if self._identities.get(key) != identity:
                 self._identities[key] = identity
