@@ -16,7 +16,7 @@ from penstock.rest.io_metrics import io_metrics
 from penstock.rest.job_paths import state_counts, times_of, vertex_state
 from penstock.rest.meter import Growth
 from penstock.rest.served_jobs import slot_name
-from penstock.rest.summary import summary_of
+from penstock.rest.task_aggregates import aggregate_of
 
 _DURATIONS = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING")
 _LOW, _HIGH = 0.1, 0.5
@@ -165,12 +165,12 @@ def _status_durations(execution: Execution, at_ms: int) -> dict[str, int]:
 
 
 def _aggregated(subtasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """The lowest, the highest and the mean of subtasks."""
+    """What subtasks have done, and how long they were in each state, taken together."""
     metrics = [name for name in subtasks[0]["metrics"] if not name.endswith("-complete")]
     return {
-        "metrics": {name: summary_of([each["metrics"][name] for each in subtasks]) for name in metrics},
+        "metrics": {name: aggregate_of([int(each["metrics"][name]) for each in subtasks]) for name in metrics},
         "status-duration": {
-            name: summary_of([each["status-duration"][name] for each in subtasks]) for name in _DURATIONS
+            name: aggregate_of([each["status-duration"][name] for each in subtasks]) for name in _DURATIONS
         },
     }
 

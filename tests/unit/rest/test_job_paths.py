@@ -15,6 +15,7 @@ from penstock.common.job_id import JobID
 from penstock.jobmaster.execution_graph import Execution
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.job_paths import vertex_state
+from penstock.rest.task_aggregates import aggregate_of
 from penstock.rpc.messages import Heartbeat, Register, SlotFailed
 from penstock.runtime.ids import SlotId, SubtaskId
 from penstock.spark.driver.batched_run import BatchedRun
@@ -150,6 +151,27 @@ def test_tasks_tell_how_busy_they_are(served: Served) -> None:
     job = served.get("/jobs/id")["vertices"]
     assert job[1]["metrics"]["write-records"] == 1_800 and job[1]["metrics"]["write-records-complete"]
     assert not job[0]["metrics"]["write-records-complete"], "it has not reported"
+
+
+def test_figures_of_all_subtasks_have_flinks_form(served: Served) -> None:
+    """Flink's pages read a median and a sum of them, and its client refuses a number with a point."""
+    served.job.metrics.update([report(1, 0, 1.0, 100), report(1, 1, 1.0, 3)])
+    aggregated = served.get(served.vertex(1))["aggregated"]
+    assert aggregated["metrics"]["write-records"] == {
+        "min": 6, "max": 200, "avg": 103, "sum": 206, "median": 103, "p25": 6, "p75": 200, "p95": 200,
+    }  # fmt: skip
+    assert aggregated["status-duration"]["RUNNING"]["sum"] == -2, "they have not run yet"
+    numbers = [n for of_kind in aggregated.values() for one in of_kind.values() for n in one.values()]
+    assert all(type(number) is int for number in numbers)
+    (first, _) = served.get(f"{served.vertex(1)}/taskmanagers")["taskmanagers"]
+    assert first["aggregated"]["metrics"]["write-records"]["median"] == 200
+
+
+def test_percentiles_lie_between_two_tasks_as_flinks_do() -> None:
+    """A page of Flink's would show another median of the same figures."""
+    found = aggregate_of([40, 10, 30, 20])
+    assert (found["p25"], found["median"], found["p75"], found["p95"], found["avg"]) == (12, 25, 37, 40, 25)
+    assert aggregate_of([-1, 0])["avg"] == 0 and set(aggregate_of([]).values()) == {0}
 
 
 def test_a_batched_job_is_shown_as_one(tmp_path: Path) -> None:
