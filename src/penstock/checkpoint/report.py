@@ -52,6 +52,11 @@ class CheckpointReport:
         """Whether the job can be restored from it."""
         return not self.failure
 
+    @property
+    def in_flight_bytes(self) -> int:
+        """Records that were on their way, which its barriers have overtaken."""
+        return sum(part.figures.in_flight or 0 for part in self.subtasks)
+
     @staticmethod
     def completed(manifest: Manifest, savepoint: str = "") -> CheckpointReport:
         """Of a checkpoint whose manifest is stored."""

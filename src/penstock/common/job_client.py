@@ -138,7 +138,7 @@ class JobClient:
         """Return the latest completed checkpoints (up to 100), oldest first.
 
         Each has duration, alignment, synchronous and asynchronous time (ms, of the slowest subtask), bytes written and
-        total bytes; `subtasks` has the same per subtask.
+        total bytes; `subtasks` has the same per subtask: of a job in a cluster only for the newest.
         """
         return self._run.checkpoints
 

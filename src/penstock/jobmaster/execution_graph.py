@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from penstock.checkpoint.history import CheckpointSummaries, LatestCheckpoints
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import PenstockError
 from penstock.common.job_status import JobStatus
@@ -87,6 +88,8 @@ class Checkpoints(msgspec.Struct, frozen=True):
     under_way: Sequence[CheckpointUnderWay] = ()
     history: Sequence[CheckpointReport] = ()
     """The newest that have completed or failed, savepoints included, oldest first."""
+    latest: LatestCheckpoints = LatestCheckpoints()
+    summaries: CheckpointSummaries = CheckpointSummaries()
     completed_count: int = 0
     failed_count: int = 0
     restored_count: int = 0

@@ -154,6 +154,8 @@ class ExecutionRecorder:
                 for p in coordinator.pending
             ],
             sorted([*history, *history.savepoints], key=lambda report: report.checkpoint_id),
+            history.latest,
+            history.summaries,
             history.completed_count,
             history.failed_count,
             self._restored_count,

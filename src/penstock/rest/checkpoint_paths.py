@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -18,7 +18,7 @@ from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.answers import get, job_of, number_of, vertex_of
 from penstock.rest.served_jobs import JobEntry
-from penstock.rest.summary import summary_of
+from penstock.rest.summary import summary_of, written
 
 _NONE_EVER = 0x7FFFFFFFFFFFFFFF
 """The interval of a job without periodic checkpoints, as Flink writes it."""
@@ -28,7 +28,7 @@ def statistics(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/checkpoints: checkpoints and savepoints: counts, summary, history."""
     entry = job_of(request)
     checkpoints = entry.graph.checkpoints
-    completed = [report for report in checkpoints.history if report.is_completed]
+    latest, summaries = checkpoints.latest, checkpoints.summaries
     shown = [*(under_way_of(one) for one in checkpoints.under_way), *(_report(entry, r) for r in checkpoints.history)]
     restored = checkpoints.restored
     return {
@@ -40,17 +40,17 @@ def statistics(request: Request) -> dict[str, Any]:
             "failed": checkpoints.failed_count,
         },
         "summary": {
-            "checkpointed_size": summary_of([report.written_bytes for report in completed]),
-            "state_size": summary_of([report.total_bytes for report in completed]),
-            "end_to_end_duration": summary_of([report.duration_ms for report in completed]),
+            "checkpointed_size": written(summaries.written_bytes),
+            "state_size": written(summaries.total_bytes),
+            "end_to_end_duration": written(summaries.duration_ms),
             "alignment_buffered": summary_of([0]),
             "processed_data": summary_of([0]),
-            "persisted_data": summary_of([_persisted(report.subtasks) for report in completed]),
+            "persisted_data": written(summaries.in_flight_bytes),
         },
         "latest": {
-            "completed": _newest(entry, checkpoints.history, lambda r: r.is_completed and not r.savepoint),
-            "savepoint": _newest(entry, checkpoints.history, lambda r: r.is_completed and bool(r.savepoint)),
-            "failed": _newest(entry, checkpoints.history, lambda r: not r.is_completed),
+            "completed": None if latest.completed is None else _report(entry, latest.completed),
+            "savepoint": None if latest.savepoint is None else _report(entry, latest.savepoint),
+            "failed": None if latest.failed is None else _report(entry, latest.failed),
             "restored": None
             if restored is None
             else {
@@ -62,12 +62,6 @@ def statistics(request: Request) -> dict[str, Any]:
         },
         "history": sorted(shown, key=lambda one: -one["id"]),
     }
-
-
-def _newest(
-    entry: JobEntry, history: Sequence[CheckpointReport], is_one: Callable[[CheckpointReport], bool]
-) -> dict[str, Any] | None:
-    return next((_report(entry, report) for report in reversed(history) if is_one(report)), None)
 
 
 def details(request: Request) -> dict[str, Any]:
@@ -124,9 +118,10 @@ def config(request: Request) -> dict[str, Any]:
 
 def _find(request: Request, graph: ExecutionGraph) -> CheckpointReport | CheckpointUnderWay:
     number = number_of(request, "checkpointid")
-    known: list[CheckpointReport | CheckpointUnderWay] = [*graph.checkpoints.under_way, *graph.checkpoints.history]
-    for one in known:
-        if one.checkpoint_id == number:
+    checkpoints = graph.checkpoints
+    # Those that the history has no room for are still shown as the newest of their kind.
+    for one in (*checkpoints.under_way, *checkpoints.history, *checkpoints.latest):
+        if one is not None and one.checkpoint_id == number:
             return one
     raise HTTPException(404, f"Could not find checkpoint {number}: it is unknown, or too old")
 
@@ -145,7 +140,7 @@ def _common(one: CheckpointReport | CheckpointUnderWay, status: str, latest_ack_
         "latest_ack_timestamp": latest_ack_ms,
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": _persisted(one.subtasks) if isinstance(one, CheckpointReport) else 0,
+        "persisted_data": one.in_flight_bytes if isinstance(one, CheckpointReport) else 0,
         "num_subtasks": one.of_subtasks,
         "num_acknowledged_subtasks": one.acknowledged,
         "checkpoint_type": "SAVEPOINT" if one.savepoint else "CHECKPOINT",

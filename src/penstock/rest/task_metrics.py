@@ -115,7 +115,7 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
         "lastCheckpointCompletedTimestamp": -1,
         "lastCheckpointRestoreTimestamp": checkpoints.restored.at_ms if checkpoints.restored is not None else -1,
     }
-    last = next((report for report in reversed(checkpoints.history) if report.is_completed), None)
+    last = checkpoints.latest.restorable
     if last is not None:
         metrics["lastCheckpointDuration"] = last.duration_ms
         metrics["lastCheckpointSize"] = last.written_bytes

@@ -41,6 +41,25 @@ def test_checkpoints_are_counted_and_listed_newest_first(served: Served) -> None
     assert not shown["latest"]["completed"]["discarded"] and shown["latest"]["savepoint"] is None
 
 
+def test_the_newest_of_each_kind_is_shown_after_a_hundred_failures(served: Served) -> None:
+    """An alert on the last checkpoint that completed would fall back to "never" while a job's disk is full."""
+    job = served.job.played
+    job.takes_checkpoint()
+    for _ in range(120):
+        failed = job.begins_checkpoint()
+        job.report(1, Decline(1, 0, failed, DeclineReason.NEWER, ""))
+    job.waits(1_000)
+    shown = served.get("/jobs/id/checkpoints")
+    assert shown["counts"]["failed"] == 120
+    assert (shown["latest"]["completed"]["id"], shown["latest"]["failed"]["id"]) == (1, failed)
+    assert shown["summary"]["checkpointed_size"]["p50"] == shown["latest"]["completed"]["checkpointed_size"]
+    asked = "lastCompletedCheckpointId,lastCheckpointDuration"
+    found = {one["id"]: one["value"] for one in served.get(f"/jobs/id/metrics?get={asked}")}
+    assert found == {"lastCompletedCheckpointId": "1", "lastCheckpointDuration": "0"}
+    assert served.get("/jobs/id/checkpoints/details/1")["status"] == "COMPLETED"
+    served.get("/jobs/id/checkpoints/details/2", 404)
+
+
 def test_a_checkpoint_is_shown_by_task_and_subtask(served: Served) -> None:
     """Nobody would find the subtask that makes checkpoints slow."""
     served.job.played.takes_checkpoint()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.jobmaster.played_job import plan
 
+from penstock.checkpoint.manifest import SubtaskReport
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import CheckpointError
 from penstock.common.job_status import JobStatus
@@ -17,6 +18,7 @@ from penstock.jobmaster.execution_graph import JobFailure
 from penstock.jobmaster.metrics import JobMetrics
 from penstock.rpc.messages import Answer, Command
 from penstock.spark.driver.commands import answer_command
+from penstock.state.handles import SnapshotFigures
 
 
 class Commanded:
@@ -99,6 +101,18 @@ def test_checkpoints_have_those_that_failed_and_why() -> None:
     """A user would look for the reason in the logs of a cluster."""
     reports = Commanded().gets(Command("checkpoints")).answered
     assert [(report["checkpoint_id"], report["failure"]) for report in reports] == [(1, ""), (2, "expired")]
+
+
+def test_checkpoints_have_the_figures_of_subtasks_of_the_newest_alone() -> None:
+    """A hundred checkpoints of a thousand subtasks each would be 18 megabytes, each second with `--watch`."""
+    job = Commanded()
+    subtasks = [SubtaskReport("count", 0, False, SnapshotFigures(5, 1, 20, 0, 100, 300, 7))]
+    job.reports = [
+        CheckpointReport(1, 1_000, 20, 1, 1, subtasks=subtasks),
+        CheckpointReport(2, 2_000, 20, 1, 1, subtasks=subtasks),
+        CheckpointReport(3, 3_000, 20, 0, 1, failure="expired"),
+    ]
+    assert [len(report["subtasks"]) for report in job.gets(Command("checkpoints")).answered] == [0, 1, 0]
 
 
 def test_cancel_is_answered_at_once_and_said_in_the_terminal_of_the_job(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -72,7 +73,7 @@ def answer_command(
     elif command.verb == "figures":
         send(Answer(True, msgspec.json.encode(_figures(job)).decode()))
     elif command.verb == "checkpoints":
-        send(Answer(True, msgspec.json.encode(job.checkpoint_reports()).decode()))
+        send(Answer(True, msgspec.json.encode(_with_newest_subtasks(job.checkpoint_reports())).decode()))
     elif command.verb == "cancel":
         _log.warning("the job is cancelled from outside: penstock cancel")
         job.cancel()
@@ -106,6 +107,12 @@ def _figures(job: CommandedJob) -> JobFigures:
         autoscaled=job.autoscaled,
         failures=job.failures[-_FAILURES_MOST:],
     )
+
+
+def _with_newest_subtasks(reports: Sequence[CheckpointReport]) -> list[CheckpointReport]:
+    """With the figures of subtasks of the newest that has completed alone: a hundred times a thousand are megabytes."""
+    newest = next((report for report in reversed(reports) if report.is_completed), None)
+    return [report if report is newest else dataclasses.replace(report, subtasks=[]) for report in reports]
 
 
 def _answer_later(
