@@ -47,7 +47,7 @@ class StartPoint:
     `latest`: the job that is taken over, whose id, directory and record the new run goes on with. A job that starts
     from a path is another job: `origin` then has whole paths, and the files stay those of their owner. `savepoint`: the
     directory, if it is one of these. `record`: of the job, which is claimed already. `keeps_end`: whether it stays when
-    the job has ended.
+    the job has ended. `path`: where `origin` is.
     """
 
     origin: Manifest | None = None
@@ -55,6 +55,7 @@ class StartPoint:
     savepoint: str = ""
     record: JobRecord | None = None
     keeps_end: bool = False
+    path: str = ""
 
 
 def start_point(graph: JobGraph, configuration: Configuration, resumes: str = "", claims: str = "") -> StartPoint:
@@ -115,7 +116,8 @@ def _start_point(graph: JobGraph, configuration: Configuration, path: str | None
     origin = manifest if latest is not None else located(manifest, files_directory(path, manifest))
     allow = configuration.get(options.IGNORE_UNCLAIMED_STATE)
     assign(origin, checkpoint_vertices(graph), own=False, allow_non_restored=allow)
-    return StartPoint(origin, latest, files_directory(path, manifest) if manifest.savepoint else "")
+    savepoint = files_directory(path, manifest) if manifest.savepoint else ""
+    return StartPoint(origin, latest, savepoint, path=absolute(path))
 
 
 def _latest(graph: JobGraph, configuration: Configuration) -> Latest:

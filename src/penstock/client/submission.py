@@ -149,6 +149,7 @@ def _pipelined_run(
             frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
             run.epoch,
             start.latest.older() if start.latest is not None else (),
+            start.path,
         )
         pipelined = PipelinedRun(
             master,

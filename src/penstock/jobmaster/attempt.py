@@ -69,6 +69,8 @@ class Attempt:
         """The number of the checkpoint that they are restored from; 0: they start from the beginning."""
         self.restored_savepoint = False
         """Whether that is a savepoint."""
+        self.restored_path = ""
+        """Where that is; empty: in the job's own directory, by its number."""
         self.status = JobStatus.CREATED
         self.error: BaseException | None = None
         self.failed_slot: SlotId | None = None

@@ -80,6 +80,8 @@ class RestoredCheckpoint(msgspec.Struct, frozen=True):
     checkpoint_id: int
     at_ms: int
     savepoint: bool
+    path: str = ""
+    """Where that is; empty: in the job's own directory, by its number."""
 
 
 class Checkpoints(msgspec.Struct, frozen=True):

@@ -52,6 +52,10 @@ class ExecutionRecorder:
         self._autoscaled: deque[Autoscaled] = deque(maxlen=_DECISIONS_MOST)
         self._restored_count = 0
         self._restored: RestoredCheckpoint | None = None
+        self._restored_by: tuple[int, int] | None = None
+        """The number of the restart and of the checkpoint that the latest restore belongs to."""
+        self._restored_regions: set[int] = set()
+        """Which have begun with it."""
         self._is_stale = True
         self._published_ms = 0
         self.published = self._publish(master.now_ms)
@@ -88,10 +92,20 @@ class ExecutionRecorder:
         )
 
     def _note_restored(self, deploy: Deploy, now_ms: int) -> None:
-        attempt = self._master.regions[deploy.attempt.region].attempt
-        if attempt.restored_id:
+        region = deploy.attempt.region
+        attempt = self._master.regions[region].attempt
+        if not attempt.restored_id:
+            return
+        # Regions that start together are one restore, though their tasks may not be deployed at the same moment.
+        start = (self._master.restarts, attempt.restored_id)
+        if start != self._restored_by or region in self._restored_regions:
             self._restored_count += 1
-            self._restored = RestoredCheckpoint(attempt.restored_id, now_ms, attempt.restored_savepoint)
+            self._restored_by = start
+            self._restored_regions.clear()
+            self._restored = RestoredCheckpoint(
+                attempt.restored_id, now_ms, attempt.restored_savepoint, attempt.restored_path
+            )
+        self._restored_regions.add(region)
 
     def _note_status(self, now_ms: int) -> JobStatus:
         status = self._master.status

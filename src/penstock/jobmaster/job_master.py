@@ -83,6 +83,7 @@ class JobMaster:
 
     `origin`: the checkpoint or savepoint that the job starts from. `collected`: sinks whose results the program is
     given. `epoch`: which run of the job this is, from 1. `older`: checkpoints of the job before `origin`.
+    `origin_path`: where `origin` is, for those who ask.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class JobMaster:
         collected: frozenset[int] = frozenset(),
         epoch: int = 1,
         older: Sequence[Manifest] = (),
+        origin_path: str = "",
     ) -> None:
         self.job_id = job_id
         self.journal = Journal()
@@ -118,7 +120,9 @@ class JobMaster:
         )
         if origin is not None:
             self.coordinator.start_from(origin, older)
-        self._recovery = Recovery(self.coordinator, self.completed, origin, settings.allow_non_restored_state)
+        self._recovery = Recovery(
+            self.coordinator, self.completed, origin, settings.allow_non_restored_state, origin_path
+        )
         self._ending: JobEnding = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)

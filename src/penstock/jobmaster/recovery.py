@@ -23,16 +23,27 @@ class Recovery:
         completed: CompletedCheckpoints,
         origin: Manifest | None,
         allow_non_restored: bool,
+        origin_path: str = "",
     ) -> None:
         self._coordinator = coordinator
         self._completed = completed
         self._origin = origin
         self._allow_non_restored = allow_non_restored
+        self._origin_path = origin_path
 
     @property
     def manifest(self) -> Manifest | None:
         """What the next attempt starts from; None: from the beginning."""
         return self._completed.newest or self._origin
+
+    @property
+    def path(self) -> str:
+        """Where that is; empty: it is a checkpoint of this job, in its directory."""
+        manifest = self.manifest
+        if manifest is None or manifest is self._origin:
+            return self._origin_path if manifest is not None else ""
+        saved = (report for report in self._coordinator.history.savepoints if report.is_completed)
+        return next((report.savepoint for report in saved if report.checkpoint_id == manifest.checkpoint_id), "")
 
     def enumerator_states(self, sources: dict[int, str]) -> dict[int, Any]:
         """What split enumerators need to go on, by vertex. `sources`: the state id of each vertex that is a source."""

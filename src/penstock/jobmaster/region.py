@@ -70,6 +70,7 @@ class Region:
         attempt.restored = recovery.restore(attempt.vertices, graph)
         attempt.restored_id = manifest.checkpoint_id if manifest is not None else 0
         attempt.restored_savepoint = manifest is not None and manifest.savepoint
+        attempt.restored_path = recovery.path
         attempt.enumerators.start(states)
         attempt.deploy_if_started(now_ms)
 

@@ -57,7 +57,8 @@ def statistics(request: Request) -> dict[str, Any]:
                 "id": restored.checkpoint_id,
                 "restore_timestamp": restored.at_ms,
                 "is_savepoint": restored.savepoint,
-                "external_path": None if restored.savepoint else _path(entry, restored.checkpoint_id),
+                "external_path": restored.path
+                or (None if restored.savepoint else _path(entry, restored.checkpoint_id)),
             },
         },
         "history": sorted(shown, key=lambda one: -one["id"]),

@@ -92,6 +92,7 @@ def test_latest_takes_the_job_that_it_finds(tmp_path: Path) -> None:
     configuration = settings(tmp_path, **{"execution.state-recovery.path": "latest"})
     start = start_point(graph(1), configuration, "", ID)
     assert start.latest is not None and start.latest.manifest.job_id == "b" * 32
+    assert start.path == f"{tmp_path}/{'b' * 32}/chk-1"
     assert [path.name for path in tmp_path.iterdir()] == ["b" * 32]
     take_job(start, "b" * 32, "numbers", configuration, True, lambda: None).release()
     with pytest.raises(FencedError):

@@ -8,7 +8,11 @@ import pytest
 from tests.unit.jobmaster.played_job import plan
 from tests.unit.rest.served import PlayedJob, Served
 
+from penstock.checkpoint.manifest import Manifest
+from penstock.checkpoint.schedule import CheckpointSettings
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.jobmaster.events import SavepointRequested
+from penstock.jobmaster.settings import JobSettings
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.task.events import Decline
@@ -99,3 +103,50 @@ def test_a_restart_names_what_it_was_restored_from(served: Served) -> None:
     assert shown["latest"]["restored"]["id"] == 1
     assert shown["latest"]["restored"]["external_path"] == "/checkpoints/chk-1"
     assert served.get("/jobs/id/checkpoints/config")["interval"] == 5_000
+
+
+def test_regions_that_start_together_are_one_restore(tmp_path: Path) -> None:
+    """A job of ten unconnected parts would seem to have restarted ten times."""
+    served = Served(tmp_path, PlayedJob(plan(regions=3)))
+    job = served.job.played.runs()
+    job.takes_checkpoint()
+    for region in (0, 1):
+        job.fails(RuntimeError("away"), region=region)
+    job.restarts().runs().waits(1_000)
+    assert served.get("/jobs/id/checkpoints")["counts"]["restored"] == 1
+    for restored in (2, 3):
+        job.fails(RuntimeError("away"), region=2)
+        job.restarts().runs().waits(1_000)
+        assert served.get("/jobs/id/checkpoints")["counts"]["restored"] == restored
+    served.endpoint.close()
+
+
+@pytest.mark.parametrize("is_savepoint", [True, False])
+def test_what_a_job_was_started_from_is_shown_with_its_path(tmp_path: Path, is_savepoint: bool) -> None:
+    """A user would look in the job's own directory for a checkpoint of another job."""
+    begins = Manifest("other job", "job", 7, 0, 0, 0, [], [], savepoint=is_savepoint)
+    served = Served(tmp_path, PlayedJob(plan(), origin=begins, origin_path="/elsewhere/it"))
+    served.job.played.runs().waits(1_000)
+    restored = served.get("/jobs/id/checkpoints")["latest"]["restored"]
+    assert (restored["id"], restored["external_path"]) == (7, "/elsewhere/it")
+    assert restored["is_savepoint"] is is_savepoint
+    served.job.played.takes_checkpoint()
+    served.job.played.fails(RuntimeError("away"))
+    served.job.played.restarts().waits(1_000)
+    restored = served.get("/jobs/id/checkpoints")["latest"]["restored"]
+    assert (restored["id"], restored["external_path"]) == (8, "/checkpoints/chk-8")
+    served.endpoint.close()
+
+
+def test_a_restart_from_a_savepoint_names_where_it_is(tmp_path: Path) -> None:
+    """Without an interval a job goes on from its savepoint, of which only the number would be told."""
+    settings = JobSettings(CheckpointSettings(interval_ms=None), ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+    served = Served(tmp_path, PlayedJob(plan(), settings=settings))
+    job = served.job.played.runs()
+    job.handle(SavepointRequested(1, CheckpointOptions(savepoint="/savepoints/one")))
+    job.acknowledges(job.master.coordinator.under_way[-1])
+    job.fails(RuntimeError("away"))
+    job.restarts().waits(1_000)
+    restored = served.get("/jobs/id/checkpoints")["latest"]["restored"]
+    assert (restored["is_savepoint"], restored["external_path"]) == (True, "/savepoints/one")
+    served.endpoint.close()
