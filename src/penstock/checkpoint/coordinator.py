@@ -216,7 +216,7 @@ class CheckpointCoordinator:
             return None
         self._last_id += 1
         checkpoint_id = self._last_id
-        self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, now_ms, states, self._plan.tasks, request)
+        self._pending[checkpoint_id] = PendingCheckpoint(checkpoint_id, now_ms, states, self._plan, request)
         self._savepoints.triggered(checkpoint_id, request.options)
         trigger = TriggerCheckpoint(checkpoint_id, now_ms, request.options)
         for vertex, subtask in self._plan.sources:

@@ -69,7 +69,7 @@ class CheckpointHistory(Sequence[CheckpointReport]):
     def completed(self, pending: PendingCheckpoint, manifest: Manifest) -> None:
         """The manifest of a checkpoint is stored."""
         self.completed_count += 1
-        report = CheckpointReport.completed(manifest, pending.savepoint)
+        report = CheckpointReport.completed(pending, manifest)
         kind = {"savepoint": report} if report.savepoint else {"completed": report}
         self.latest = self.latest._replace(**kind)
         for name, running in self._figures.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.checkpoint.commits import Committables, Numbered
 from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
+from penstock.checkpoint.plan import CheckpointPlan
 from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.runtime.ids import SubtaskId
@@ -30,17 +32,21 @@ class PendingCheckpoint:
         checkpoint_id: int,
         triggered_ms: int,
         enumerators: dict[str, str],
-        tasks: Iterable[SubtaskId],
+        plan: CheckpointPlan,
         request: CheckpointRequest,
     ) -> None:
         self.checkpoint_id = checkpoint_id
         self.triggered_ms = triggered_ms
         self.request = request
         self._enumerators = enumerators
-        self._missing = set(tasks)
+        self._missing = set(plan.tasks)
         self.of_tasks = len(self._missing)
         """How many tasks have to acknowledge it."""
+        self.parallelism = Counter(task.vertex for task in plan.tasks)
+        """The same by vertex. The next attempt may have others."""
+        self._names = {vertex.id: vertex.name for vertex in plan.vertices}
         self._states: dict[SubtaskId, SubtaskState] = {}
+        self._reports: dict[SubtaskId, SubtaskReport] = {}
         self._prepared: list[Committables] = []
         self.named: list[Numbered] | None = None
         """Set when its manifest is being stored: what the manifest names besides the open commits."""
@@ -61,6 +67,11 @@ class PendingCheckpoint:
         return self.of_tasks - len(self._missing)
 
     @property
+    def reports(self) -> dict[SubtaskId, SubtaskReport]:
+        """Figures of those that have, in the order in which they came. It is a copy."""
+        return dict(self._reports)
+
+    @property
     def is_being_stored(self) -> bool:
         """Whether its manifest is on its way to the storage: its outcome is open, so it can't be aborted."""
         return self.named is not None
@@ -70,6 +81,7 @@ class PendingCheckpoint:
         if task in self._missing:
             self._missing.discard(task)
             self._states[task] = state
+            self._reports[task] = SubtaskReport(self._names[task.vertex], task.subtask, state.ended, state.figures)
             self._prepared += prepared
 
     def take_prepared(self) -> list[Numbered]:
@@ -86,11 +98,11 @@ class PendingCheckpoint:
     ) -> Manifest:
         """The manifest, with everything that is still to be committed in it."""
         operators = []
-        reports = []
+        reports = [
+            self._reports[SubtaskId(vertex.id, subtask)] for vertex in vertices for subtask in range(vertex.parallelism)
+        ]
         for vertex in vertices:
             states = [self._states[SubtaskId(vertex.id, subtask)] for subtask in range(vertex.parallelism)]
-            for subtask, state in enumerate(states):
-                reports.append(SubtaskReport(vertex.name, subtask, state.ended, state.figures))
             for state_id, name in vertex.operators:
                 parts = [
                     SubtaskPart(subtask, state.operators[state_id])

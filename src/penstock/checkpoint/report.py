@@ -7,6 +7,7 @@ import dataclasses
 from penstock.checkpoint.failure import CheckpointFailureReason
 from penstock.checkpoint.manifest import Manifest, SubtaskReport
 from penstock.checkpoint.pending import PendingCheckpoint
+from penstock.runtime.ids import SubtaskId
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,11 @@ class CheckpointReport:
     total_bytes: int = 0
     """What a restore would read."""
     subtasks: list[SubtaskReport] = dataclasses.field(default_factory=list)
-    """The same by subtask, vertex by vertex in the order of the graph."""
+    """The same by subtask, vertex by vertex in the order of the graph: of one that was aborted those that had come."""
+    tasks: list[SubtaskId] = dataclasses.field(default_factory=list)
+    """Whose `subtasks` are, in the same order."""
+    parallelism: dict[int, int] = dataclasses.field(default_factory=dict)
+    """How many subtasks each vertex had, by its id."""
     savepoint: str = ""
     """The directory of a savepoint; empty for a checkpoint."""
     counts: bool = False
@@ -58,37 +63,37 @@ class CheckpointReport:
         return sum(part.figures.in_flight or 0 for part in self.subtasks)
 
     @staticmethod
-    def completed(manifest: Manifest, savepoint: str = "") -> CheckpointReport:
+    def completed(pending: PendingCheckpoint, manifest: Manifest) -> CheckpointReport:
         """Of a checkpoint whose manifest is stored."""
-        figures = [report.figures for report in manifest.subtasks]
-        return CheckpointReport(
-            manifest.checkpoint_id,
-            manifest.triggered_ms,
-            manifest.completed_ms - manifest.triggered_ms,
-            len(figures),
-            len(figures),
-            start_delay_ms=max(one.start_delay_ms for one in figures),
-            alignment_ms=max(one.alignment_ms for one in figures),
-            sync_ms=max(one.sync_ms for one in figures),
-            async_ms=max(one.async_ms for one in figures),
-            written_bytes=sum(one.written for one in figures),
-            total_bytes=sum(one.total for one in figures),
-            subtasks=manifest.subtasks,
-            savepoint=savepoint,
-        )
+        return _report(pending, manifest.completed_ms)
 
     @staticmethod
     def failed(
         pending: PendingCheckpoint, reason: CheckpointFailureReason, detail: object, now_ms: int
     ) -> CheckpointReport:
         """Of a checkpoint that was aborted."""
-        return CheckpointReport(
-            pending.checkpoint_id,
-            pending.triggered_ms,
-            now_ms - pending.triggered_ms,
-            pending.acknowledged,
-            pending.of_tasks,
-            str(reason.error(detail)),
-            savepoint=pending.savepoint,
-            counts=reason.counts,
-        )
+        return _report(pending, now_ms, str(reason.error(detail)), reason.counts)
+
+
+def _report(pending: PendingCheckpoint, ended_ms: int, failure: str = "", counts: bool = False) -> CheckpointReport:
+    of_tasks = sorted(pending.reports.items())
+    figures = [report.figures for _, report in of_tasks]
+    return CheckpointReport(
+        pending.checkpoint_id,
+        pending.triggered_ms,
+        ended_ms - pending.triggered_ms,
+        pending.acknowledged,
+        pending.of_tasks,
+        failure,
+        start_delay_ms=max((one.start_delay_ms for one in figures), default=0),
+        alignment_ms=max((one.alignment_ms for one in figures), default=0),
+        sync_ms=max((one.sync_ms for one in figures), default=0),
+        async_ms=max((one.async_ms for one in figures), default=0),
+        written_bytes=sum(one.written for one in figures),
+        total_bytes=sum(one.total for one in figures),
+        subtasks=[report for _, report in of_tasks],
+        tasks=[task for task, _ in of_tasks],
+        parallelism=dict(pending.parallelism),
+        savepoint=pending.savepoint,
+        counts=counts,
+    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from penstock.checkpoint.history import CheckpointSummaries, LatestCheckpoints
+from penstock.checkpoint.manifest import SubtaskReport
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.errors import PenstockError
 from penstock.common.job_status import JobStatus
@@ -72,6 +73,12 @@ class CheckpointUnderWay(msgspec.Struct, frozen=True):
     acknowledged: int
     of_subtasks: int
     savepoint: str
+    subtasks: Sequence[SubtaskReport] = ()
+    """Of those that have acknowledged it, in the order in which they have."""
+    tasks: Sequence[SubtaskId] = ()
+    """Whose they are, in the same order."""
+    parallelism: Mapping[int, int] = {}
+    """How many subtasks each vertex has, by its id."""
 
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from penstock.checkpoint.pending import PendingCheckpoint
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.effects import Deploy, Finish, JobEffect
@@ -163,10 +164,7 @@ class ExecutionRecorder:
         coordinator = self._master.coordinator
         history = coordinator.history
         return Checkpoints(
-            [
-                CheckpointUnderWay(p.checkpoint_id, p.triggered_ms, p.acknowledged, p.of_tasks, p.savepoint)
-                for p in coordinator.pending
-            ],
+            [_under_way(pending) for pending in coordinator.pending],
             sorted([*history, *history.savepoints], key=lambda report: report.checkpoint_id),
             history.latest,
             history.summaries,
@@ -176,3 +174,17 @@ class ExecutionRecorder:
             self._restored,
             frozenset(manifest.checkpoint_id for manifest in self._master.completed.retained),
         )
+
+
+def _under_way(pending: PendingCheckpoint) -> CheckpointUnderWay:
+    reports = pending.reports
+    return CheckpointUnderWay(
+        pending.checkpoint_id,
+        pending.triggered_ms,
+        pending.acknowledged,
+        pending.of_tasks,
+        pending.savepoint,
+        list(reports.values()),
+        list(reports),
+        pending.parallelism,
+    )

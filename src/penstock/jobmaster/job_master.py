@@ -81,9 +81,8 @@ from penstock.runtime.task.journal import Journal
 class JobMaster:
     """Controls one job through all its attempts.
 
-    `origin`: the checkpoint or savepoint that the job starts from. `collected`: sinks whose results the program is
-    given. `epoch`: which run of the job this is, from 1. `older`: checkpoints of the job before `origin`.
-    `origin_path`: where `origin` is, for those who ask.
+    `origin`: the checkpoint or savepoint that the job starts from; it is at `origin_at`. `collected`: sinks whose
+    results the program is given. `epoch`: which run of the job this is, from 1. `older`: checkpoints before `origin`.
     """
 
     def __init__(
@@ -97,7 +96,7 @@ class JobMaster:
         collected: frozenset[int] = frozenset(),
         epoch: int = 1,
         older: Sequence[Manifest] = (),
-        origin_path: str = "",
+        origin_at: str = "",
     ) -> None:
         self.job_id = job_id
         self.journal = Journal()
@@ -120,9 +119,7 @@ class JobMaster:
         )
         if origin is not None:
             self.coordinator.start_from(origin, older)
-        self._recovery = Recovery(
-            self.coordinator, self.completed, origin, settings.allow_non_restored_state, origin_path
-        )
+        self._recovery = Recovery(self.coordinator, self.completed, origin, settings, origin_at)
         self._ending: JobEnding = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
@@ -179,10 +176,7 @@ class JobMaster:
         return self._take_effects()
 
     def wake_at_ms(self, checkpoints: bool = True) -> int | None:
-        """When a Tick has something to do though nothing else happens.
-
-        `checkpoints`: what is done periodically included, whether or not anything else happens.
-        """
+        """When a Tick has something to do though nothing else happens; `checkpoints`: or is done periodically."""
         if self._closing.is_over:
             return None
         times = [region.wake_at_ms() for region in self.regions]

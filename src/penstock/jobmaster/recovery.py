@@ -11,6 +11,7 @@ from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.restore import Restored, assign, enumerator_states
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
+from penstock.jobmaster.settings import JobSettings
 from penstock.plan.job_graph import JobGraph
 
 
@@ -22,14 +23,14 @@ class Recovery:
         coordinator: CheckpointCoordinator,
         completed: CompletedCheckpoints,
         origin: Manifest | None,
-        allow_non_restored: bool,
-        origin_path: str = "",
+        settings: JobSettings,
+        origin_at: str = "",
     ) -> None:
         self._coordinator = coordinator
         self._completed = completed
         self._origin = origin
-        self._allow_non_restored = allow_non_restored
-        self._origin_path = origin_path
+        self._allow_non_restored = settings.allow_non_restored_state
+        self._origin_at = origin_at
 
     @property
     def manifest(self) -> Manifest | None:
@@ -41,7 +42,7 @@ class Recovery:
         """Where that is; empty: it is a checkpoint of this job, in its directory."""
         manifest = self.manifest
         if manifest is None or manifest is self._origin:
-            return self._origin_path if manifest is not None else ""
+            return self._origin_at if manifest is not None else ""
         saved = (report for report in self._coordinator.history.savepoints if report.is_completed)
         return next((report.savepoint for report in saved if report.checkpoint_id == manifest.checkpoint_id), "")
 

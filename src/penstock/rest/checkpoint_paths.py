@@ -14,12 +14,12 @@ from penstock.common import options
 from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.jobmaster.execution_graph import CheckpointUnderWay, ExecutionGraph
-from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.answers import get, job_of, number_of, vertex_of
 from penstock.rest.served_jobs import JobEntry
 from penstock.rest.summary import summary_of, written
 
+Checkpoint = CheckpointReport | CheckpointUnderWay
 _NONE_EVER = 0x7FFFFFFFFFFFFFFF
 """The interval of a job without periodic checkpoints, as Flink writes it."""
 
@@ -69,9 +69,9 @@ def details(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/checkpoints/details/:checkpointid: one checkpoint, with the figures of each vertex."""
     entry = job_of(request)
     found = _find(request, entry.graph)
-    if isinstance(found, CheckpointUnderWay):
-        return under_way_of(found)
-    return {**_report(entry, found), "tasks": _tasks(entry.graph, found)}
+    shown = under_way_of(found) if isinstance(found, CheckpointUnderWay) else _report(entry, found)
+    vertices = [vertex for vertex in entry.graph.graph.vertices if vertex.id in found.parallelism]
+    return {**shown, "tasks": {vertex_id(vertex): _task(found, vertex.id) for vertex in vertices}}
 
 
 def subtask_details(request: Request) -> dict[str, Any]:
@@ -79,13 +79,17 @@ def subtask_details(request: Request) -> dict[str, Any]:
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     found = _find(request, entry.graph)
-    parts = [] if isinstance(found, CheckpointUnderWay) else by_vertex(entry.graph, found).get(vertex.id, [])
-    if isinstance(found, CheckpointUnderWay) or not parts:
-        raise HTTPException(404, f"There are no details of the subtasks of checkpoint {found.checkpoint_id}")
+    if vertex.id not in found.parallelism:
+        raise HTTPException(404, f"There is no checkpoint statistics for task {vertex_id(vertex)}")
+    parts = _parts(found, vertex.id)
+    of_subtasks = {part.subtask: part for part in parts}
     return {
-        **_task(vertex, found, parts),
-        "summary": _summary(parts, found),
-        "subtasks": [_subtask(part, found) for part in parts],
+        **_task(found, vertex.id),
+        "summary": _summary(parts),
+        "subtasks": [
+            _subtask(of_subtasks[index], found) if index in of_subtasks else _missing(index)
+            for index in range(found.parallelism[vertex.id])
+        ],
     }
 
 
@@ -117,7 +121,7 @@ def config(request: Request) -> dict[str, Any]:
     }
 
 
-def _find(request: Request, graph: ExecutionGraph) -> CheckpointReport | CheckpointUnderWay:
+def _find(request: Request, graph: ExecutionGraph) -> Checkpoint:
     number = number_of(request, "checkpointid")
     checkpoints = graph.checkpoints
     # Those that the history has no room for are still shown as the newest of their kind.
@@ -131,17 +135,19 @@ def _path(entry: JobEntry, checkpoint_id: int) -> str:
     return f"{entry.checkpoint_directory}/chk-{checkpoint_id}"
 
 
-def _common(one: CheckpointReport | CheckpointUnderWay, status: str, latest_ack_ms: int) -> dict[str, Any]:
+def _common(one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
     return {
         "id": one.checkpoint_id,
-        "status": status,
+        "status": _status(one),
         "is_savepoint": bool(one.savepoint),
         "savepointFormat": "CANONICAL" if one.savepoint else None,
         "trigger_timestamp": one.triggered_ms,
         "latest_ack_timestamp": latest_ack_ms,
+        "checkpointed_size": sum(part.figures.written for part in one.subtasks),
+        "state_size": sum(part.figures.total for part in one.subtasks),
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": one.in_flight_bytes if isinstance(one, CheckpointReport) else 0,
+        "persisted_data": _persisted(one.subtasks),
         "num_subtasks": one.of_subtasks,
         "num_acknowledged_subtasks": one.acknowledged,
         "checkpoint_type": "SAVEPOINT" if one.savepoint else "CHECKPOINT",
@@ -149,64 +155,63 @@ def _common(one: CheckpointReport | CheckpointUnderWay, status: str, latest_ack_
     }
 
 
+def _status(one: Checkpoint) -> str:
+    if isinstance(one, CheckpointUnderWay):
+        return "IN_PROGRESS"
+    return "COMPLETED" if one.is_completed else "FAILED"
+
+
 def under_way_of(one: CheckpointUnderWay) -> dict[str, Any]:
     """A checkpoint that is being collected."""
-    sizes = {"checkpointed_size": 0, "state_size": 0, "end_to_end_duration": 0}
-    return {"className": "in_progress", **_common(one, "IN_PROGRESS", -1), **sizes}
+    duration_ms = _longest_ms(one.subtasks)
+    common = _common(one, _at_ms(one, duration_ms))
+    return {"className": "in_progress", **common, "end_to_end_duration": duration_ms}
 
 
 def _report(entry: JobEntry, report: CheckpointReport) -> dict[str, Any]:
     ended_ms = report.triggered_ms + report.duration_ms
-    shown = {
-        **_common(report, "COMPLETED" if report.is_completed else "FAILED", ended_ms),
-        "checkpointed_size": report.written_bytes,
-        "state_size": report.total_bytes,
-        "end_to_end_duration": report.duration_ms,
-    }
+    duration = {"end_to_end_duration": report.duration_ms}
     if not report.is_completed:
+        common = _common(report, _at_ms(report, _longest_ms(report.subtasks)))
         failure = {"failure_timestamp": ended_ms, "failure_message": report.failure}
-        return {"className": "failed", **shown, **failure}
+        return {"className": "failed", **common, **duration, **failure}
     retained = bool(report.savepoint) or report.checkpoint_id in entry.graph.checkpoints.retained
-    path = report.savepoint or _path(entry, report.checkpoint_id)
-    return {"className": "completed", **shown, "external_path": path, "discarded": not retained}
+    place = {"external_path": report.savepoint or _path(entry, report.checkpoint_id), "discarded": not retained}
+    return {"className": "completed", **_common(report, ended_ms), **duration, **place}
 
 
-def by_vertex(graph: ExecutionGraph, report: CheckpointReport) -> dict[int, list[SubtaskReport]]:
-    """The parts of subtasks, by vertex: they come vertex by vertex in the order of the graph."""
-    parts: dict[int, list[SubtaskReport]] = {}
-    left = list(report.subtasks)
-    for vertex in graph.graph.vertices:
-        mine: list[SubtaskReport] = []
-        while left and left[0].vertex == vertex.name and left[0].subtask == len(mine):
-            mine.append(left.pop(0))
-        parts[vertex.id] = mine
-    return parts
+def _parts(one: Checkpoint, vertex: int) -> list[SubtaskReport]:
+    """Those of a vertex that have acknowledged, by subtask."""
+    found = [part for task, part in zip(one.tasks, one.subtasks, strict=True) if task.vertex == vertex]
+    return sorted(found, key=lambda part: part.subtask)
 
 
-def _tasks(graph: ExecutionGraph, report: CheckpointReport) -> dict[str, Any]:
-    of_vertices = by_vertex(graph, report)
+def _task(one: Checkpoint, vertex: int) -> dict[str, Any]:
+    parts = _parts(one, vertex)
+    duration_ms = _longest_ms(parts)
     return {
-        vertex_id(vertex): _task(vertex, report, of_vertices[vertex.id])
-        for vertex in graph.graph.vertices
-        if of_vertices[vertex.id]
-    }
-
-
-def _task(vertex: JobVertex, report: CheckpointReport, parts: list[SubtaskReport]) -> dict[str, Any]:
-    durations = [_duration_ms(part) for part in parts]
-    return {
-        "id": report.checkpoint_id,
-        "status": "COMPLETED",
-        "latest_ack_timestamp": report.triggered_ms + max(durations),
+        "id": one.checkpoint_id,
+        "status": _status(one),
+        "latest_ack_timestamp": _at_ms(one, duration_ms),
         "checkpointed_size": sum(part.figures.written for part in parts),
         "state_size": sum(part.figures.total for part in parts),
-        "end_to_end_duration": max(durations),
+        "end_to_end_duration": duration_ms,
         "alignment_buffered": 0,
         "processed_data": 0,
         "persisted_data": _persisted(parts),
-        "num_subtasks": vertex.parallelism,
+        "num_subtasks": one.parallelism[vertex],
         "num_acknowledged_subtasks": len(parts),
     }
+
+
+def _longest_ms(parts: Iterable[SubtaskReport]) -> int:
+    """Of the subtask that has acknowledged last; -1: none has."""
+    return max(map(_duration_ms, parts), default=-1)
+
+
+def _at_ms(one: Checkpoint, duration_ms: int) -> int:
+    """When a part was there that has taken so long; -1: there is none."""
+    return -1 if duration_ms < 0 else one.triggered_ms + duration_ms
 
 
 def _persisted(parts: Iterable[SubtaskReport]) -> int:
@@ -220,7 +225,7 @@ def _duration_ms(part: SubtaskReport) -> int:
     return round(figures.start_delay_ms + figures.alignment_ms + figures.sync_ms + figures.async_ms)
 
 
-def _summary(parts: list[SubtaskReport], report: CheckpointReport) -> dict[str, Any]:
+def _summary(parts: list[SubtaskReport]) -> dict[str, Any]:
     figures = [part.figures for part in parts]
     none = summary_of([0])
     return {
@@ -241,13 +246,13 @@ def _summary(parts: list[SubtaskReport], report: CheckpointReport) -> dict[str, 
     }
 
 
-def _subtask(part: SubtaskReport, report: CheckpointReport) -> dict[str, Any]:
+def _subtask(part: SubtaskReport, one: Checkpoint) -> dict[str, Any]:
     figures, duration_ms = part.figures, _duration_ms(part)
     return {
         "className": "completed",
         "index": part.subtask,
         "status": "completed",
-        "ack_timestamp": report.triggered_ms + duration_ms,
+        "ack_timestamp": _at_ms(one, duration_ms),
         "end_to_end_duration": duration_ms,
         "checkpointed_size": figures.written,
         "state_size": figures.total,
@@ -262,6 +267,11 @@ def _subtask(part: SubtaskReport, report: CheckpointReport) -> dict[str, Any]:
         "unaligned_checkpoint": figures.in_flight is not None,
         "aborted": False,
     }
+
+
+def _missing(index: int) -> dict[str, Any]:
+    """One that has not acknowledged, or did not before the checkpoint failed."""
+    return {"className": "pending", "index": index, "status": "pending_or_failed"}
 
 
 routes = [

@@ -182,7 +182,7 @@ def test_what_people_are_told_of_a_checkpoint() -> None:
     n = job.triggers()
     job.now_ms += 40
     for subtask, figures in enumerate((SnapshotFigures(5, 1, 20, 0, 100, 300), SnapshotFigures(9, 2, 10, 4, 50, 200))):
-        job.coordinator.acknowledged((COUNT, subtask), n, SubtaskState({}, figures), [], job.now_ms)
+        job.coordinator.acknowledged(SubtaskId(COUNT, subtask), n, SubtaskState({}, figures), [], job.now_ms)
     job.acknowledge(n, (SOURCE, 0), (SOURCE, 1))
     (report,) = job.coordinator.history
     assert (report.checkpoint_id, report.duration_ms) == (n, 40)

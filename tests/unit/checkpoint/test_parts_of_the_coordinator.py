@@ -46,7 +46,7 @@ class Stored:
 
     def stores(self, options: CheckpointOptions, number: int = 3) -> bool:
         """A savepoint is stored. Whether output is committed with it."""
-        pending = PendingCheckpoint(number, 0, {}, [], CheckpointRequest(options=options))
+        pending = PendingCheckpoint(number, 0, {}, CheckpointPlan(), CheckpointRequest(options=options))
         return self.savepoints.stored(pending, manifest_of(number))
 
     @property
@@ -143,7 +143,7 @@ def test_files_of_a_savepoint_are_in_no_chain() -> None:
 def test_an_aborted_savepoint_is_deleted() -> None:
     """A user would take half a savepoint for a whole one."""
     job = Stored()
-    job.savepoints.aborted(PendingCheckpoint(4, 0, {}, [], CheckpointRequest(options=SAVEPOINT)))
+    job.savepoints.aborted(PendingCheckpoint(4, 0, {}, CheckpointPlan(), CheckpointRequest(options=SAVEPOINT)))
     assert job.effects == [DeleteSavepoint(1, "/sp")]
 
 

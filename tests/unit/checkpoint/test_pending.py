@@ -7,12 +7,13 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.checkpoint.manifests import manifest_of, state_of
+from tests.unit.checkpoint.manifests import state_of
 
 from penstock.checkpoint.commits import Committables
 from penstock.checkpoint.failure import CheckpointFailureReason, FailureTolerance
 from penstock.checkpoint.manifest import SubtaskReport, unpacked
 from penstock.checkpoint.pending import JobIdentity, PendingCheckpoint
+from penstock.checkpoint.plan import CheckpointPlan
 from penstock.checkpoint.report import CheckpointReport
 from penstock.checkpoint.requests import CheckpointRequest
 from penstock.checkpoint.vertex import CheckpointVertex
@@ -31,7 +32,7 @@ JOB = JobIdentity("job", "a job", 2, 3)
 
 
 def pending_of(request: CheckpointRequest | None = None) -> PendingCheckpoint:
-    return PendingCheckpoint(9, 1_000, {"s": "splits"}, TASKS, request or CheckpointRequest())
+    return PendingCheckpoint(9, 1_000, {"s": "splits"}, CheckpointPlan.of(0, VERTICES), request or CheckpointRequest())
 
 
 def state(*files: str, ended: bool = False) -> SubtaskState:
@@ -115,14 +116,18 @@ def test_a_savepoint_is_marked_as_one() -> None:
 def test_figures_of_a_completed_checkpoint() -> None:
     """A user would look for the slow subtask in a sum in which it can't be seen."""
     figures = [SnapshotFigures(5, 1, 20, 0, 100, 300, 7), SnapshotFigures(2, 4, 10, 9, 50, 200, 8)]
-    reports = [SubtaskReport("count", subtask, False, one) for subtask, one in enumerate(figures)]
-    report = CheckpointReport.completed(manifest_of(3, subtasks=reports, triggered_ms=1_000, completed_ms=1_250))
-    assert (report.checkpoint_id, report.triggered_ms, report.duration_ms) == (3, 1_000, 250)
-    assert (report.acknowledged, report.of_subtasks, report.is_completed) == (2, 2, True)
+    pending = pending_of()
+    for task, one in zip(reversed(TASKS), [*figures, SnapshotFigures(), SnapshotFigures()], strict=True):
+        pending.acknowledge(task, SubtaskState(figures=one), [])
+    manifest = pending.manifest(JOB, VERTICES, [], 1_250)
+    report = CheckpointReport.completed(pending, manifest)
+    assert (report.checkpoint_id, report.triggered_ms, report.duration_ms) == (9, 1_000, 250)
+    assert (report.acknowledged, report.of_subtasks, report.is_completed) == (4, 4, True)
     times = report.alignment_ms, report.sync_ms, report.async_ms, report.start_delay_ms
     assert times == (5, 4, 20, 8), "of the slowest, each"
     assert (report.written_bytes, report.total_bytes) == (150, 500)
-    assert report.subtasks == reports
+    assert report.subtasks == manifest.subtasks and report.tasks == TASKS and report.parallelism == {0: 1, 1: 3}
+    assert report.subtasks[-1] == SubtaskReport("count", 2, False, figures[0])
 
 
 @pytest.mark.parametrize("reason", CheckpointFailureReason)
@@ -135,6 +140,7 @@ def test_each_reason_reads_as_a_sentence(reason: CheckpointFailureReason) -> Non
     assert ("DETAIL" in report.failure) == ("{detail}" in reason.sentence)
     assert str(reason.error("DETAIL")) == report.failure
     assert (report.acknowledged, report.of_subtasks, report.duration_ms) == (1, 4, 40)
+    assert report.tasks == TASKS[:1] and report.subtasks[0].vertex == "source"
 
 
 # How many failures are tolerated.

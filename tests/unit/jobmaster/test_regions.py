@@ -33,7 +33,7 @@ class Played:
         coordinator = CheckpointCoordinator(
             JobIdentity("id", "job"), SETTINGS.checkpoints, storage, completed, end, self.effects.append
         )
-        recovery = Recovery(coordinator, completed, None, False)
+        recovery = Recovery(coordinator, completed, None, SETTINGS)
         for region in self.regions:
             region.begin(recovery, GRAPH, 1_000)
 

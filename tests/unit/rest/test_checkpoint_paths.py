@@ -11,11 +11,13 @@ from tests.unit.rest.served import PlayedJob, Served
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.jobmaster.events import SavepointRequested
+from penstock.jobmaster.events import RescaleRequested, SavepointRequested
 from penstock.jobmaster.settings import JobSettings
+from penstock.rpc.messages import Register
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
-from penstock.runtime.task.events import Decline
+from penstock.runtime.task.events import Acknowledge, Decline, Finished
+from penstock.state.handles import SnapshotFigures, SubtaskState
 
 
 @pytest.fixture
@@ -77,6 +79,55 @@ def test_a_checkpoint_is_shown_by_task_and_subtask(served: Served) -> None:
     served.get("/jobs/id/checkpoints/details/x", 400)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_has_come_of_a_checkpoint_is_shown_while_it_is_collected_and_when_it_has_failed(
+    tmp_path: Path, fails: bool
+) -> None:
+    """Nobody would see which of a hundred subtasks a checkpoint waits for, or has waited for when it expired."""
+    served = Served(tmp_path)
+    job = served.job.played
+    for level, index in ((0, 0), (1, 0), (1, 1)):
+        job.report(level, Register(), index=index)
+    number = job.begins_checkpoint()
+    job.waits(1_000)
+    shown = served.get(f"/jobs/id/checkpoints/details/{number}")
+    assert (shown["latest_ack_timestamp"], shown["end_to_end_duration"]) == (-1, -1)
+    figures = SnapshotFigures(start_delay_ms=100, async_ms=300, written=10, total=50)
+    job.report(1, Acknowledge(1, 1, number, SubtaskState(figures=figures)), index=1)
+    if fails:
+        job.report(1, Decline(1, 0, number, DeclineReason.STATE, "the disk is full"))
+    job.waits(1_000)
+    shown = served.get(f"/jobs/id/checkpoints/details/{number}")
+    status, began_ms = "FAILED" if fails else "IN_PROGRESS", shown["trigger_timestamp"]
+    assert (shown["status"], shown["latest_ack_timestamp"]) == (status, began_ms + 400)
+    assert (shown["checkpointed_size"], shown["state_size"]) == (10, 50)
+    source, sink = (served.vertex(index).rpartition("/")[2] for index in (0, 1))
+    tasks = shown["tasks"]
+    assert (tasks[source]["num_acknowledged_subtasks"], tasks[source]["latest_ack_timestamp"]) == (0, -1)
+    assert (tasks[sink]["num_acknowledged_subtasks"], tasks[sink]["num_subtasks"]) == (1, 2)
+    assert tasks[sink]["status"] == status
+    task = served.get(f"/jobs/id/checkpoints/details/{number}/subtasks/{sink}")
+    assert task["subtasks"][0] == {"className": "pending", "index": 0, "status": "pending_or_failed"}
+    assert (task["subtasks"][1]["index"], task["subtasks"][1]["end_to_end_duration"]) == (1, 400)
+    assert task["summary"]["state_size"]["max"] == 50
+    served.endpoint.close()
+
+
+def test_a_checkpoint_from_before_a_rescaling_has_the_subtasks_of_that_time(served: Served) -> None:
+    """It would seem to lack the parts of subtasks that did not exist then."""
+    job = served.job.played
+    job.handle(RescaleRequested(1, {1: 3}, free_slots=10))
+    job.acknowledges(1)
+    for vertex in (0, 1):
+        job.report(vertex, Finished(vertex, 0))
+    job.waits(1_000)
+    assert [vertex["parallelism"] for vertex in served.get("/jobs/id")["vertices"]] == [1, 3]
+    sink = served.vertex(1).rpartition("/")[2]
+    task = served.get(f"/jobs/id/checkpoints/details/1/subtasks/{sink}")
+    assert (task["num_subtasks"], len(task["subtasks"])) == (1, 1)
+    assert served.get("/jobs/id/checkpoints/details/1")["tasks"][sink]["num_subtasks"] == 1
+
+
 def test_savepoints_are_part_of_the_history(served: Served) -> None:
     """A user would not find where the savepoint is that a colleague has taken."""
     job = served.job.played
@@ -125,7 +176,7 @@ def test_regions_that_start_together_are_one_restore(tmp_path: Path) -> None:
 def test_what_a_job_was_started_from_is_shown_with_its_path(tmp_path: Path, is_savepoint: bool) -> None:
     """A user would look in the job's own directory for a checkpoint of another job."""
     begins = Manifest("other job", "job", 7, 0, 0, 0, [], [], savepoint=is_savepoint)
-    served = Served(tmp_path, PlayedJob(plan(), origin=begins, origin_path="/elsewhere/it"))
+    served = Served(tmp_path, PlayedJob(plan(), origin=begins, origin_at="/elsewhere/it"))
     served.job.played.runs().waits(1_000)
     restored = served.get("/jobs/id/checkpoints")["latest"]["restored"]
     assert (restored["id"], restored["external_path"]) == (7, "/elsewhere/it")

@@ -112,7 +112,7 @@ def _figures(job: CommandedJob) -> JobFigures:
 def _with_newest_subtasks(reports: Sequence[CheckpointReport]) -> list[CheckpointReport]:
     """With the figures of subtasks of the newest that has completed alone: a hundred times a thousand are megabytes."""
     newest = next((report for report in reversed(reports) if report.is_completed), None)
-    return [report if report is newest else dataclasses.replace(report, subtasks=[]) for report in reports]
+    return [report if report is newest else dataclasses.replace(report, subtasks=[], tasks=[]) for report in reports]
 
 
 def _answer_later(
