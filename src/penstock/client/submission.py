@@ -163,13 +163,8 @@ def _pipelined_run(
             log,
         )
         host = pipelined.host
-
-        def ended() -> None:
-            visible.deregister()
-            HELD.release(str(job_id))
-
         hosts.append(host)
-        host.on_end, host.on_plan = ended, submission.on_plan
+        host.on_end, host.on_plan = partial(_ended, visible, str(job_id)), submission.on_plan
         if visible.is_served:
             host.record()
         job_ended = visible.serve(host, configuration, run.place.directory, log)
@@ -180,6 +175,11 @@ def _pipelined_run(
         run.release()
         raise
     return pipelined
+
+
+def _ended(visible: VisibleJob, job_id: str) -> None:
+    visible.deregister()
+    HELD.release(job_id)
 
 
 def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> None:
