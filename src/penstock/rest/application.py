@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from penstock.rest import (
+    accumulator_paths,
     autoscaler_paths,
     checkpoint_paths,
     cluster_paths,
@@ -42,6 +43,7 @@ ROUTES: Sequence[BaseRoute] = (
     *operation_paths.routes,
     *rescaling_paths.routes,
     *autoscaler_paths.routes,
+    *accumulator_paths.routes,
     *vertex_paths.routes,
     *flame_graph_paths.routes,
     *checkpoint_paths.routes,

@@ -14,6 +14,8 @@ from starlette.responses import Response, StreamingResponse
 
 from penstock.rest.answers import get, jobs_of
 from penstock.rest.described_route import TEXT, DescribedRoute, Parameter
+from penstock.rest.served_jobs import JobEntry, slot_name
+from penstock.runtime.ids import SlotId
 
 _WORKER = "level-"
 _DRIVER = "driver.log"
@@ -27,8 +29,16 @@ def driver_logs(request: Request) -> dict[str, Any]:
 
 
 def worker_logs(request: Request) -> dict[str, Any]:
-    """GET /taskmanagers/:taskmanagerid/logs: which logs a worker has."""
-    return listed(_files(request, _is_of_worker(request)))
+    """GET /taskmanagers/:taskmanagerid/logs: which logs a worker has. 404: there is no such worker, and was none."""
+    files, id = _files(request, _is_of_worker(request)), request.path_params["taskmanagerid"]
+    if not files and not any(id == slot_name(slot) for entry in jobs_of(request).all() for slot in _slots(entry)):
+        raise HTTPException(404, f"TaskExecutor {id} not found")
+    return listed(files)
+
+
+def _slots(entry: JobEntry) -> set[SlotId]:
+    """Those of a job, those of its tasks that have ended included."""
+    return {execution.slot for execution in entry.graph.executions.values()}
 
 
 async def driver_log(request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.common.wall_clock import now_ms
@@ -11,11 +12,11 @@ from penstock.jobmaster.execution_graph import Execution
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobVertex
 from penstock.plan.vertex_ids import vertex_id
-from penstock.rest.answers import get, job_of, subtask_of, vertex_of
+from penstock.rest.answers import get, job_of, number_of, subtask_of, vertex_of
 from penstock.rest.io_metrics import io_metrics
 from penstock.rest.job_paths import state_counts, times_of, vertex_state
 from penstock.rest.meter import Growth
-from penstock.rest.served_jobs import slot_name
+from penstock.rest.served_jobs import JobEntry, slot_name
 from penstock.rest.task_aggregates import aggregate_of
 
 _DURATIONS = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING")
@@ -46,6 +47,23 @@ def subtask(request: Request) -> dict[str, Any]:
     vertex = vertex_of(request, entry)
     execution = entry.graph.executions_of(vertex.id)[subtask_of(request, vertex)]
     return _subtask(vertex, execution, entry.meter.growths().get(execution.task), now_ms())
+
+
+def attempt(request: Request) -> dict[str, Any]:
+    """GET …/subtasks/:subtaskindex/attempts/:attempt: the present attempt of a task; others are not kept."""
+    entry = job_of(request)
+    vertex, execution = attempt_of(request, entry)
+    return _subtask(vertex, execution, entry.meter.growths().get(execution.task), now_ms())
+
+
+def attempt_of(request: Request, entry: JobEntry) -> tuple[JobVertex, Execution]:
+    """The attempt that the path names. Raises HTTPException: 404."""
+    vertex = vertex_of(request, entry)
+    execution = entry.graph.executions_of(vertex.id)[subtask_of(request, vertex)]
+    wanted = number_of(request, "attempt")
+    if wanted != execution.attempt:
+        raise HTTPException(404, f"Could not find execution for attempt {wanted}: it is {execution.attempt}")
+    return vertex, execution
 
 
 def subtask_times(request: Request) -> dict[str, Any]:
@@ -175,28 +193,6 @@ def _aggregated(subtasks: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def no_accumulators(request: Request) -> dict[str, Any]:
-    """GET …/accumulators: none; penstock has metrics in place of them."""
-    vertex = vertex_of(request, job_of(request))
-    return {"id": vertex_id(vertex), "user-accumulators": []}
-
-
-def no_subtask_accumulators(request: Request) -> dict[str, Any]:
-    """GET …/subtasks/accumulators: none of any subtask."""
-    entry = job_of(request)
-    vertex = vertex_of(request, entry)
-    subtasks = [
-        {
-            "subtask": execution.task.subtask,
-            "attempt": execution.attempt,
-            "endpoint": slot_name(execution.slot),
-            "user-accumulators": [],
-        }
-        for execution in entry.graph.executions_of(vertex.id)
-    ]
-    return {"id": vertex_id(vertex), "parallelism": vertex.parallelism, "subtasks": subtasks}
-
-
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
@@ -204,7 +200,6 @@ routes = [
     get(f"{_VERTEX}/subtasktimes", subtask_times),
     get(f"{_VERTEX}/taskmanagers", task_managers),
     get(f"{_VERTEX}/backpressure", back_pressure),
-    get(f"{_VERTEX}/accumulators", no_accumulators),
-    get(f"{_VERTEX}/subtasks/accumulators", no_subtask_accumulators),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask),
+    get(f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}", attempt),
 ]

@@ -153,6 +153,34 @@ def test_tasks_tell_how_busy_they_are(served: Served) -> None:
     assert not job[0]["metrics"]["write-records-complete"], "it has not reported"
 
 
+def test_the_present_attempt_of_a_task_is_shown_by_its_number(served: Served) -> None:
+    """Flink's pages ask for a task by its attempt, and would show an error for each."""
+    path = f"{served.vertex(1)}/subtasks/1"
+    shown = served.get(f"{path}/attempts/0")
+    assert (shown["subtask"], shown["attempt"], shown["status"]) == (1, 0, "DEPLOYING")
+    all_register(served)
+    served.job.played.fails(RuntimeError("away"))
+    served.job.played.restarts()
+    assert served.get(f"{path}/attempts/1")["attempt"] == 1
+    assert "attempt 0" in served.get(f"{path}/attempts/0", 404)["errors"][0]
+    served.get(f"{path}/attempts/x", 400)
+    served.get(f"{served.vertex(1)}/subtasks/2/attempts/1", 404)
+
+
+def test_accumulators_are_asked_for_by_all_of_flinks_paths(served: Served) -> None:
+    """A page or a client of Flink's would fail for what it shows beside the figures that are there."""
+    vertex = served.vertex(1)
+    assert served.get("/jobs/id/accumulators") == {
+        "job-accumulators": [], "user-task-accumulators": [], "serialized-user-task-accumulators": {},
+    }  # fmt: skip
+    assert served.get(f"{vertex}/accumulators")["user-accumulators"] == []
+    assert len(served.get(f"{vertex}/subtasks/accumulators")["subtasks"]) == 2
+    shown = served.get(f"{vertex}/subtasks/1/attempts/0/accumulators")
+    assert (shown["subtask"], shown["attempt"], shown["user-accumulators"]) == (1, 0, [])
+    served.get("/jobs/other/accumulators", 404)
+    served.get(f"{vertex}/subtasks/1/attempts/7/accumulators", 404)
+
+
 def test_figures_of_all_subtasks_have_flinks_form(served: Served) -> None:
     """Flink's pages read a median and a sum of them, and its client refuses a number with a point."""
     served.job.metrics.update([report(1, 0, 1.0, 100), report(1, 1, 1.0, 3)])

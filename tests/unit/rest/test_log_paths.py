@@ -31,6 +31,13 @@ def test_logs_are_listed_by_process_and_sent_as_text(logs: Served) -> None:
     assert (status, text) == (200, b"a <b>worker</b>\n") and headers["content-type"].startswith("text/plain")
 
 
+def test_a_worker_that_there_is_not_has_no_logs(logs: Served) -> None:
+    """A name that was typed wrong would look like a worker that has written nothing."""
+    assert logs.get("/taskmanagers/nope/logs", 404)["errors"] == ["TaskExecutor nope not found"]
+    assert logs.get("/taskmanagers/level-1-slot-1/logs") == {"logs": []}, "it has written nothing yet"
+    assert logs.get("/taskmanagers/level-0-slot-10/logs")["logs"], "it was there before a rescaling"
+
+
 @pytest.mark.parametrize(
     "name", ["../secret.log", "..%2fsecret.log", "%2e%2e/secret.log", "/etc/passwd", "%2fetc%2fpasswd", "job.json", ""]
 )
