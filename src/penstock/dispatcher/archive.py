@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,17 @@ from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.whole_files import write_at_the_end
 
 _OF_JOB = (
-    "", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/execution-result", "/jobmanager/config",
-    "/plan", "/status",
+    "", "/accumulators", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/execution-result",
+    "/jobmanager/config", "/plan", "/status",
 )  # fmt: skip
-_OF_VERTEX = ("", "/subtasktimes", "/taskmanagers", "/watermarks", "/backpressure", "/flamegraph", "/accumulators")
+_OF_VERTEX = (
+    "", "/accumulators", "/backpressure", "/flamegraph", "/subtasks/accumulators", "/subtasktimes", "/taskmanagers",
+    "/watermarks",
+)  # fmt: skip
+_OVERVIEW = "/jobs/overview"
+_OVERVIEWS_MOST = 1_000
+_BY_SUBTASK_MOST = 10
+"""So many of the newest checkpoints are kept by subtask: each has hundreds of bytes for each of its subtasks."""
 _log = logging.getLogger(__name__)
 
 
@@ -65,19 +73,48 @@ def read_archive(file: Path) -> Archive | None:
         raise JobError(f"what was kept of it at its end, {file}, is damaged: {error}") from None
 
 
+def read_overview(file: Path) -> bytes | None:
+    """What was answered to /jobs/overview; None: that is not kept. Raises JobError if it can't be read.
+
+    Those of all jobs are asked for each few seconds by whoever looks at a cluster, and the rest of an archive is
+    a thousand times as long.
+    """
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
+    return _overview_in(file, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(_OVERVIEWS_MOST)
+def _overview_in(file: Path, written_ns: int, size: int) -> bytes | None:
+    kept = read_archive(file)
+    return kept.find(_OVERVIEW) if kept is not None else None
+
+
 def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
     client = RestClient(address.url, address.token())
     job = f"/jobs/{job_id}"
-    overview = client.get("/jobs/overview")
-    yield "/jobs/overview", {"jobs": [one for one in overview["jobs"] if one["jid"] == job_id]}
+    overview = client.get(_OVERVIEW)
+    yield _OVERVIEW, {"jobs": [one for one in overview["jobs"] if one["jid"] == job_id]}
     details = {}
     for part in _OF_JOB:
         details[part] = client.get(job + part)
         yield job + part, details[part]
     for vertex in details[""]["vertices"]:
+        path = f"{job}/vertices/{vertex['id']}"
         for part in _OF_VERTEX:
-            path = f"{job}/vertices/{vertex['id']}{part}"
-            yield path, client.get(path)
-    for checkpoint in details["/checkpoints"].get("history", []):
+            answer = client.get(path + part)
+            yield path + part, answer
+            # What is answered for each of them alone.
+            for subtask in answer["subtasks"] if not part else ():
+                yield f"{path}/subtasks/{subtask['subtask']}", subtask
+                yield f"{path}/subtasks/{subtask['subtask']}/attempts/{subtask['attempt']}", subtask
+    for place, checkpoint in enumerate(details["/checkpoints"].get("history", [])):
         path = f"{job}/checkpoints/details/{checkpoint['id']}"
-        yield path, client.get(path)
+        answer = client.get(path)
+        yield path, answer
+        for vertex_id in answer["tasks"] if place < _BY_SUBTASK_MOST else ():
+            yield f"{path}/subtasks/{vertex_id}", client.get(f"{path}/subtasks/{vertex_id}")

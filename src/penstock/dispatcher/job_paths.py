@@ -23,7 +23,7 @@ from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.wall_clock import now_ms
-from penstock.dispatcher.archive import read_archive
+from penstock.dispatcher.archive import read_archive, read_overview
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
@@ -182,8 +182,11 @@ def _answer(
         return 200, msgspec.json.encode(own)
     if method != "GET" and job.status is not None:
         return 409, _errors(f"Job {_id(job)} has ended: {job.status.name}")
+    file = host.store.folder(job.id) / ARCHIVE
     try:
-        kept = read_archive(host.store.folder(job.id) / ARCHIVE) if method == "GET" else None
+        if method == "GET" and known == "/jobs/overview" and (answer := read_overview(file)) is not None:
+            return 200, answer
+        kept = read_archive(file) if method == "GET" and known != "/jobs/overview" else None
     except JobError as error:
         return 404, _errors(f"Of job {_id(job)}, which has ended, this is not known: {error}")
     answer = kept.find(known) if kept is not None else None

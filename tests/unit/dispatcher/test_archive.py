@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.rest.served import Served
 
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError
-from penstock.dispatcher.archive import archive, read_archive
+from penstock.dispatcher.archive import Archive, archive, read_archive, read_overview
+from penstock.rpc.messages import Register
+from penstock.runtime.task.events import Acknowledge
 
 
 def test_there_is_none_of_a_job_that_could_not_be_asked(tmp_path: Path) -> None:
@@ -39,3 +45,66 @@ def test_a_damaged_one_is_named(tmp_path: Path) -> None:
     kept = read_archive(file)
     assert kept is not None
     assert (kept.find("/jobs/a"), kept.find("/jobs/b")) == (b"{}", None)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[tuple[Served, Archive]]:
+    """A job that has taken some checkpoints, and what is kept of it."""
+    (tmp_path / "served").mkdir()
+    served = Served(tmp_path / "served")
+    job = served.job.played
+    for level, index in ((0, 0), (1, 0), (1, 1)):
+        job.report(level, Register(), index=index)
+    for _ in range(12):
+        number = job.begins_checkpoint()
+        for vertex, subtask in ((0, 0), (1, 0), (1, 1)):
+            job.report(vertex, Acknowledge(vertex, subtask, number), index=subtask)
+    job.waits(1_000)
+    token = tmp_path / "token"
+    token.write_text(served.endpoint.token)
+    archive(RestAddress(served.endpoint.address.url, str(token)), "id", tmp_path / "archive")
+    found = read_archive(tmp_path / "archive")
+    assert found is not None
+    yield served, found
+    served.endpoint.close()
+
+
+def test_what_is_kept_is_what_the_job_has_answered(kept: tuple[Served, Archive]) -> None:
+    """Pages of a job that has ended would show errors where they showed its subtasks while it ran."""
+    served, archived = kept
+    vertex = served.vertex(1)
+    paths = [
+        "/jobs/id/accumulators", "/jobs/id/execution-result", f"{vertex}/subtasks/1", f"{vertex}/accumulators",
+        f"{vertex}/subtasks/1/attempts/0", f"{vertex}/subtasks/accumulators",
+        f"/jobs/id/checkpoints/details/12/subtasks/{vertex.rpartition('/')[2]}",
+    ]  # fmt: skip
+    for path in paths:
+        answer = archived.find(path)
+        assert answer is not None and json.loads(answer).keys() == served.get(path).keys(), path
+    assert json.loads(archived.find(paths[-1]) or b"")["num_subtasks"] == 2
+
+
+def test_of_older_checkpoints_only_the_sums_are_kept(kept: tuple[Served, Archive]) -> None:
+    """A hundred checkpoints of a thousand subtasks would be tens of megabytes, read for each answer about the job."""
+    served, archived = kept
+    vertex = served.vertex(1).rpartition("/")[2]
+    assert archived.find("/jobs/id/checkpoints/details/1") is not None
+    assert archived.find(f"/jobs/id/checkpoints/details/1/subtasks/{vertex}") is None
+
+
+def test_the_overview_of_a_job_is_decoded_once(tmp_path: Path) -> None:
+    """The list of all jobs would decode all that is known of hundreds of jobs each few seconds."""
+    file = tmp_path / "archive"
+    file.write_bytes(b'{"archive": [{"path": "/jobs/overview", "json": "{}"}]}')
+    assert read_overview(file) == b"{}"
+    stat = file.stat()
+    file.write_bytes(b"x" * stat.st_size)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert read_overview(file) == b"{}"
+    file.write_bytes(b'{"archive": [{"path": "/jobs/overview", "json": "[]"}, {"path": "/jobs/a", "json": "{}"}]}')
+    assert read_overview(file) == b"[]", "another archive has been written"
+    file.unlink()
+    assert read_overview(file) is None
+    file.write_bytes(b"damaged")
+    with pytest.raises(JobError, match=f"{file}, is damaged"):
+        read_overview(file)
