@@ -31,6 +31,7 @@ _OVERVIEW = "/jobs/overview"
 _OVERVIEWS_MOST = 1_000
 _BY_SUBTASK_MOST = 10
 """So many of the newest checkpoints are kept by subtask: each has hundreds of bytes for each of its subtasks."""
+_BY_SUBTASK = "/subtasks/"
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +56,11 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
     """Keep what is to be known of a job, which has ended. Raises nothing: the job itself needs nothing here."""
     try:
         answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
-        write_at_the_end(file, msgspec.json.encode(Archive(answers)))
+        try:
+            write_at_the_end(file, msgspec.json.encode(Archive(answers)))
+        except OSError:
+            # On a full disk there is room for so much, whatever the parallelism of the job.
+            write_at_the_end(file, msgspec.json.encode(Archive([a for a in answers if _BY_SUBTASK not in a.path])))
     except (OSError, ValueError, LookupError, PenstockError) as error:
         # An answer that is none, among others.
         _log.warning("the cluster will show little of this job, which has ended: %s", error)

@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.rest.served import Served
 
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.errors import JobError
 from penstock.dispatcher.archive import Archive, archive, read_archive, read_overview
+from penstock.dispatcher.whole_files import set_aside
 from penstock.rpc.messages import Register
 from penstock.runtime.task.events import Acknowledge
 
@@ -82,6 +84,18 @@ def test_what_is_kept_is_what_the_job_has_answered(kept: tuple[Served, Archive])
         answer = archived.find(path)
         assert answer is not None and json.loads(answer).keys() == served.get(path).keys(), path
     assert json.loads(archived.find(paths[-1]) or b"")["num_subtasks"] == 2
+
+
+def test_on_a_full_disk_what_is_known_by_subtask_is_left_out(kept: tuple[Served, Archive], tmp_path: Path) -> None:
+    """Nothing at all would be kept of a job with many subtasks, as there is no room for so much."""
+    served, archived = kept
+    file = tmp_path / "another"
+    (tmp_path / ".another").mkdir()
+    set_aside(file, len(msgspec.json.encode(archived)) - 1)
+    archive(RestAddress(served.endpoint.address.url, str(tmp_path / "token")), "id", file)
+    found = read_archive(file)
+    assert found is not None and found.find(f"{served.vertex(1)}/subtasktimes") is not None
+    assert found.find(f"{served.vertex(1)}/subtasks/1") is None
 
 
 def test_of_older_checkpoints_only_the_sums_are_kept(kept: tuple[Served, Archive]) -> None:
