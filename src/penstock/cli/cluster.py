@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -282,14 +283,22 @@ def stop(
         bool, typer.Option("--cancel-jobs", help="Cancel the jobs first. Without it the next start goes on with them.")
     ] = False,
     directory: Directory = None,
+    all_clusters: Annotated[
+        bool, typer.Option("--all", help="Stop all of this user on this machine, if several run.")
+    ] = False,
 ) -> None:
-    """Stop the clusters of this user on this machine, or the one of DIR.
+    """Stop the cluster of this user on this machine; of several the one of DIR, or all.
 
     Jobs that run go on with the next start, from their newest checkpoint.
     """
+    if all_clusters and directory is not None:
+        raise typer.BadParameter("it means all directories: give one of --all and --dir", param_hint="--all")
     found = _clusters(directory)
     if not found:
         _say_that_none_runs(directory)
+    # One that stands by for another belongs to it.
+    if not all_clusters and len({one.directory for one in found}) > 1:
+        _say_that_several_run(found)
     # First those that would take the place of the others.
     for one in sorted(found, key=lambda one: one.rest is not None):
         left = 0
@@ -348,6 +357,14 @@ def _say_that_none_runs(directory: Path | None, advice: str = "") -> NoReturn:
         typer.echo(
             f"no cluster with the jobs in {directory.absolute()} is running; there is one with {known}", err=True
         )
+    raise typer.Exit(1)
+
+
+def _say_that_several_run(found: list[RunningCluster]) -> NoReturn:
+    typer.echo("several clusters run on this machine: name the one to stop with --dir DIR, or all with --all", err=True)
+    for one in found:
+        where = "stands by" if one.rest is None else one.rest.url
+        typer.echo(f"  --dir {shlex.quote(one.directory)}  {where}, process {one.pid}", err=True)
     raise typer.Exit(1)
 
 

@@ -126,3 +126,40 @@ def test_a_cluster_that_does_not_answer_is_stopped_nevertheless(silent: subproce
     result = CliRunner().invoke(app, ["cluster", "stop"])
     assert result.exit_code == 0 and "stopped: http://127.0.0.1:9" in result.output
     assert silent.wait(10) < 0
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The processes of two clusters, in the folders 0 and 1."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    processes = [subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in range(2)]
+    for number, process in enumerate(processes):
+        announce(RunningCluster(process.pid, str(tmp_path / str(number)), None))
+        # Its end is seen only by who waits for it.
+        threading.Thread(target=process.wait, daemon=True).start()
+    yield processes
+    for process in processes:
+        process.kill()
+        withdraw(process.pid)
+
+
+def test_of_several_clusters_none_is_stopped_unnamed(several: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    """Who means the one that he has started would stop those of his other programs as well."""
+    refused = CliRunner().invoke(app, ["cluster", "stop"])
+    assert refused.exit_code == 1 and "with --dir DIR, or all with --all" in refused.output
+    assert all(f"--dir {tmp_path / str(number)} " in refused.output for number in range(2))
+    assert [process.poll() for process in several] == [None, None]
+
+    named = CliRunner().invoke(app, ["cluster", "stop", "--dir", str(tmp_path / "1")])
+    assert named.exit_code == 0 and several[1].wait(10) < 0
+    assert several[0].poll() is None
+    only = CliRunner().invoke(app, ["cluster", "stop"])
+    assert only.exit_code == 0 and several[0].wait(10) < 0
+
+
+def test_all_clusters_are_stopped_if_that_is_said(several: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
+    """Each would have to be named by its directory."""
+    both = CliRunner().invoke(app, ["cluster", "stop", "--all", "--dir", str(tmp_path / "1")])
+    assert both.exit_code == 2 and "one of --all and --dir" in both.output
+    assert CliRunner().invoke(app, ["cluster", "stop", "--all"]).exit_code == 0
+    assert all(process.wait(10) < 0 for process in several)
