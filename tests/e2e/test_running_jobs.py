@@ -112,7 +112,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     stopped = penstock("stop", "highest", "--savepoint", str(tmp_path / "savepoints"))
     assert stopped.returncode == 0, stopped.stderr
     assert first.wait(_SECONDS) == 0, (tmp_path / "log").read_text()
-    assert "the job is stopped with a savepoint from outside" in (tmp_path / "log").read_text()
+    assert "a stop with a savepoint is asked for from outside" in (tmp_path / "log").read_text()
     assert not [*registry.glob("*.json")]
 
     second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip())

@@ -47,6 +47,8 @@ class JobProgress:
     """Whether its program has closed its results, by a limit for example: that ends a job as well."""
     rescales: int = 0
     """How often it has gone on with another parallelism."""
+    updates: int = 0
+    """How often it has gone on with other functions."""
 
     def as_dict(self) -> dict[str, Any]:
         """The figures by name."""
@@ -71,7 +73,7 @@ class JobProgress:
     def as_end(self) -> str:
         """The last line about the job."""
         counted = f"{self.records_in:,} records in, {self.records_out:,} out"
-        if self.restarts or self.rescales:
+        if self.restarts or self.rescales or self.updates:
             counted += f" since {self._last_start()}"
         parts = [counted]
         if self.checkpoint_id is not None and self.status in _WITHOUT_LAST_CHECKPOINT:
@@ -83,10 +85,11 @@ class JobProgress:
         return f"{ended}{with_what}: {', '.join(parts)}"
 
     def _last_start(self) -> str:
+        changes = " or ".join(["rescaled"] * bool(self.rescales) + ["updated"] * bool(self.updates))
         restarts = "its restart" if self.restarts == 1 else f"the last of {self.restarts} restarts"
-        if not self.rescales:
+        if not changes:
             return restarts
-        return "it was rescaled" if not self.restarts else f"it was rescaled, or {restarts}"
+        return f"it was {changes}, or {restarts}" if self.restarts else f"it was {changes}"
 
 
 class ProgressMeter:
@@ -124,6 +127,7 @@ class ProgressMeter:
             at_ms - checkpoint.triggered_ms - checkpoint.duration_ms if checkpoint else None,
             client.results_taken,
             client.get_num_rescales(),
+            client.get_num_updates(),
         )
 
     def _rates(self, now_s: float, records_in: int, records_out: int) -> tuple[float, float]:

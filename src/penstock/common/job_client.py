@@ -151,6 +151,11 @@ class JobClient:
         rescales: int = self._run.metrics.rescales
         return rescales
 
+    def get_num_updates(self) -> int:
+        """Return how often the job has gone on with other functions."""
+        updates: int = self._run.metrics.updates
+        return updates
+
     def when_ended(self, call: Callable[[], object]) -> None:
         """Call this once when the job has ended, before anybody who waits for the end is given the outcome."""
         self._on_end = call

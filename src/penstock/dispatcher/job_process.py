@@ -243,6 +243,7 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
         vertices,
         completed[-1] if completed else None,
         client.get_num_rescales(),
+        updates=client.get_num_updates(),
     )
     try:
         write_at_the_end(file, msgspec.json.encode(figures))

@@ -96,6 +96,8 @@ class JobFigures:
     """The newest decision of the autoscaler."""
     failures: Sequence[JobFailure] = ()
     """The newest, oldest first."""
+    updates: int = 0
+    """How often it has gone on with other functions."""
 
 
 class AttemptReport(NamedTuple):
@@ -112,6 +114,8 @@ class JobMetrics:
         self._graph = graph
         self.rescales = 0
         """How often attempts have begun with another parallelism than those before them."""
+        self.updates = 0
+        """How often they have begun with other functions, and as many subtasks."""
         self._reports: dict[tuple[int, int], TaskReport] = {}
         self._attempts: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
@@ -119,7 +123,10 @@ class JobMetrics:
     def deployed(self, graph: JobGraph) -> None:
         """The plan of the attempts from now on, perhaps with fewer subtasks than there were."""
         with self._lock:
-            self.rescales += graph is not self._graph
+            if graph is not self._graph:
+                is_rescaled = _parallelism(graph) != _parallelism(self._graph)
+                self.rescales += is_rescaled
+                self.updates += not is_rescaled
             self._graph = graph
             for vertex, subtask in list(self._reports):
                 if subtask >= graph.vertices[vertex].parallelism:
@@ -159,6 +166,10 @@ class JobMetrics:
     def as_dict(self) -> dict[str, dict[str, int | float]]:
         """By operator name: OPERATOR_METRICS, and users' own."""
         return by_operator(self.vertices())
+
+
+def _parallelism(graph: JobGraph) -> list[int]:
+    return [vertex.parallelism for vertex in graph.vertices]
 
 
 def by_operator(vertices: Iterable[VertexMetrics]) -> dict[str, dict[str, int | float]]:

@@ -167,14 +167,23 @@ def test_a_job_that_is_stopped_from_elsewhere_says_so(job: Job, caplog: pytest.L
     """The one at the job's terminal would see it end, and look for a fault."""
     assert CliRunner().invoke(app, ["stop", "numbers"]).stdout == "/savepoints/savepoint-1\n"
 
-    assert "the job is stopped with a savepoint from outside: penstock stop" in caplog.text
+    assert "a stop with a savepoint is asked for from outside: penstock stop" in caplog.text
 
 
 def test_an_operator_is_given_another_parallelism(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """The user would not know when the job runs on; the one at its terminal not, why it was silent."""
     result = CliRunner().invoke(app, ["scale", "numbers", "--operator", "Map=1"])
     assert result.stdout == "'numbers' runs again: {0: 1}\n"
-    assert "another parallelism from outside: penstock scale" in caplog.text
+    assert "another parallelism is asked for from outside: penstock scale" in caplog.text
+
+
+def test_what_is_refused_is_not_told_as_done(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    """The one at the job's terminal would believe that it has another parallelism now, and look for it."""
+    refused = CliRunner().invoke(app, ["scale", "numbers", "--operator", "no such=1"])
+
+    assert refused.exit_code == 1
+    assert "is asked for from outside" in caplog.text
+    assert "penstock scale was not carried out: " in caplog.text and "no such" in caplog.text
 
 
 @pytest.mark.parametrize(

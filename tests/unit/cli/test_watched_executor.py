@@ -323,13 +323,16 @@ def test_what_is_counted_since_a_restart_is_said_to_be() -> None:
     job.status = JobStatus.FINISHED
     meter = ProgressMeter(planned, time.monotonic(), "a" * 32)
     ends = []
-    for job.restarts, job.metrics.rescales in ((1, 0), (3, 0), (0, 2), (1, 1)):
+    changes = ((1, 0, 0), (3, 0, 0), (0, 2, 0), (1, 1, 0), (9, 0, 1), (0, 1, 1))
+    for job.restarts, job.metrics.rescales, job.metrics.updates in changes:
         ends.append(meter.measure(JobClient(JobID.generate(), job)).as_end().partition(": ")[2])
     assert ends == [
         "5,951 records in, 5,951 out since its restart",
         "5,951 records in, 5,951 out since the last of 3 restarts",
         "5,951 records in, 5,951 out since it was rescaled",
         "5,951 records in, 5,951 out since it was rescaled, or its restart",
+        "5,951 records in, 5,951 out since it was updated, or the last of 9 restarts",
+        "5,951 records in, 5,951 out since it was rescaled or updated",
     ]
 
 

@@ -280,6 +280,8 @@ def test_metrics_of_subtasks_that_are_gone_are_no_part_of_sums() -> None:
     assert metrics.rescales == 0, "an attempt as those before it"
     metrics.deployed(narrow)
     assert metrics.rescales == 1
+    metrics.deployed(plan(parallelism=2))
+    assert (metrics.rescales, metrics.updates) == (1, 1), "other functions, and as many subtasks"
     shown = metrics.vertices()[1]
     assert shown.parallelism == 2 and len(shown.subtasks) == 2
 

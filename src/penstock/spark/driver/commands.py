@@ -79,17 +79,17 @@ def answer_command(
         job.cancel()
         send(Answer(True, ""))
     elif command.verb == "scale":
-        _log.warning("the job is given another parallelism from outside: penstock scale")
-        _answer_later(job.scale(command.parallelism, command.operators), send, on_control_thread)
+        _log.warning("another parallelism is asked for from outside: penstock scale")
+        _answer_later(job.scale(command.parallelism, command.operators), command, send, on_control_thread)
     elif command.verb == "update":
-        _log.warning("the job is given new functions from outside: penstock update")
-        _answer_later(job.update(command.program, command.allow_non_restored), send, on_control_thread)
+        _log.warning("other functions are asked for from outside: penstock update")
+        _answer_later(job.update(command.program, command.allow_non_restored), command, send, on_control_thread)
     else:
         stop = command.verb == "stop"
         if stop:
-            _log.warning("the job is stopped with a savepoint from outside: penstock stop")
+            _log.warning("a stop with a savepoint is asked for from outside: penstock stop")
         outcome = job.savepoint(command.directory, stop, stop and command.drain)
-        _answer_later(outcome, send, on_control_thread)
+        _answer_later(outcome, command, send, on_control_thread)
 
 
 def _figures(job: CommandedJob) -> JobFigures:
@@ -103,6 +103,7 @@ def _figures(job: CommandedJob) -> JobFigures:
         metrics.vertices(),
         completed[-1] if completed else None,
         metrics.rescales,
+        updates=metrics.updates,
         failed_checkpoint=reports[-1] if reports and not reports[-1].is_completed else None,
         autoscaled=job.autoscaled,
         failures=job.failures[-_FAILURES_MOST:],
@@ -116,10 +117,16 @@ def _with_newest_subtasks(reports: Sequence[CheckpointReport]) -> list[Checkpoin
 
 
 def _answer_later(
-    outcome: Future[str], send: Callable[[Answer], None], on_control_thread: Callable[[Callable[[], None]], object]
+    outcome: Future[str],
+    command: Command,
+    send: Callable[[Answer], None],
+    on_control_thread: Callable[[Callable[[], None]], object],
 ) -> None:
     def answer(done: Future[str]) -> None:
         error = done.exception()
+        if error is not None:
+            # Who reads that it was asked for would wait for it.
+            _log.warning("penstock %s was not carried out: %s", command.verb, error)
         answer = Answer(error is None, str(error) if error is not None else done.result())
         # Another thread completes the future, and only the control thread may send.
         on_control_thread(lambda: send(answer))
