@@ -14,6 +14,7 @@ from typing import Annotated, TextIO
 
 import typer
 
+from penstock.cli.job_output import show_output
 from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import PenstockError
 from penstock.logs.folders import find, is_held, jobs_in
@@ -35,12 +36,36 @@ def logs(
     job: Job = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended; or Ctrl-C.")] = False,
     path: Annotated[bool, typer.Option("--path", help="Print the folder and nothing else.")] = False,
+    output: Annotated[
+        bool, typer.Option("--output", help="Of a job of a cluster: what it has printed to its standard output.")
+    ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            "-m",
+            metavar="HOST:PORT",
+            show_default=False,
+            help="With --output: the cluster, if it is not on this machine.",
+        ),
+    ] = None,
 ) -> None:
     """Print the logs of a job that runs on this machine, or has run: driver, workers and Spark's JVM, by time.
+
+    What a job of a cluster prints itself, by stream.print() for example, its cluster keeps: --output shows that.
 
     The folder is named on standard error. It stays for a while: docs/how-to/logs.md says how long, and
     how large it becomes.
     """
+    if output:
+        try:
+            with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+                show_output(job, follow, cluster)
+        except PenstockError as error:
+            raise _told(error) from None
+        return
+    if cluster is not None:
+        raise typer.BadParameter("it says where the output is: add --output", param_hint="-m")
     folder = _folder(job)
     if path:
         typer.echo(str(folder))
@@ -61,8 +86,12 @@ def _folder(job: str | None) -> Path:
     try:
         return find(directory, job)
     except PenstockError as error:
-        typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise _told(error) from None
+
+
+def _told(error: PenstockError) -> typer.Exit:
+    typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
+    return typer.Exit(1)
 
 
 def show(folder: Path, follow: bool = False) -> None:

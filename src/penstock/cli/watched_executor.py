@@ -149,7 +149,8 @@ class WatchedExecutor(PipelineExecutor):
         )
 
     def _goes_on(self, job: _Job) -> None:
-        self._say("detached", f"job {job} goes on in its cluster", {"job_id": job.meter.job_id})
+        text = f"job {job} goes on in its cluster. What it prints: penstock logs {job.meter.job_id[:8]} --output"
+        self._say("detached", text, {"job_id": job.meter.job_id})
 
     def _serves(self, rest: RestAddress) -> None:
         if rest != self._rest:

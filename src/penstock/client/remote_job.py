@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import http.client
-import json
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -17,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from penstock.checkpoint.report import CheckpointReport
+from penstock.client.remote_output import RemoteOutput
 from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.file_systems import absolute
@@ -48,9 +44,7 @@ class RemoteJob:
         self._path = f"/submissions/{id}"
         self._attached = attached
         self._unknown = JobMetrics(graph)
-        self._shown = 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._showing = threading.Lock()
+        self._output = RemoteOutput(cluster, id)
         self._figures: JobFigures | None = None
         self._asked_s = 0.0
 
@@ -104,6 +98,11 @@ class RemoteJob:
         return (self._newest() or self._unknown_figures()).rescales
 
     @property
+    def updates(self) -> int:
+        """How often it has gone on with other functions."""
+        return (self._newest() or self._unknown_figures()).updates
+
+    @property
     def restarts(self) -> int:
         """How often it was started again."""
         return (self._newest() or self._unknown_figures()).restarts
@@ -145,7 +144,7 @@ class RemoteJob:
             while True:
                 state = self.patient_state()
                 # All of it, of a job that has ended: it says no more.
-                self._patiently(self._show_output)
+                self._patiently(self._output.show)
                 if state["phase"] in ("ENDING", "ENDED"):
                     # What is asked next is what it had counted at its end.
                     self._asked_s = 0.0
@@ -171,27 +170,6 @@ class RemoteJob:
                         "same --dir goes on with its jobs"
                     ) from None
                 time.sleep(_POLL_S)
-
-    def _show_output(self) -> None:
-        with self._showing:
-            while output := self._output():
-                self._shown += len(output)
-                # A part may end within a character.
-                sys.stdout.write(self._decoder.decode(output))
-                sys.stdout.flush()
-
-    def _output(self) -> bytes:
-        path = f"{self._path}/output?from="
-        status, answer = self._cluster.answer("GET", f"{path}{self._shown}")
-        if status != http.client.GONE:
-            return self._cluster.checked(status, answer, path)
-        begin = int(json.loads(answer)["begin"])
-        sys.stderr.write(
-            f"(of what the job has printed, {begin - self._shown:,} bytes are left out: it prints faster than they can "
-            "be fetched, and its cluster keeps the newest only)\n"
-        )
-        self._shown = begin
-        return self._output()
 
     def _newest(self) -> JobFigures | None:
         """Not asked more often than it changes: several of its parts are read one after the other."""

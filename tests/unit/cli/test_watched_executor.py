@@ -209,7 +209,7 @@ class Going(PipelineExecutor):
         return JobClient(job_id, run)
 
 
-@pytest.mark.parametrize(("target", "does"), [("local", "ends here"), ("remote", "goes on in its cluster")])
+@pytest.mark.parametrize(("target", "does"), [("local", "ends here"), ("remote", " --output")])
 def test_what_becomes_of_a_job_that_the_program_has_not_waited_for(
     target: str, does: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

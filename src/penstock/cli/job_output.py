@@ -1,0 +1,95 @@
+"""`penstock logs --output`: what a job of a cluster has printed, which no terminal may have shown."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.errors import JobError, PenstockError
+from penstock.common.one_line import on_one_line
+
+if TYPE_CHECKING:
+    from penstock.client.rest_client import RestClient
+
+_EVERY_S = 0.3
+
+
+@dataclass(frozen=True)
+class _Submitted:
+    """A job, and a client of the cluster that has it."""
+
+    cluster: RestClient
+    state: dict[str, Any]
+
+    @property
+    def ids(self) -> list[str]:
+        return [id for id in (self.state["job_id"], self.state["id"]) if id]
+
+
+def show_output(reference: str | None, follow: bool, address: str | None) -> None:
+    """Write it to standard output; `follow`: until the job has ended. None: the newest job.
+
+    `address`: of its cluster, HOST:PORT; None: it is one of this user on this machine. Raises PenstockError.
+    """
+    from penstock.client.remote_output import RemoteOutput
+
+    job = _found(reference, _clusters(address))
+    output = RemoteOutput(job.cluster, job.state["id"])
+    output.show()
+    while follow:
+        ends = job.cluster.get(f"/submissions/{job.state['id']}")["phase"] in ("ENDING", "ENDED")
+        # What it has printed before it ended is fetched once more after that was seen.
+        output.show()
+        if ends:
+            return
+        time.sleep(_EVERY_S)
+
+
+def _clusters(address: str | None) -> list[RestClient]:
+    from penstock.client.rest_client import RestClient
+    from penstock.cluster.running_cluster import running_clusters
+
+    if address is not None:
+        return [RestClient.at(address)]
+    found = []
+    for one in running_clusters():
+        if one.rest is not None:
+            try:
+                found.append(RestClient(one.rest.url, one.rest.token()))
+            except OSError as error:
+                raise JobError(f"the cluster with the jobs in {one.directory} can't be asked: {error}") from None
+    if not found:
+        raise JobError(
+            "no cluster is running on this machine. What a job prints that is of no cluster is shown where it was "
+            "started, and kept nowhere; for a cluster elsewhere: --cluster HOST:PORT"
+        )
+    return found
+
+
+def _found(reference: str | None, clusters: list[RestClient]) -> _Submitted:
+    """Raises JobError unless it is one."""
+    jobs, silent = [], []
+    for cluster in clusters:
+        try:
+            jobs += [_Submitted(cluster, state) for state in cluster.get("/submissions")]
+        except PenstockError as error:
+            silent.append(str(error))
+    jobs.sort(key=lambda job: job.state["submitted_ms"])
+    matching = jobs[-1:] if reference is None else _matching(reference, jobs)
+    if len(matching) == 1:
+        return matching[0]
+    lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in matching or jobs]
+    if matching:
+        told = f"'{reference}' is the name or the beginning of several jobs; name one by its id:"
+    elif jobs:
+        told = f"no cluster on this machine has a job '{on_one_line(str(reference))}'. There are:"
+    else:
+        told = "no cluster on this machine has or had a job"
+    raise JobError("\n".join([told, *lines, *silent]))
+
+
+def _matching(reference: str, jobs: list[_Submitted]) -> list[_Submitted]:
+    named = [job for job in jobs if reference in (*job.ids, job.state["name"])]
+    # All ids begin with nothing.
+    return named or [job for job in jobs if reference.strip() and any(id.startswith(reference) for id in job.ids)]
