@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,8 @@ from penstock.common.extras import SQL, package_of
 from penstock.connectors.base.retries import TransientError
 
 _HIDDEN = "***"
+_DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "oracle": "oracle+oracledb"}
+"""By a dialect, how one of its usual drivers is named in a url."""
 
 
 class SqlError(JobError):
@@ -44,14 +47,20 @@ class SqlDatabase(msgspec.Struct, frozen=True):
         return f"{url.get_backend_name()}://{host}/{url.database or ''}"
 
     def engine(self) -> Any:
-        """An engine without a pool. Raises ConfigurationError if the dialect or its driver is not there."""
-        package = sqlalchemy()
+        """An engine without a pool.
+
+        Raises ConfigurationError if the dialect or its driver is not there, SqlError if a file of SQLite's is not.
+        """
+        package, url = sqlalchemy(), self._url()
+        _check_file(url)
         try:
-            return package.create_engine(self._url(), poolclass=package.pool.NullPool, hide_parameters=True)
+            return package.create_engine(url, poolclass=package.pool.NullPool, hide_parameters=True)
         except package.exc.NoSuchModuleError as error:
             raise ConfigurationError(f"SQLAlchemy has no such dialect: {error}") from None
         except ImportError as error:
-            raise ConfigurationError(f"{self} needs a driver that is not installed: {error}") from None
+            named = _DRIVERS.get(url.drivername)
+            advice = f". A url that names no driver means this one: name yours, as in {named}://…" if named else ""
+            raise ConfigurationError(f"{self} needs a driver that is not installed: {error}{advice}") from None
 
     def table(self, name: str) -> Any:
         """A table with its columns, as the database has it. Raises SqlError."""
@@ -91,6 +100,16 @@ class SqlDatabase(msgspec.Struct, frozen=True):
         if self.user_name is not None:
             url = url.set(username=self.user_name)
         return url.set(password=self.password) if self.password is not None else url
+
+
+def _check_file(url: Any) -> None:
+    """SQLite makes an empty file of any name that is misspelt, and has no table there then."""
+    file = url.database or ":memory:"
+    # `file:` has options of SQLite's own, which may name a database in memory.
+    if url.get_backend_name() != "sqlite" or file == ":memory:" or file.startswith("file:"):
+        return
+    if not os.path.exists(file):
+        raise SqlError(f"there is no file {os.path.abspath(file)}: a database of SQLite with its tables must be there")
 
 
 def checked_column(table: Any, name: str) -> Any:
