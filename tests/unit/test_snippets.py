@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from pathlib import Path
 
 import pytest
 from tests.snippets import PAGES, PROGRAMS, ROOT, SNIPPETS, snippets_of
 
 DOORS = ("penstock.common", "penstock.datastream", "penstock.metrics", "penstock.state_processor", "penstock.testing")
+MADE = re.compile(r'\b(?:Path|connect|for_row_format|for_bulk_format)\("([^"/]+)"')
+"""A file, a database or a folder of the reader's own, which a program makes."""
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -60,3 +63,14 @@ def test_what_continues_is_found(tmp_path: Path) -> None:
     assert (
         sum(text.count("```python\n") for text in (p.read_text() for p in PAGES)) == len(SNIPPETS) > len(PROGRAMS) > 5
     )
+
+
+def test_no_two_snippets_make_files_of_one_name() -> None:
+    """A reader who tries pages in one folder would get another page's table, or files of two formats in one folder."""
+    makers: dict[str, list[str]] = {}
+    for snippet in SNIPPETS:
+        for name in set(MADE.findall(snippet.text)):
+            makers.setdefault(name, []).append(str(snippet))
+
+    assert makers
+    assert not {name: found for name, found in makers.items() if len(found) > 1}
