@@ -69,6 +69,8 @@ def _answer(
 def _listed(client: QueryableStateClient, job_id: str) -> str:
     found = client.states(job_id)
     lines = [f"checkpoint {found.checkpoint_id}, {as_moment(found.completed)}"]
+    if not found.states:
+        lines.append("  it has no keyed state: no function of the job has named one yet")
     for one in found.states:
         names = "".join(f", queryable as '{name}'" for name in one.queryable_names)
         lines.append(f"  --operator {one.operator} {one.state}  {one.type}{names}")

@@ -31,6 +31,7 @@ from penstock.runtime.task.opaque import Opaque
 from penstock.state.container_keys import as_key
 from penstock.state.key_groups import key_group_of, subtask_of
 from penstock.state.keys import KeyTypeError
+from penstock.state.queryable_names import no_queryable_name
 
 READ_TIMEOUT_MS = 5_000
 _LISTED_AGAIN_MS = 500
@@ -161,8 +162,9 @@ class StateReads:
 
     def _unknown(self, query: StateQuery) -> StateNotFoundError:
         if query.name:
-            known = ", ".join(map(repr, sorted(self._named))) or "none"
-            return StateNotFoundError(f"no state is queryable as '{query.name}'. There are: {known}")
+            return no_queryable_name(
+                query.name, [(uid, state, shape.queryable_names) for (uid, state), (_, shape) in self._known.items()]
+            )
         states = sorted(state for uid, state in self._known if uid == query.operator and not state.startswith("("))
         if states:
             has = ", ".join(map(repr, states))

@@ -21,6 +21,7 @@ from penstock.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
 from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
 from penstock.state.container_keys import as_key
 from penstock.state.key_groups import key_group_of
+from penstock.state.queryable_names import no_queryable_name
 from penstock.state.schema import untimed
 
 KEPT_BYTES = 32 << 20
@@ -94,10 +95,8 @@ class CommittedState:
         if found:
             uids = ", ".join(sorted(name.uid for name in found))
             raise StateNotFoundError(f"several operators have a state that is queryable as '{queryable_name}': {uids}")
-        known = sorted({name for info in self.states() for name in info.queryable_names})
-        raise StateNotFoundError(
-            f"no state is queryable as '{queryable_name}'. There are: {', '.join(map(repr, known)) or 'none'}"
-        )
+        states = [(info.uid, info.state, info.queryable_names) for info in self.states()]
+        raise no_queryable_name(queryable_name, states)
 
     def table(self, name: StateName) -> KeyedTable:
         """The table of a state. Raises StateNotFoundError if there is none."""

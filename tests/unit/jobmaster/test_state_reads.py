@@ -145,6 +145,7 @@ def test_what_is_not_there_is_said_with_what_is() -> None:
     unknown = error(asked.lists(asked.asks(1, name="summs"), "sums", states=(TABLE, "own")))
     assert isinstance(unknown, StateNotFoundError) and "There are: 'sums'" in str(unknown)
     assert "'sums'" in str(error(asked.asks(1, name="other"))), "tasks are not asked again at once"
+    assert f"--operator {asked.uid} own" in str(error(asked.asks(1, name="own"))), "its own name is no queryable one"
     assert "It has 'own'" in str(error(asked.asks(1, state="none")))
     assert asked.uid in str(error(asked.asks(1, uid="none")))
     asked.job.waits(500)
