@@ -7,7 +7,8 @@ from pathlib import Path
 
 from penstock.common import extras
 
-PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def test_messages_name_the_extras() -> None:
@@ -22,3 +23,10 @@ def test_the_development_extra_brings_the_others() -> None:
     """`pip install '.[dev]'` would install another project of that name."""
     every = "[avro,dashboard,delta,iceberg,kafka,otel,postgres,protobuf,redis,rocksdb,s3,sql,zookeeper]"
     assert PROJECT["name"] + every in PROJECT["optional-dependencies"]["dev"]
+
+
+def test_the_first_page_names_the_extras() -> None:
+    """A user would find out by an error that there is one."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    users = PROJECT["optional-dependencies"].keys() - {"bench", "dev"}
+    assert not {extra for extra in users if f"'.[{extra}]'" not in page}

@@ -45,7 +45,7 @@ def test_what_is_not_there_is_said_with_what_is(state: CommittedState) -> None:
         state.scan(StateName("count", "other"), 1)
     with pytest.raises(StateNotFoundError, match="queryable as 'x'"):
         state.named("x")
-    with pytest.raises(StateNotFoundError, match="own name in 'count', .*: --operator count totals$"):
+    with pytest.raises(StateNotFoundError, match=r"own name in 'count', .*: --operator count totals$"):
         state.named("totals")
 
 
