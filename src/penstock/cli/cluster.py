@@ -9,17 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NoReturn
 
 import typer
 
 from penstock.cli.elected import leader_in
+from penstock.cli.local_clusters import job_line
 from penstock.cli.options import ConfFile, Settings, high_availability_in, settings_in, settings_of, ssl_in
 from penstock.client.live_line import LiveLine
 from penstock.common.errors import PenstockError
-from penstock.common.one_line import on_one_line
 
 if TYPE_CHECKING:
     from penstock.client.rest_client import RestClient
@@ -265,16 +264,8 @@ def _show(client: RestClient, head: str, where: str) -> bool:
     free, total = slots["slots-available"], slots["slots-total"]
     typer.echo(f"{head}  {free} of {total} slots are free  {where}")
     for job in jobs:
-        typer.echo(f"  {_job_line(job)}")
+        typer.echo(f"  {job_line(job)}")
     return True
-
-
-def _job_line(job: dict[str, Any]) -> str:
-    at = datetime.fromtimestamp(job["submitted_ms"] / 1000).strftime("%Y-%m-%d %H:%M:%S")
-    shown = (job["status"] or job["phase"]).lower()
-    more = job["waiting"] or (job["error"].splitlines() or [""])[0]
-    line = f"{job['job_id'] or job['id']}  {at}  {shown:<9} {job['slots']:>4} slots  {on_one_line(job['name'])}"
-    return f"{line}: {more}" if more else line
 
 
 @cluster.command()

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.local_clusters import clients_of_clusters
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.one_line import on_one_line
 
@@ -48,17 +49,10 @@ def show_output(reference: str | None, follow: bool, address: str | None) -> Non
 
 def _clusters(address: str | None) -> list[RestClient]:
     from penstock.client.rest_client import RestClient
-    from penstock.cluster.running_cluster import running_clusters
 
     if address is not None:
         return [RestClient.at(address)]
-    found = []
-    for one in running_clusters():
-        if one.rest is not None:
-            try:
-                found.append(RestClient(one.rest.url, one.rest.token()))
-            except OSError as error:
-                raise JobError(f"the cluster with the jobs in {one.directory} can't be asked: {error}") from None
+    found = clients_of_clusters()
     if not found:
         raise JobError(
             "no cluster is running on this machine. What a job prints that is of no cluster is shown where it was "

@@ -46,7 +46,17 @@ Directory = Annotated[
 ]
 
 
-def list_jobs(settings: Settings = None, conf_file: ConfFile = None) -> None:
+def list_jobs(
+    settings: Settings = None,
+    conf_file: ConfFile = None,
+    running: Annotated[bool, typer.Option("--running", "-r", help="Those that run: what is listed by itself.")] = False,
+    scheduled: Annotated[
+        bool, typer.Option("--scheduled", "-s", help="Those of clusters on this machine that wait for slots.")
+    ] = False,
+    all_jobs: Annotated[
+        bool, typer.Option("--all", "-a", help="Both, and what clusters on this machine know of jobs that have ended.")
+    ] = False,
+) -> None:
     """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name.
 
     With settings of high-availability: id, start, status and name of all jobs of that cluster, by whoever leads it.
@@ -58,14 +68,36 @@ def list_jobs(settings: Settings = None, conf_file: ConfFile = None) -> None:
         for job in leader.get("/jobs/overview")["jobs"]:
             typer.echo(f"{job['jid']}  {as_moment(job['start-time'])}  {job['state']:<12}  {on_one_line(job['name'])}")
         return
+    of_clusters = _of_clusters(all_jobs) if scheduled or all_jobs else []
+    if scheduled and not (running or all_jobs):
+        for line in of_clusters:
+            typer.echo(line)
+        if not of_clusters:
+            typer.echo("no job waits in a cluster on this machine", err=True)
+        return
     jobs = JobRegistry().jobs()
     # At the same time: one that does not answer does not delay the others.
     with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
         shown = list(pool.map(_lines_of, jobs))
-    for line in itertools.chain.from_iterable(shown):
+    for line in itertools.chain(of_clusters, *shown):
         typer.echo(line)
-    if not jobs:
+    if not (jobs or of_clusters):
         typer.echo("no job is running on this machine", err=True)
+
+
+def _of_clusters(with_ended: bool) -> list[str]:
+    """A line of each of their jobs that waits; `with_ended`: or has ended. Those that run are listed otherwise."""
+    from penstock.cli.local_clusters import clients_of_clusters, job_line
+
+    lines = []
+    try:
+        for client in clients_of_clusters():
+            found = client.get("/submissions")
+            lines += [job_line(job) for job in found if job["waiting"] or (with_ended and job["phase"] == "ENDED")]
+    except PenstockError as error:
+        typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+    return lines
 
 
 def _lines_of(job: RunningJob) -> list[str]:
@@ -119,8 +151,13 @@ def stop(
         bool, typer.Option("--savepoint", help="Take a savepoint. Always on: to stop without one, use cancel.")
     ] = True,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Advance event time to its end first, so that all windows and timers fire.")
+        bool,
+        typer.Option("--drain", "-d", help="Advance event time to its end first, so that all windows and timers fire."),
     ] = False,
+    savepoint_path: Annotated[
+        str | None,
+        typer.Option("--savepoint-path", "--savepointPath", "-p", metavar="DIR", show_default=False, help="As DIR."),
+    ] = None,
 ) -> None:
     """Stop a running job with a savepoint, and print its path. Output before the savepoint is committed.
 
@@ -128,7 +165,9 @@ def stop(
       penstock stop flights /data/savepoints
       penstock run -s /data/savepoints/savepoint-… job.py
     """
-    print_result(lambda: _ask(job, "stop", directory, drain))
+    if directory is not None and savepoint_path is not None:
+        raise typer.BadParameter(f"the directory is given twice: {directory} is one, too", param_hint="-p")
+    print_result(lambda: _ask(job, "stop", directory or savepoint_path, drain))
 
 
 def scale(
@@ -175,7 +214,19 @@ def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_resto
     return _answer(found, command, None)
 
 
-def cancel(job: Job) -> None:
+def _refuse_savepoint(asked: bool) -> None:
+    if asked:
+        raise typer.BadParameter(
+            "a job is not cancelled with a savepoint, but stopped with one: penstock stop JOB DIR", param_hint="-s"
+        )
+
+
+def cancel(
+    job: Job,
+    with_savepoint: Annotated[
+        bool, typer.Option("--withSavepoint", "-s", hidden=True, is_eager=True, callback=_refuse_savepoint)
+    ] = False,
+) -> None:
     """Stop a running job immediately. Output not committed yet is lost, and checkpoints are deleted, unless retained.
 
     They are retained with execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.

@@ -95,6 +95,7 @@ FromState = Annotated[
     str | None,
     typer.Option(
         "--from-savepoint",
+        "--fromSavepoint",
         "-s",
         metavar="PATH",
         show_default=False,
@@ -104,9 +105,34 @@ FromState = Annotated[
 AllowNonRestored = Annotated[
     bool,
     typer.Option(
-        "--allow-non-restored-state", "-n", help="With -s: ignore the state of operators that no longer exist."
+        "--allow-non-restored-state",
+        "--allowNonRestoredState",
+        "-n",
+        help="With -s: ignore the state of operators that no longer exist.",
     ),
 ]
+Python = Annotated[
+    bool, typer.Option("--python", "-py", help="As in `flink run -py JOB`; it may be left out: JOB is a Python file.")
+]
+
+
+def _refuse_flinks(value: str | None) -> None:
+    if value is not None:
+        raise typer.BadParameter(
+            "what travels with a job is said by settings: -D python.files=…, python.archives, python.requirements; "
+            "its interpreter is that of penstock, and it is one file with the modules beside it",
+            param_hint="-pyfs, -pyarch, -pyreq, -pyexec, -pym",
+        )
+
+
+FlinksFiles = Annotated[
+    str | None,
+    typer.Option(
+        "-pyfs", "--pyFiles", "-pyarch", "--pyArchives", "-pyreq", "--pyRequirements", "-pyexec", "--pyExecutable",
+        "-pym", "--pyModule", "-pyclientexec", "--pyClientExecutable",
+        hidden=True, is_eager=True, callback=_refuse_flinks,
+    ),
+]  # fmt: skip
 KeepSession = Annotated[
     bool,
     typer.Option(

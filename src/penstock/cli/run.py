@@ -16,12 +16,14 @@ from penstock.cli.options import (
     Cluster,
     ConfFile,
     Detached,
+    FlinksFiles,
     FromState,
     Job,
     KeepSession,
     Master,
     Parallelism,
     PyFlink,
+    Python,
     Quiet,
     RestPort,
     Settings,
@@ -54,6 +56,8 @@ def run(
     rest_port: RestPort = None,
     cluster: Cluster = None,
     detached: Detached = False,
+    python: Python = False,
+    flinks_files: FlinksFiles = None,
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
@@ -82,6 +86,12 @@ def run(
         cluster,
         detached,
     )
+    if detached and defaults.get("execution.target") != "remote":
+        raise typer.BadParameter(
+            "a cluster goes on with the job when its program has ended: name it with -m HOST:PORT (penstock cluster "
+            "start). A job of no cluster ends with its program",
+            param_hint="-d",
+        )
     if not _run(job, arguments or [], defaults, pyflink, quiet, as_json):
         _say_that_nothing_ran(job)
 
