@@ -182,9 +182,13 @@ class RowTypeInfo(_FieldsTypeInfo):
         return list(self._column_names())
 
     def get_field_index(self, field_name: str) -> int:
-        """Return the position of the field, or -1 if there is none."""
+        """Return the position of the field. Raises ValueError if there is none; -1 if the fields have no names."""
         names = self._column_names()
-        return names.index(field_name) if field_name in names else -1
+        if field_name in names:
+            return names.index(field_name)
+        if self._field_names is None:
+            return -1
+        raise ValueError(f"there is no field {field_name!r}, there are {', '.join(names)}")
 
     def to_internal_type(self, obj: Any) -> Any:
         """Convert a Row, tuple, list, dict by name, or object with attributes of these names."""

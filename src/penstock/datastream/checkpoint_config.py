@@ -33,7 +33,9 @@ class CheckpointConfig:
         return self.get_checkpoint_interval() > 0
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
-        """Return the consistency mode."""
+        """Return the consistency mode; as in Flink, AT_LEAST_ONCE as long as there are no checkpoints."""
+        if not self.is_checkpointing_enabled():
+            return CheckpointingMode.AT_LEAST_ONCE
         return self._configuration.get(options.CHECKPOINTING_MODE)
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> CheckpointConfig:
@@ -113,8 +115,9 @@ class CheckpointConfig:
         return self._configuration.get(options.CHECKPOINT_RETENTION)
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """Return whether barriers may overtake records."""
-        return self._configuration.get(options.UNALIGNED_CHECKPOINTS)
+        """Return whether barriers may overtake records. Those of AT_LEAST_ONCE are not aligned, and overtake none."""
+        is_exactly_once = self.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+        return is_exactly_once and self._configuration.get(options.UNALIGNED_CHECKPOINTS)
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> CheckpointConfig:
         """Let barriers overtake records, which are stored with the checkpoint, instead of waiting for them.

@@ -174,7 +174,16 @@ def test_rows_are_read_from_what_users_give() -> None:
     type_info = RowTypeInfo([Types.LONG(), Types.STRING()], ["id", "name"])
     for value in (Row(name="a", id=1), Row(1, "a"), (1, "a"), {"name": "a", "id": 1}):
         assert type_info.to_internal_type(value) == {"id": 1, "name": "a"}
-    assert type_info.get_field_index("name") == 1 and type_info.get_field_index("x") == -1
+
+
+def test_a_field_that_is_not_there_has_no_index() -> None:
+    """-1 is a position in Python: a slip of the pen would read the last field."""
+    type_info = RowTypeInfo([Types.LONG(), Types.STRING()], ["id", "name"])
+    assert type_info.get_field_index("name") == 1
+    with pytest.raises(ValueError, match="no field 'nam', there are id, name"):
+        type_info.get_field_index("nam")
+    unnamed = RowTypeInfo([Types.LONG()])
+    assert unnamed.get_field_index("f0") == 0 and unnamed.get_field_index("x") == -1, "as PyFlink answers"
 
 
 def test_wrong_elements_are_refused() -> None:

@@ -50,6 +50,18 @@ def test_an_interval_leaves_the_checkpointing_mode() -> None:
     assert env.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
 
 
+def test_what_is_asked_of_checkpoints_is_answered_as_by_flink() -> None:
+    """A program that asks before it enables checkpoints would go another way than on Flink."""
+    config = StreamExecutionEnvironment().get_checkpoint_config().enable_unaligned_checkpoints()
+    assert config.get_checkpointing_mode() is CheckpointingMode.AT_LEAST_ONCE, "there are none"
+    assert not config.is_unaligned_checkpoints_enabled()
+    config.set_checkpoint_interval(100)
+    assert config.get_checkpointing_mode() is CheckpointingMode.EXACTLY_ONCE
+    assert config.is_unaligned_checkpoints_enabled()
+    config.set_checkpointing_mode(CheckpointingMode.AT_LEAST_ONCE)
+    assert not config.is_unaligned_checkpoints_enabled()
+
+
 def test_the_parallelism_of_minus_one_is_the_default() -> None:
     """PyFlink's ExecutionConfig.PARALLELISM_DEFAULT would be refused by the environment."""
     env = StreamExecutionEnvironment().set_parallelism(3)
