@@ -22,9 +22,9 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-In
 def converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that parses a value of type `kind`; a function passed as `kind` is returned unchanged.
 
-    Dates and times are ISO 8601; booleans are true, false, 1 or 0, ignoring case. A basic type of `Types` stands for
-    the Python type of its values, and refuses what it does not have: an integer beyond its bounds, a decimal that is no
-    number. Raises TypeError for anything that is neither a type nor a function.
+    Dates and times are ISO 8601; booleans are true, false, 1 or 0, in any case, with spaces around or not. A basic type
+    of `Types` stands for the Python type of its values, and refuses what it does not have: an integer beyond its bounds,
+    a decimal that is no number. Raises TypeError for anything that is neither a type nor a function.
     """
     if isinstance(kind, TypeInformation):
         kind = _of_declared(kind)
@@ -94,7 +94,7 @@ def _refuse_underscores(text: str) -> None:
 
 def _boolean(text: str) -> bool:
     try:
-        return _BOOLEANS[text.lower()]
+        return _BOOLEANS[text.strip().lower()]
     except KeyError:
         raise ValueError("expected true, false, 1 or 0") from None
 

@@ -125,6 +125,16 @@ def test_csv_refuses_the_same(kind: TypeInformation, text: str) -> None:
         from_csv(kind, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"), [(" true ", True), ("TRUE", True), ("1", True), ("false ", False), ("0", False)]
+)
+def test_csv_reads_truth_with_spaces_around(text: str, value: bool) -> None:
+    """A message that other programs have aligned, and Flink reads, would fail the job."""
+    assert from_csv(Types.BOOLEAN(), text) is value
+    with pytest.raises(Exception, match="expected true, false, 1 or 0"):
+        from_csv(Types.BOOLEAN(), "yes")
+
+
 def test_what_is_near_is_read() -> None:
     """Messages that Flink reads would be refused."""
     assert from_json(Types.INT(), "1.5", "1e3", '" 12 "') == [1, 1000, 12]
