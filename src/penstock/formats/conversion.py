@@ -23,8 +23,8 @@ def converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that parses a value of type `kind`; a function passed as `kind` is returned unchanged.
 
     Dates and times are ISO 8601; booleans are true, false, 1 or 0, in any case, with spaces around or not. A basic type
-    of `Types` stands for the Python type of its values, and refuses what it does not have: an integer beyond its bounds,
-    a decimal that is no number. Raises TypeError for anything that is neither a type nor a function.
+    of `Types` stands for the Python type of its values, and refuses what it does not have: an integer beyond its
+    bounds, a decimal that is no number. Raises TypeError for anything that is neither a type nor a function.
     """
     if isinstance(kind, TypeInformation):
         kind = _of_declared(kind)
