@@ -80,6 +80,11 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     """A job in production could neither be saved nor stopped, other than by killing it."""
     kept = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
     first = start(tmp_path, tmp_path / "log", "-D", "execution.checkpointing.interval=300ms", "-D", kept)
+    while not [*registry.glob("*.starting")]:
+        assert first.poll() is None, (tmp_path / "log").read_text()
+        time.sleep(0.1)
+    early = penstock("savepoint", "highest", str(tmp_path / "early"))
+    assert early.returncode == 1 and "is starting, and takes no commands yet" in early.stderr
     until(first, tmp_path / "log", "> 999\n")
     (entry,) = registry.glob("*.json")
     assert entry.stat().st_mode & 0o077 == 0, "the keys of the job are for its user alone"

@@ -75,13 +75,19 @@ def list_jobs(
         if not of_clusters:
             typer.echo("no job waits in a cluster on this machine", err=True)
         return
+    starting = JobRegistry().starting()
     jobs = JobRegistry().jobs()
     # At the same time: one that does not answer does not delay the others.
     with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
         shown = list(pool.map(_lines_of, jobs))
     for line in itertools.chain(of_clusters, *shown):
         typer.echo(line)
-    if not (jobs or of_clusters):
+    known = {job.job_id for job in jobs}
+    for one in starting:
+        # One that has begun to run between the two looks is listed above.
+        if one.job_id not in known:
+            typer.echo(f"{one.job_id}  {as_moment(one.started_ms)}  STARTING   {on_one_line(one.name)}")
+    if not (jobs or starting or of_clusters):
         typer.echo("no job is running on this machine", err=True)
 
 

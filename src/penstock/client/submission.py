@@ -85,6 +85,8 @@ def submit(submission: Submission) -> JobClient:
     pack(levels, None, 0)
     log = _job_log(graph, configuration, job_id)
     run: BatchedRun | PipelinedRun
+    if not graph.batched:
+        visible.starts()
     try:
         session = _job_session(submission, job_id, dependencies, log)
         if graph.batched:
@@ -97,6 +99,7 @@ def submit(submission: Submission) -> JobClient:
             submission.on_control(run.address)
     except BaseException as error:
         HELD.release(str(job_id))
+        visible.deregister()
         log.events.error("the job could not be started: %s", error)
         log.with_log_location(error)
         log.close()

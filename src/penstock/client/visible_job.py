@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.cluster.running_jobs import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob, StartingJob
 from penstock.common.configuration import Configuration
 from penstock.common.wall_clock import now_ms
 from penstock.logs.job_log import JobLog
@@ -29,6 +29,10 @@ class VisibleJob:
     def is_served(self) -> bool:
         """Whether it is served over REST."""
         return self._endpoint is not None
+
+    def starts(self) -> None:
+        """Enter it into the registry as one that takes no commands yet: Spark may need many seconds."""
+        self._registry.add_starting(StartingJob(self._job_id, self._name, os.getpid(), now_ms()))
 
     def register(self, address: ControlAddress) -> None:
         """Enter it into the registry: it takes commands at this address."""

@@ -1,7 +1,8 @@
 """The jobs that run on this machine, so that commands such as `penstock savepoint JOB` find them.
 
 Each has a file of its own below the user's cache directory, readable by the user alone: it holds the keys of the job's
-control port. A job removes its file when it ends; files of drivers that were killed are removed by the next reader.
+control port. A job removes its file when it ends; files of drivers that were killed are removed by the next reader. One
+that has no control port yet, since Spark starts for it, has a file that says so and no more.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -22,6 +24,7 @@ from penstock.common.one_line import on_one_line
 from penstock.common.unreadable import UNREADABLE
 from penstock.rpc.keys import ControlAddress
 
+_STARTING = ".starting"
 _log = logging.getLogger(__name__)
 
 
@@ -39,6 +42,19 @@ class RunningJob(msgspec.Struct, frozen=True):
     """Of the process, which `add` notes: another one may have its number later."""
 
 
+class StartingJob(msgspec.Struct, frozen=True):
+    """A job that takes no commands yet."""
+
+    job_id: str
+    name: str
+    pid: int
+    started_ms: int
+    beginning: str = ""
+
+
+Entry = TypeVar("Entry", RunningJob, StartingJob)
+
+
 class JobRegistry:
     """The files."""
 
@@ -48,23 +64,51 @@ class JobRegistry:
     def add(self, job: RunningJob) -> None:
         """Register a job. If that can't be written there is a warning: the job itself needs nothing here."""
         try:
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            descriptor = os.open(self._path(job.job_id), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
+            self._write(self._path(job.job_id), job)
         except OSError as error:
             _log.warning("penstock list, stop and other commands will not find the job '%s': %s", job.name, error)
+        self._starts_no_more(job.job_id, job.pid)
+
+    def add_starting(self, job: StartingJob) -> None:
+        """Register a job that is about to start. It is told of a moment later if that can't be written."""
+        with contextlib.suppress(OSError):
+            self._write(self._path_of_starting(job.job_id), job)
 
     def remove(self, job_id: str, pid: int) -> None:
         """Remove a job, which has ended: unless a run in another process has taken it over."""
+        self._starts_no_more(job_id, pid)
         with contextlib.suppress(OSError, *UNREADABLE):
             job = msgspec.json.decode(self._path(job_id).read_bytes(), type=RunningJob)
             if job.pid == pid:
                 self._path(job_id).unlink(missing_ok=True)
 
+    def _starts_no_more(self, job_id: str, pid: int) -> None:
+        path = self._path_of_starting(job_id)
+        with contextlib.suppress(OSError, *UNREADABLE):
+            if msgspec.json.decode(path.read_bytes(), type=StartingJob).pid == pid:
+                path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, job: RunningJob | StartingJob) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
+
     def jobs(self) -> list[RunningJob]:
         """All that run, oldest first."""
         return self._looked_at()[0]
+
+    def starting(self) -> list[StartingJob]:
+        """All that are about to run, oldest first."""
+        found = []
+        for path in self._directory.glob(f"*{_STARTING}"):
+            with contextlib.suppress(OSError, *UNREADABLE):
+                job = msgspec.json.decode(path.read_bytes(), type=StartingJob)
+                if is_alive(job.pid, job.beginning):
+                    found.append(job)
+                else:
+                    path.unlink(missing_ok=True)
+        return sorted(found, key=lambda job: job.started_ms)
 
     def find(self, reference: str) -> RunningJob:
         """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
@@ -79,6 +123,12 @@ class JobRegistry:
         running = "\n".join(f"  {job.job_id}  {on_one_line(job.name)}" for job in matching or jobs)
         if matching:
             raise JobError(f"'{named}' is the name or the beginning of several jobs; name one by its id:\n{running}")
+        if starting := _matching(reference, self.starting()):
+            raise JobError(
+                f"the job '{on_one_line(starting[0].name)}' is starting, and takes no commands yet: ask again when "
+                "penstock list shows that it runs. To end it now: Ctrl-C where it was started, or "
+                f"kill {starting[0].pid}"
+            )
         if killed := _matching(reference, gone):
             raise JobError(
                 f"the process of the job '{named}', {killed[0].pid}, has ended without a word: it was killed, or its "
@@ -106,7 +156,10 @@ class JobRegistry:
     def _path(self, job_id: str) -> Path:
         return self._directory / f"{job_id}.json"
 
+    def _path_of_starting(self, job_id: str) -> Path:
+        return self._directory / f"{job_id}{_STARTING}"
 
-def _matching(reference: str, jobs: list[RunningJob]) -> list[RunningJob]:
+
+def _matching(reference: str, jobs: list[Entry]) -> list[Entry]:
     named = [job for job in jobs if job.job_id == reference or job.name == reference]
     return named or [job for job in jobs if job.job_id.startswith(reference)]

@@ -19,7 +19,7 @@ from penstock.checkpoint.report import CheckpointReport
 from penstock.cli.jobs import checkpoints, waiting
 from penstock.cli.main import app
 from penstock.client.plan_executor import PlanExecutor
-from penstock.cluster.running_jobs import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob, StartingJob
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
@@ -117,6 +117,14 @@ def test_list_has_rate_parallelism_and_lag(job: Job) -> None:
     assert result.stdout.startswith("a" * 32)
     assert "RUNNING    parallelism 1 " in result.stdout
     assert " records/s  " in result.stdout and " s behind  numbers\n" in result.stdout
+
+
+def test_a_job_that_starts_is_listed(job: Job) -> None:
+    """For the ten seconds that Spark needs, it would be missed, and started again."""
+    JobRegistry().add_starting(StartingJob("b" * 32, "later", os.getpid(), _now_ms()))
+    first, second = CliRunner().invoke(app, ["list"]).stdout.splitlines()
+    assert "RUNNING" in first
+    assert second.startswith("b" * 32) and second.endswith("STARTING   later")
 
 
 def test_a_job_that_does_not_answer_is_listed_with_its_process(job: Job) -> None:

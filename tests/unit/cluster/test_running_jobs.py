@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cluster.live_process import beginning_of
-from penstock.cluster.running_jobs import JobRegistry, RunningJob
+from penstock.cluster.running_jobs import JobRegistry, RunningJob, StartingJob
 from penstock.common.errors import JobError
 from penstock.rpc.keys import ControlAddress
 
@@ -191,3 +191,26 @@ def test_a_job_runs_where_nothing_can_be_written(tmp_path: Path, caplog: pytest.
     assert "will not find the job 'counts'" in caplog.text and str(tmp_path / "file") in caplog.text
     assert registry.jobs() == []
     registry.remove("a" * 32, os.getpid())
+
+
+def test_a_job_that_starts_is_known_and_takes_no_commands(registry: JobRegistry) -> None:
+    """Who asks while Spark starts would be told that no job runs, and start it again."""
+    started = StartingJob("a" * 32, "flights", os.getpid(), 5)
+    registry.add_starting(started)
+    assert [one.job_id for one in registry.starting()] == ["a" * 32] and registry.jobs() == []
+    for reference in ("flights", "aaaa"):
+        with pytest.raises(JobError, match="'flights' is starting, and takes no commands yet"):
+            registry.find(reference)
+    registry.remove("a" * 32, os.getpid() + 1)
+    assert registry.starting(), "that was another run of it"
+    registry.add(job("a" * 32, "flights"))
+    assert registry.starting() == [] and registry.find("flights").job_id == "a" * 32
+
+
+def test_a_job_that_could_not_start_is_forgotten(registry: JobRegistry, tmp_path: Path) -> None:
+    """It would be said to start for ever."""
+    registry.add_starting(StartingJob("a" * 32, "flights", os.getpid(), 5))
+    registry.remove("a" * 32, os.getpid())
+    registry.add_starting(StartingJob("b" * 32, "killed", ended_process(), 5))
+    assert registry.starting() == []
+    assert files_in(tmp_path) == []
