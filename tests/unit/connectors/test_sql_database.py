@@ -38,5 +38,5 @@ def test_a_url_that_names_no_driver_is_told_which_to_name() -> None:
     """Who has installed pymysql, as the page says, would be told of a MySQLdb that he has never heard of."""
     with pytest.raises(ConfigurationError, match=r"MySQLdb'. .* as in mysql\+pymysql://"):
         SqlDatabase("mysql://host/flights").engine()
-    with pytest.raises(ConfigurationError, match="pymysql'$"):
+    with pytest.raises(ConfigurationError, match=r"pymysql'$"):
         SqlDatabase("mysql+pymysql://host/flights").engine()

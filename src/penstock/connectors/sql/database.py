@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -108,8 +108,8 @@ def _check_file(url: Any) -> None:
     # `file:` has options of SQLite's own, which may name a database in memory.
     if url.get_backend_name() != "sqlite" or file == ":memory:" or file.startswith("file:"):
         return
-    if not os.path.exists(file):
-        raise SqlError(f"there is no file {os.path.abspath(file)}: a database of SQLite with its tables must be there")
+    if not Path(file).exists():
+        raise SqlError(f"there is no file {Path(file).absolute()}: a database of SQLite with its tables must be there")
 
 
 def checked_column(table: Any, name: str) -> Any:
