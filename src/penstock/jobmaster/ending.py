@@ -61,7 +61,8 @@ class JobEnding:
         if not self.takes_checkpoints or self.is_requested:
             status = self._job.status
             why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
-            error = JobError(f"the job {why}: no savepoint can be taken now")
+            again = ". Ask again when it runs" if status is JobStatus.RESTARTING else ""
+            error = JobError(f"the job {why}: no savepoint can be taken now{again}")
             self._emit(Reply(request.request, error=error))
         elif request.options.drain:
             self._draining = request

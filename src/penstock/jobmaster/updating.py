@@ -21,6 +21,7 @@ from collections.abc import Callable
 from penstock.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.common import options
 from penstock.common.errors import CheckpointError, JobError, PenstockError
+from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, Reply
 from penstock.jobmaster.ending import JobEnding
@@ -92,7 +93,10 @@ class JobUpdating:
     def _check(self) -> None:
         job = self._job
         if not self._ending.takes_checkpoints or self._ending.is_requested:
-            raise JobError(f"the job is about to end, or is not RUNNING ({job.status.name}): it can't be updated now")
+            again = ". Ask again when it runs" if job.status is JobStatus.RESTARTING else ""
+            raise JobError(
+                f"the job is about to end, or is not RUNNING ({job.status.name}): it can't be updated now{again}"
+            )
         if job.is_changing:
             raise JobError("the job is being rescaled or updated already: ask again when it is")
         if job.settings.checkpoints.interval_ms is None:
