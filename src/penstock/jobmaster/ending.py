@@ -22,6 +22,7 @@ from collections.abc import Callable
 from penstock.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.options import CHECKPOINT_INTERVAL
 from penstock.jobmaster.checkpoint_vertices import has_committers
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect, Reply
@@ -63,6 +64,9 @@ class JobEnding:
             why = "is about to end" if status is JobStatus.RUNNING else f"is {status.name}, not RUNNING"
             again = ". Ask again when it runs" if status is JobStatus.RESTARTING else ""
             error = JobError(f"the job {why}: no savepoint can be taken now{again}")
+            self._emit(Reply(request.request, error=error))
+        elif not request.options.savepoint and self._job.settings.checkpoints.interval_ms is None:
+            error = JobError(f"the job takes no checkpoints: set {CHECKPOINT_INTERVAL.key}. A savepoint can be taken")
             self._emit(Reply(request.request, error=error))
         elif request.options.drain:
             self._draining = request
@@ -127,12 +131,13 @@ class JobEnding:
             # One that was requested before the stop may be what has ended.
             self._stopping = self._stopping and not options.stop
             if isinstance(outcome, CheckpointError):
-                self._emit(Reply(request.request, error=CheckpointError(f"the savepoint failed: {outcome}")))
+                what = "savepoint" if options.savepoint else "checkpoint"
+                self._emit(Reply(request.request, error=CheckpointError(f"the {what} failed: {outcome}")))
                 # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.
                 if options.drain:
                     self._job.fail_all(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
             else:
-                self._emit(Reply(request.request, options.savepoint))
+                self._emit(Reply(request.request, options.savepoint or str(outcome.checkpoint_id)))
                 then()
 
         self._job.coordinator.request(CheckpointRequest(done, options), self._job.now_ms)

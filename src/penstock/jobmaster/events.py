@@ -84,7 +84,10 @@ class CancelRequested(JobEvent, frozen=True):
 
 
 class SavepointRequested(JobEvent, frozen=True):
-    """The user requests a savepoint, in a directory that is new. `request` names the caller in the Reply."""
+    """The user requests a savepoint, in a directory that is new; or a checkpoint, whose options have no directory.
+
+    `request` names the caller in the Reply: it is told the directory, or the checkpoint's number.
+    """
 
     request: int
     options: CheckpointOptions

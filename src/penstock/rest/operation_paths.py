@@ -66,8 +66,7 @@ async def stop(request: Request) -> Response:
 
 def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, drain: bool) -> Response:
     trigger_id, directory = body.triggerId, body.directory
-    if trigger_id is not None and not _TRIGGER_ID.fullmatch(trigger_id):
-        raise HTTPException(400, "triggerId has 32 hexadecimal digits in lower case")
+    check_trigger_id(trigger_id)
     if trigger_id is not None and entry.triggers.find(trigger_id) is not None:
         # Sent again, as its client has had no answer: also when the job has stopped by it.
         return json_answer(Trigger(trigger_id), 202)
@@ -81,7 +80,7 @@ def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, 
             400,
             f"Config key [{options.SAVEPOINT_DIRECTORY.key}] is not set. Property [targetDirectory] must be provided.",
         )
-    _check_runs(entry)
+    check_runs(entry)
     if stop:
         _log.warning("the job is to be stopped with a savepoint, from outside: REST")
     trigger_id = entry.triggers.add(entry.job.savepoint(directory or None, stop, drain), trigger_id)
@@ -110,13 +109,20 @@ async def cancel(request: Request) -> Response:
         raise HTTPException(400, f"mode is cancel, got '{mode}'; to stop a job with a savepoint: POST …/stop")
     if entry.graph.status is JobStatus.CANCELED:
         return json_answer({}, 202)
-    _check_runs(entry)
+    check_runs(entry)
     _log.warning("the job is cancelled from outside: REST")
     entry.job.cancel()
     return json_answer({}, 202)
 
 
-def _check_runs(entry: JobEntry) -> None:
+def check_trigger_id(trigger_id: str | None) -> None:
+    """Raises HTTPException, 400, for an id of a client's that is none."""
+    if trigger_id is not None and not _TRIGGER_ID.fullmatch(trigger_id):
+        raise HTTPException(400, "triggerId has 32 hexadecimal digits in lower case")
+
+
+def check_runs(entry: JobEntry) -> None:
+    """Raises HTTPException, 409, if the job has ended."""
     status = entry.graph.status
     if status.is_terminal_state():
         raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")

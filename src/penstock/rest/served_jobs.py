@@ -42,6 +42,9 @@ class ServedJob(Protocol):
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         """Take a savepoint, and perhaps stop with it."""
 
+    def checkpoint(self, full: bool = False) -> Future[str]:
+        """Take a checkpoint now."""
+
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
         """Run on with other numbers of subtasks, by vertex."""
 

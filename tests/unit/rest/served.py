@@ -33,6 +33,7 @@ class PlayedJob:
         self.metrics = JobMetrics(self.played.graph)
         self.is_cancelled = False
         self.savepoints: list[tuple[str | None, bool, bool, Future[str]]] = []
+        self.checkpoints: list[tuple[bool, Future[str]]] = []
         self.rescales: list[dict[int, int]] = []
         self.refusal: Exception | None = None
         """Why it can't be rescaled."""
@@ -54,6 +55,11 @@ class PlayedJob:
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         outcome: Future[str] = Future()
         self.savepoints.append((directory, stop, drain, outcome))
+        return outcome
+
+    def checkpoint(self, full: bool = False) -> Future[str]:
+        outcome: Future[str] = Future()
+        self.checkpoints.append((full, outcome))
         return outcome
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:

@@ -210,6 +210,10 @@ class JobMasterHost:
 
         return self._requests.request(event)
 
+    def checkpoint(self, full: bool = False) -> Future[str]:
+        """Take a checkpoint now, beside those of the interval; `full`: of all state. The future is given its number."""
+        return self._requests.request(lambda number: SavepointRequested(number, CheckpointOptions(full=full)))
+
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
         """Run on with other numbers of subtasks, by vertex. The future completes when all of them run."""
 

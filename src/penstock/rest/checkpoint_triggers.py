@@ -1,0 +1,69 @@
+"""A checkpoint when a client wants one, beside those of the interval. Source: Flink docs, "REST API"; FLIP-253."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.rest.answers import body_of, get, job_of, json_answer
+from penstock.rest.described_route import DescribedRoute
+from penstock.rest.java_exceptions import failure_cause
+from penstock.rest.operation_paths import Trigger, check_runs, check_trigger_id
+
+_TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
+_log = logging.getLogger(__name__)
+_Type = Annotated[str, msgspec.Meta(description="FULL: with all state; CONFIGURED, INCREMENTAL: as the others are.")]
+_TriggerId = Annotated[str, msgspec.Meta(description="32 hexadecimal digits in lower case.")]
+
+
+class CheckpointTriggerRequest(msgspec.Struct):
+    """Of a checkpoint. The client may choose the trigger's id."""
+
+    checkpointType: _Type | None = None  # noqa: N815 - Flink's spelling
+    triggerId: _TriggerId | None = None  # noqa: N815
+
+
+async def trigger(request: Request) -> Response:
+    """POST /jobs/:jobid/checkpoints: take a checkpoint. Answers with the id by which to ask for the outcome."""
+    entry, body = job_of(request), await body_of(request, CheckpointTriggerRequest)
+    wanted = body.checkpointType or "CONFIGURED"
+    if wanted not in _TYPES:
+        raise HTTPException(400, f"checkpointType is one of {', '.join(_TYPES)}, got '{wanted}'")
+    check_trigger_id(body.triggerId)
+    if body.triggerId is not None and entry.triggers.find(body.triggerId) is not None:
+        return json_answer(Trigger(body.triggerId), 202)
+    check_runs(entry)
+    _log.info("a checkpoint is asked for from outside: REST")
+    return json_answer(Trigger(entry.triggers.add(entry.job.checkpoint(wanted == "FULL"), body.triggerId)), 202)
+
+
+def outcome(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/checkpoints/:triggerid: what became of it: its number, or why it failed."""
+    entry, trigger_id = job_of(request), request.path_params["triggerid"]
+    future = entry.triggers.find(trigger_id)
+    if future is None:
+        raise HTTPException(404, f"There is no checkpoint with the trigger id {trigger_id} of job {entry.job_id}")
+    if not future.done():
+        return {"status": {"id": "IN_PROGRESS"}, "operation": None}
+    error = future.exception()
+    operation = {"checkpointId": int(future.result())} if error is None else {"failureCause": failure_cause(error)}
+    entry.triggers.was_read(trigger_id)
+    return {"status": {"id": "COMPLETED"}, "operation": operation}
+
+
+routes = [
+    DescribedRoute(
+        "/jobs/{jobid}/checkpoints",
+        trigger,
+        method="POST",
+        body=CheckpointTriggerRequest,
+        answer=Trigger,
+        status=202,
+    ),
+    get("/jobs/{jobid}/checkpoints/{triggerid}", outcome),
+]
