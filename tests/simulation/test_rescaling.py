@@ -51,6 +51,7 @@ class Nothing:
     """A recovery that has forgotten everything."""
 
     manifest = None
+    path = ""
 
     def enumerator_states(self, sources: Any) -> dict[int, Any]:
         return {}

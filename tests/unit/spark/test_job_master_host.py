@@ -216,6 +216,10 @@ def test_a_region_is_deployed_again_while_the_other_is_still_heard_and_reached()
     for level in (2, 3):
         job.slots[level].send(FromSlot(1, level, 0, Register()))
     until(lambda: job.host.status is JobStatus.RUNNING)
+    job.slots[3].send(FromSlot(1, 3, 0, Heartbeat([task_report(job.tasks[3], 9)])))
+    until(lambda: (job.tasks[3], 0) in job.host.metrics.of_attempts())
+    reported = job.host.metrics.of_attempts()
+    assert [reported[job.tasks[level], 0].attempt for level in (0, 3)] == [0, 1], "rates are those of one attempt"
     job.host.cancel()
     until(lambda: all(any(isinstance(one.event, Cancel) for one in got) for got in job.got.values()))
     assert [message.attempt for message in (job.got[0][-1], job.got[3][-1])] == [0, 1]
