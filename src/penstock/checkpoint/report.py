@@ -41,6 +41,8 @@ class CheckpointReport:
     """What this checkpoint has added."""
     total_bytes: int = 0
     """What a restore would read."""
+    in_flight_bytes: int = 0
+    """Records that were on their way, which its barriers have overtaken."""
     subtasks: list[SubtaskReport] = dataclasses.field(default_factory=list)
     """The same by subtask, vertex by vertex in the order of the graph: of one that was aborted those that had come."""
     tasks: list[SubtaskId] = dataclasses.field(default_factory=list)
@@ -56,11 +58,6 @@ class CheckpointReport:
     def is_completed(self) -> bool:
         """Whether the job can be restored from it."""
         return not self.failure
-
-    @property
-    def in_flight_bytes(self) -> int:
-        """Records that were on their way, which its barriers have overtaken."""
-        return sum(part.figures.in_flight or 0 for part in self.subtasks)
 
     @staticmethod
     def completed(pending: PendingCheckpoint, manifest: Manifest) -> CheckpointReport:
@@ -91,6 +88,7 @@ def _report(pending: PendingCheckpoint, ended_ms: int, failure: str = "", counts
         async_ms=max((one.async_ms for one in figures), default=0),
         written_bytes=sum(one.written for one in figures),
         total_bytes=sum(one.total for one in figures),
+        in_flight_bytes=sum(one.in_flight or 0 for one in figures),
         subtasks=[report for _, report in of_tasks],
         tasks=[task for task, _ in of_tasks],
         parallelism=dict(pending.parallelism),

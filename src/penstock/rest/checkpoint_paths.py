@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -136,6 +136,11 @@ def _path(entry: JobEntry, checkpoint_id: int) -> str:
 
 
 def _common(one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
+    if isinstance(one, CheckpointReport):
+        # Added up once: a hundred are listed, each perhaps of thousands of subtasks.
+        written, total, in_flight = one.written_bytes, one.total_bytes, one.in_flight_bytes
+    else:
+        written, total, in_flight = _sizes(one.subtasks)
     return {
         "id": one.checkpoint_id,
         "status": _status(one),
@@ -143,11 +148,11 @@ def _common(one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
         "savepointFormat": "CANONICAL" if one.savepoint else None,
         "trigger_timestamp": one.triggered_ms,
         "latest_ack_timestamp": latest_ack_ms,
-        "checkpointed_size": sum(part.figures.written for part in one.subtasks),
-        "state_size": sum(part.figures.total for part in one.subtasks),
+        "checkpointed_size": written,
+        "state_size": total,
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": _persisted(one.subtasks),
+        "persisted_data": in_flight,
         "num_subtasks": one.of_subtasks,
         "num_acknowledged_subtasks": one.acknowledged,
         "checkpoint_type": "SAVEPOINT" if one.savepoint else "CHECKPOINT",
@@ -189,16 +194,17 @@ def _parts(one: Checkpoint, vertex: int) -> list[SubtaskReport]:
 def _task(one: Checkpoint, vertex: int) -> dict[str, Any]:
     parts = _parts(one, vertex)
     duration_ms = _longest_ms(parts)
+    written, total, in_flight = _sizes(parts)
     return {
         "id": one.checkpoint_id,
         "status": _status(one),
         "latest_ack_timestamp": _at_ms(one, duration_ms),
-        "checkpointed_size": sum(part.figures.written for part in parts),
-        "state_size": sum(part.figures.total for part in parts),
+        "checkpointed_size": written,
+        "state_size": total,
         "end_to_end_duration": duration_ms,
         "alignment_buffered": 0,
         "processed_data": 0,
-        "persisted_data": _persisted(parts),
+        "persisted_data": in_flight,
         "num_subtasks": one.parallelism[vertex],
         "num_acknowledged_subtasks": len(parts),
     }
@@ -214,9 +220,14 @@ def _at_ms(one: Checkpoint, duration_ms: int) -> int:
     return -1 if duration_ms < 0 else one.triggered_ms + duration_ms
 
 
-def _persisted(parts: Iterable[SubtaskReport]) -> int:
-    """Bytes that were in flight and that barriers have overtaken."""
-    return sum(part.figures.in_flight or 0 for part in parts)
+def _sizes(parts: Sequence[SubtaskReport]) -> tuple[int, int, int]:
+    """Bytes written, bytes that a restore would read, and bytes in flight that barriers have overtaken."""
+    figures = [part.figures for part in parts]
+    return (
+        sum(one.written for one in figures),
+        sum(one.total for one in figures),
+        sum(one.in_flight or 0 for one in figures),
+    )
 
 
 def _duration_ms(part: SubtaskReport) -> int:
