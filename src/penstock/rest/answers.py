@@ -30,7 +30,7 @@ def json_answer(value: Any, status: int = 200) -> Response:
     """A value as JSON, without the passwords of URLs: paths of checkpoints, messages of errors."""
     # In each text for itself. To look through all of the JSON would hold the interpreter for a second where a job has
     # thousands of subtasks; and what begins as a secret in one text would hide what is behind it.
-    return data_answer(hidden_in(msgspec.to_builtins(value)), status)
+    return data_answer(hidden_in(msgspec.to_builtins(value, str_keys=True)), status)
 
 
 def data_answer(value: Any, status: int = 200) -> Response:

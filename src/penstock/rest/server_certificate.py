@@ -14,6 +14,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 
 _SOON_DAYS = 14
+_TURNS_MOST = 5
 _log = logging.getLogger(__name__)
 
 
@@ -88,18 +89,19 @@ def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asks = client.wrap_bio(to_client, to_server)
     answers = server.wrap_bio(to_server, to_client, server_side=True)
-    # By turns, as often as the version of TLS wants it, until the client has seen the certificate.
-    waits = True
-    while waits:
-        for side in (answers, asks):
-            try:
-                side.do_handshake()
-                waits = side is answers
-            except ssl.SSLWantReadError:
-                waits = True
-            except ssl.SSLError as error:
-                why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
-                return f"is refused by clients of other machines: {why}"
+    # By turns, until the client has seen the certificate: TLS 1.3 needs two of them, 1.2 three.
+    for side in [answers, asks] * _TURNS_MOST:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError as error:
+            why = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
+            return f"is refused by clients of other machines: {why}"
+        if side is asks:
+            break
+    else:
+        return "could not be looked at: no handshake came to its end"
     until = ssl.cert_time_to_seconds(str((asks.getpeercert() or {})["notAfter"]))
     days = (until - time.time()) / 86_400
     return f"expires in {days:.1f} days: clients of other machines refuse it then" if days < _SOON_DAYS else None

@@ -68,7 +68,13 @@ def without_numpy(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     kinds = {type(value) for row in rows for value in row.values()}
     if not any(kind.__module__ == "numpy" for kind in kinds):
         return rows
-    return [
-        {name: value.item() if hasattr(value, "dtype") and not value.shape else value for name, value in row.items()}
-        for row in rows
-    ]
+    return [{name: _of_python(name, value) for name, value in row.items()} for row in rows]
+
+
+def _of_python(name: str, value: Any) -> Any:
+    if type(value).__module__ != "numpy" or not hasattr(value, "item"):
+        return value
+    if type(value).__name__ in ("datetime64", "timedelta64"):
+        # In a unit of its own, which may be finer than Python's.
+        raise ValueError(f"column {name}: {value!r} is of numpy: give one of Python's")
+    return value.item() if not value.shape else value
