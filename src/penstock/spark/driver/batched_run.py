@@ -135,7 +135,7 @@ class BatchedRun:
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         answer: Future[str] = Future()
         answer.set_exception(
-            JobError("a job in batch mode has no checkpoints or savepoints: Spark runs lost tasks again")
+            JobError("a job in batch mode has no checkpoints: Spark runs lost tasks again")
         )
         return answer
 
