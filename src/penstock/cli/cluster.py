@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import signal
@@ -320,7 +321,8 @@ def _jobs_left(rest: RestAddress, cancel: bool) -> int:
 
 
 def _stop(cluster: RunningCluster, left: int) -> None:
-    os.kill(cluster.pid, signal.SIGTERM)
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        os.kill(cluster.pid, signal.SIGTERM)
     _wait(lambda: cluster not in _clusters(), f"process {cluster.pid} has not ended")
     more = f"; {left} job{'s'[: left != 1]} will go on with the next start" if left else ""
     typer.echo(f"stopped: {'process ' + str(cluster.pid) if cluster.rest is None else cluster.rest.url}{more}")

@@ -90,9 +90,12 @@ class JobRegistry:
 
     def _write(self, path: Path, job: RunningJob | StartingJob) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        unfinished = path.with_name(f".{path.name}-{os.getpid()}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
+        # Whole, or not there: a reader may look at any moment.
+        unfinished.replace(path)
 
     def jobs(self) -> list[RunningJob]:
         """All that run, oldest first."""
@@ -103,11 +106,12 @@ class JobRegistry:
         found = []
         for path in self._directory.glob(f"*{_STARTING}"):
             with contextlib.suppress(OSError, *UNREADABLE):
-                job = msgspec.json.decode(path.read_bytes(), type=StartingJob)
+                content = path.read_bytes()
+                job = msgspec.json.decode(content, type=StartingJob)
                 if is_alive(job.pid, job.beginning):
                     found.append(job)
                 else:
-                    path.unlink(missing_ok=True)
+                    _forget(path, content)
         return sorted(found, key=lambda job: job.started_ms)
 
     def find(self, reference: str) -> RunningJob:
@@ -145,12 +149,13 @@ class JobRegistry:
         for path in self._directory.glob("*.json"):
             # It may have been removed, or be half written.
             with contextlib.suppress(OSError, *UNREADABLE):
-                job = msgspec.json.decode(path.read_bytes(), type=RunningJob)
+                content = path.read_bytes()
+                job = msgspec.json.decode(content, type=RunningJob)
                 if is_alive(job.pid, job.beginning):
                     alive.append(job)
                 else:
                     gone.append(job)
-                    path.unlink(missing_ok=True)
+                    _forget(path, content)
         return sorted(alive, key=lambda job: job.started_ms), gone
 
     def _path(self, job_id: str) -> Path:
@@ -158,6 +163,12 @@ class JobRegistry:
 
     def _path_of_starting(self, job_id: str) -> Path:
         return self._directory / f"{job_id}{_STARTING}"
+
+
+def _forget(path: Path, content: bytes) -> None:
+    """Remove the file of a process that is gone, unless the job has been started again meanwhile."""
+    if path.read_bytes() == content:
+        path.unlink(missing_ok=True)
 
 
 def _matching(reference: str, jobs: list[Entry]) -> list[Entry]:

@@ -22,6 +22,7 @@ import penstock
 from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.secrets import without_passwords
 from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.archive import read_archive, read_overview
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
@@ -195,7 +196,7 @@ def _answer(
         answer = b"[]"
     if answer is None and known == _result_path(job) and job.status is not None:
         # Its process was killed, or is an older one: the dispatcher knows how it ended all the same.
-        failure = (error_name(JobError()), job.error) if job.error else None
+        failure = (error_name(JobError()), without_passwords(job.error)) if job.error else None
         runtime_ms = (job.ended_ms or job.submitted_ms) - job.submitted_ms
         answer = msgspec.json.encode(result_of(_id(job), job.status, runtime_ms, failure))
     if answer is not None:
@@ -212,7 +213,7 @@ def _result_path(job: DispatchedJob) -> str:
 
 
 def _errors(text: str) -> bytes:
-    return msgspec.json.encode({"errors": [text]})
+    return msgspec.json.encode({"errors": [without_passwords(text)]})
 
 
 def _id(job: DispatchedJob) -> str:

@@ -6,7 +6,6 @@ import datetime
 import math
 import uuid
 from collections.abc import Callable
-from decimal import Decimal
 from numbers import Integral
 from typing import Any
 
@@ -57,8 +56,8 @@ def of_double(value: Any) -> float:
         found = math.inf
     if isinstance(value, Integral) and (math.isinf(found) or int(found) != int(value)):
         raise ValueError(f"{value} has more digits than a double holds")
-    if isinstance(value, Decimal) and value.is_finite() and math.isinf(found):
-        raise ValueError(f"{value} is beyond a double")
+    if math.isinf(found) and value != found:
+        raise ValueError(f"{value!r:.200} is beyond a double")
     return found
 
 
@@ -141,6 +140,8 @@ LOGICAL: dict[str, Make] = {
     "date": _of_date,
     "uuid": _of_uuid,
 }
+BASES = dict.fromkeys(LOGICAL, "long") | {"time-millis": "int", "date": "int", "uuid": "string"}
+"""The types that they are defined for; of another one a logical type is ignored."""
 TIMES: dict[str, type] = {
     name: {"date": datetime.date, "time": datetime.time}.get(name.partition("-")[0], datetime.datetime)
     for name in LOGICAL
@@ -154,4 +155,4 @@ def single_maker(kind: str, logical: str | None) -> Make | None:
 
     A logical type that nobody knows is none. Source: Avro's specification, "Logical Types".
     """
-    return LOGICAL.get(logical or "") or PRIMITIVE.get(kind)
+    return LOGICAL[logical] if logical is not None and BASES.get(logical) == kind else PRIMITIVE.get(kind)

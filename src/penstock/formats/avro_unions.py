@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from penstock.common.types import Row
 from penstock.common.whole_numbers import whole_number
-from penstock.formats.avro_singles import INT_LEAST, INT_MOST, LOGICAL, PRIMITIVE, TIMES, Make
+from penstock.formats.avro_singles import BASES, INT_LEAST, INT_MOST, LOGICAL, PRIMITIVE, TIMES, Make
 
 _TEXTS = (str, bytes, bytearray)
 
@@ -35,12 +35,23 @@ class Branches(NamedTuple):
     of_array: Make | None
     of_map: Make | None
     has_bytes: bool
+    plain: frozenset[str]
+    """Integers that are branches by themselves."""
+    fixed: dict[int, str]
+    """The full names of fixed branches, by their sizes."""
 
 
 def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make | None, of_map: Make | None) -> Make:
     """What makes values of a union. `branches`: as fastavro has parsed them."""
     parts = Branches(
-        _of_numbers(branches), _of_times(branches), records, of_array, of_map, any(b == "bytes" for b in branches)
+        _of_numbers(branches),
+        _of_times(branches),
+        records,
+        of_array,
+        of_map,
+        "bytes" in branches,
+        frozenset(branch for branch in branches if branch in ("int", "long")),
+        {b["size"]: b["name"] for b in branches if isinstance(b, dict) and b["type"] == "fixed"},
     )
 
     of_text = _of_texts(branches)
@@ -53,7 +64,7 @@ def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make
         if isinstance(value, (float, int)):
             return parts.of_number(value)
         if isinstance(value, (bytes, bytearray)):
-            return ("bytes", value) if parts.has_bytes and parts.of_array is not None else value
+            return value if parts.of_array is None else _bytes_of(parts, value)
         if isinstance(value, (datetime.date, datetime.time)):
             return _time_of(parts, value)
         if isinstance(value, (Row, Mapping)) or hasattr(value, "_fields"):
@@ -67,13 +78,21 @@ def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make
     return make
 
 
+def _bytes_of(parts: Branches, value: Any) -> Any:
+    """Beside an array, of whose items fastavro would make their numbers."""
+    name = "bytes" if parts.has_bytes else parts.fixed.get(len(value))
+    if name is None:
+        raise ValueError(f"{value!r:.200} is of no branch")
+    return name, value
+
+
 def _time_of(parts: Branches, value: Any) -> Any:
     fitting = [(name, make) for kind, name, make in parts.times if isinstance(value, kind)]
     if not fitting:
         return value
     name, make = fitting[0]
-    # Of several a datetime would be written as the date that it is, too.
-    return (name, make(value)) if len({name for name, _ in fitting}) > 1 else make(value)
+    # Of several a datetime would be written as the date that it is, too; the first branch of a name is taken.
+    return (name, make(value)) if len({name for name, _ in fitting}) > 1 and name not in parts.plain else make(value)
 
 
 def _record_of(parts: Branches, value: Any) -> Any:
@@ -126,8 +145,8 @@ def _of_numbers(branches: list[Any]) -> Make:
     # Of both, fastavro takes a double.
     of_float = next((PRIMITIVE[kind] for kind in ("double", "float") if kind in branches), None)
     integers = [branch for branch in branches if branch in ("int", "long")]
-    # With another branch of that type its name would be of either.
-    named = not any(isinstance(branch, dict) and branch["type"] in integers for branch in branches)
+    named = {kind for kind in integers if _is_first(kind, branches)}
+    is_plain = of_float is None and not any(isinstance(branch, dict) for branch in branches)
 
     def make(value: Any) -> Any:
         if isinstance(value, bool) or not (of_float or integers):
@@ -135,21 +154,27 @@ def _of_numbers(branches: list[Any]) -> Make:
         if of_float is not None and (isinstance(value, float) or not integers):
             return of_float(value)
         number = whole_number(value)
-        if of_float is None:
+        if is_plain:
             return number
-        if not named:
-            return of_float(number)
         wide = integers[0] == "int" and not INT_LEAST <= number <= INT_MOST
-        return integers[-1 if wide else 0], number
+        kind = integers[-1 if wide else 0]
+        if kind in named:
+            return kind, number
+        return number if of_float is None else of_float(number)
 
     return make
 
 
+def _is_first(kind: str, branches: list[Any]) -> bool:
+    """Whether a plain branch is before all others of that type: fastavro takes the first of a name."""
+    return bool(next(branch for branch in branches if _without_type(branch) == kind) == kind)
+
+
 def _of_texts(branches: list[Any]) -> Make | None:
-    """Of a union whose texts are UUIDs; None: any text is one."""
-    has_uuids = any(isinstance(branch, dict) and branch.get("logicalType") == "uuid" for branch in branches)
-    has_others = any(branch == "string" or _without_type(branch) == "enum" for branch in branches)
-    return LOGICAL["uuid"] if has_uuids and not has_others else None
+    """Of a union whose texts are written as UUIDs; None: any text is one."""
+    texts = [branch for branch in branches if _without_type(branch) in ("string", "enum")]
+    is_uuid = bool(texts) and isinstance(texts[0], dict) and texts[0].get("logicalType") == "uuid"
+    return LOGICAL["uuid"] if is_uuid else None
 
 
 def _without_type(branch: Any) -> Any:
@@ -160,7 +185,7 @@ def _of_times(branches: list[Any]) -> list[tuple[type, str, Make]]:
     found = [
         (TIMES[branch["logicalType"]], str(branch["type"]), LOGICAL[branch["logicalType"]])
         for branch in branches
-        if isinstance(branch, dict) and branch.get("logicalType") in TIMES
+        if isinstance(branch, dict) and BASES.get(branch.get("logicalType", "")) == branch["type"] != "string"
     ]
     return sorted(found, key=lambda one: one[0] is datetime.date)
 

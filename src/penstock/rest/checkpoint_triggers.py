@@ -35,24 +35,25 @@ async def trigger(request: Request) -> Response:
     if wanted not in _TYPES:
         raise HTTPException(400, f"checkpointType is one of {', '.join(_TYPES)}, got '{wanted}'")
     check_trigger_id(body.triggerId)
-    if body.triggerId is not None and entry.triggers.find(body.triggerId) is not None:
+    if body.triggerId is not None and entry.checkpoint_triggers.find(body.triggerId) is not None:
         return json_answer(Trigger(body.triggerId), 202)
     check_runs(entry)
     _log.info("a checkpoint is asked for from outside: REST")
-    return json_answer(Trigger(entry.triggers.add(entry.job.checkpoint(wanted == "FULL"), body.triggerId)), 202)
+    taken = entry.job.checkpoint(wanted == "FULL")
+    return json_answer(Trigger(entry.checkpoint_triggers.add(taken, body.triggerId)), 202)
 
 
 def outcome(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/checkpoints/:triggerid: what became of it: its number, or why it failed."""
     entry, trigger_id = job_of(request), request.path_params["triggerid"]
-    future = entry.triggers.find(trigger_id)
+    future = entry.checkpoint_triggers.find(trigger_id)
     if future is None:
         raise HTTPException(404, f"There is no checkpoint with the trigger id {trigger_id} of job {entry.job_id}")
     if not future.done():
         return {"status": {"id": "IN_PROGRESS"}, "operation": None}
     error = future.exception()
     operation = {"checkpointId": int(future.result())} if error is None else {"failureCause": failure_cause(error)}
-    entry.triggers.was_read(trigger_id)
+    entry.checkpoint_triggers.was_read(trigger_id)
     return {"status": {"id": "COMPLETED"}, "operation": operation}
 
 

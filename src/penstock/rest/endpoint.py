@@ -56,6 +56,7 @@ class RestEndpoint:
     def job_ended(self, entry: JobEntry) -> None:
         """The process may end now. Waits a few seconds for clients that have asked for a savepoint and not its path."""
         entry.triggers.wait_until_read(_LAST_ANSWER_S)
+        entry.checkpoint_triggers.wait_until_read(_LAST_ANSWER_S)
 
     def close(self) -> None:
         """Stop serving; the token is gone. A process that was forked from this one has nothing to stop."""

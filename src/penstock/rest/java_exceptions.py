@@ -10,6 +10,7 @@ import base64
 import struct
 from typing import Any
 
+from penstock.common.secrets import without_passwords
 from penstock.jobmaster.execution_graph import error_name
 
 _MAGIC = b"\xac\xed\x00\x05"
@@ -29,6 +30,8 @@ def failure_cause(error: BaseException) -> dict[str, Any]:
 
 def failure_cause_of(kind: str, text: str) -> dict[str, Any]:
     """The same of an error of which only the class and the text are left."""
+    # Here: in what is serialized no answer looks for secrets.
+    text = without_passwords(text)
     return {
         "class": kind,
         "stack-trace": text,

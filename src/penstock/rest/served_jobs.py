@@ -70,6 +70,9 @@ class JobEntry:
     """None: it keeps no logs."""
     meter: Meter
     triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
+    """Of savepoints."""
+    checkpoint_triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
+    """Of checkpoints: a client may give both the same id."""
     committed: NewestState = field(default_factory=NewestState)
 
     @property

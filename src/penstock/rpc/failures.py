@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from penstock.common import errors
 from penstock.common.errors import JobError, PenstockError, UserFunctionError
+from penstock.common.secrets import without_passwords
 from penstock.common.unicode_text import writable
 
 Failure = tuple[str, str, frozenset[str]]
@@ -23,7 +24,7 @@ def describe(error: BaseException) -> Failure:
     if isinstance(error, PenstockError):
         raised = error.raised if isinstance(error, UserFunctionError) else frozenset[str]()
         return type(error).__name__, writable(str(error)), raised
-    return "JobError", writable("".join(traceback.format_exception(error)).rstrip()), frozenset()
+    return "JobError", writable(without_passwords("".join(traceback.format_exception(error)).rstrip())), frozenset()
 
 
 def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import pickle
@@ -24,7 +25,9 @@ from penstock.datastream.connectors.postgres import PostgresChangeSource, Postgr
 from penstock.datastream.connectors.redis import RedisLookup, RedisSink, RedisStreamSource
 from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
 from penstock.rest.answers import error_answer, json_answer
+from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.secrets import shown
+from penstock.rpc.failures import describe
 
 SECRET = "pa55-w0rd"
 _NOBODY = "127.0.0.1:1"
@@ -259,3 +262,22 @@ def test_a_text_that_begins_a_secret_at_its_end_spoils_no_answer(text: str) -> N
     value = {"name": text, "state": "FINISHED", "errors": [text, f"password={SECRET}"], text: 1}
     told = json.loads(bytes(json_answer(value).body))
     assert told["state"] == "FINISHED" and told["errors"][1] == "password=***" and told[text] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        repr({"sasl.password": f"it's {SECRET}"}), f'password="it\'s {SECRET}"', f"password='say \"{SECRET}\"'",
+        json.dumps({"error": repr({"sasl.password": f"it's {SECRET}"})}),
+    ],
+)  # fmt: skip
+def test_a_secret_with_the_other_quote_in_it_is_hidden(text: str) -> None:
+    """Whoever has a quote in a password, as generators like it, would find it in each error."""
+    assert SECRET not in without_passwords(text)
+
+
+def test_a_failure_that_a_client_of_flink_unpacks_has_no_secret() -> None:
+    """What is serialized for Java beside the text would hold what is stars in the text."""
+    cause = failure_cause(OSError(f"https://host/x?sig={SECRET}"))
+    assert SECRET not in cause["stack-trace"] and SECRET.encode() not in base64.b64decode(cause["serialized-throwable"])
+    assert SECRET not in describe(OSError(f"https://host/x?sig={SECRET}"))[1]

@@ -26,6 +26,7 @@ TIMES = {
     name: {"type": "int" if name == "date" else "long", "logicalType": name}
     for name in ("date", "timestamp-millis", "timestamp-micros")
 }
+UTC = dt.datetime(2020, 7, 1, tzinfo=dt.UTC)
 BRANCHES: list[Any] = ["null", A, B, {"type": "map", "values": "A"}, {"type": "array", "items": ["A", "string"]}]
 CASES: list[tuple[Any, Any]] = [
     (None, None),
@@ -108,6 +109,8 @@ def test_integers_that_an_int_does_not_have_are_not_written() -> None:
         (["null", "int"], 1.0, 1), (["null", "long"], np.int64(7), 7), (["double", "long"], np.int64(1 << 60), 1 << 60),
         (["int", "boolean"], True, True), (["null", "double"], 5, 5.0), (["null", "string"], "5", "5"),
         (["double", {"type": "long", "logicalType": "timestamp-micros"}, "long"], 5, 5.0),
+        (["null", {"type": "int", "logicalType": "date"}, "long"], 5, 5),
+        (["long", {"type": "long", "logicalType": "timestamp-micros"}, "double"], (1 << 60) + 1, (1 << 60) + 1),
     ],
 )  # fmt: skip
 def test_a_number_keeps_its_digits_in_a_union(branches: Any, value: Any, read: Any) -> None:
@@ -125,6 +128,8 @@ def test_a_number_keeps_its_digits_in_a_union(branches: Any, value: Any, read: A
         (["null", TIMES["timestamp-millis"]], pd.Timestamp("2020-01-01 00:00:00.000001"), "finer than milliseconds"),
         (["null", TIMES["timestamp-micros"]], pd.Timestamp("2020-01-01 00:00:00.000000001"), "has nanoseconds"),
         (["null", TIMES["date"], "string"], dt.datetime(2020, 1, 1), "no date"),
+        ([{"type": "string", "logicalType": "uuid"}, "string"], "hello", "badly formed"),
+        ([{"type": "array", "items": "int"}, "string"], b"ab", "is of no branch"),
     ],
 )  # fmt: skip
 def test_what_no_branch_holds_is_refused(branches: Any, value: Any, told: str) -> None:
@@ -171,6 +176,9 @@ def test_of_several_records_each_is_looked_at() -> None:
         ([TIMES["date"], TIMES["timestamp-millis"]], dt.datetime(2020, 7, 1), dt.datetime(2020, 7, 1, tzinfo=dt.UTC)),
         ([TIMES["date"], TIMES["timestamp-millis"]], dt.date(2020, 7, 1), dt.date(2020, 7, 1)),
         ([{"type": "array", "items": "int"}, "bytes"], b"ab", b"ab"),
+        ([{"type": "array", "items": "int"}, {"type": "fixed", "name": "F", "size": 3}], b"abc", b"abc"),
+        (["long", TIMES["timestamp-millis"], TIMES["date"]], UTC.replace(tzinfo=None), UTC),
+        (["string", {"type": "string", "logicalType": "uuid"}], "hello", "hello"),
         (["null", {"type": "array", "items": "int"}], np.array([1, 2]), [1, 2]),
     ],
 )  # fmt: skip

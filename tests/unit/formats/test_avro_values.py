@@ -8,6 +8,7 @@ import json
 import time
 from collections import UserDict
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import fastavro
@@ -32,7 +33,8 @@ def schema_of(kind: Any) -> str:
         (BOOLEAN, 5), (BOOLEAN, None), ({"type": "int"}, 1.5), ({"type": "array", "items": "long"}, [1, 1.5]),
         ({"type": "map", "values": "boolean"}, {"k": "no"}), (["null", "int"], 1.5), (["null", "boolean"], "no"),
         ("float", 1e39), (["null", "float"], -1e39), (["null", "float", INNER], 1e39), ("int", True), ("long", True),
-        ("float", (1 << 24) + 1), ("double", (1 << 53) + 1), ("null", 5), ("double", "5"), ("double", Decimal("1E400")),
+        ("float", (1 << 24) + 1), ("double", (1 << 53) + 1), ("null", 5), ("double", "5"),
+        ("double", Decimal("1E400")), ("double", Fraction(10**400)),
         ("double", np.int64((1 << 53) + 1)), ({"type": "string", "logicalType": "uuid"}, "x"),
         (["null", {"type": "string", "logicalType": "uuid"}], "x"), ({"type": "long", "logicalType": "other"}, 1.9),
         ({"type": "array", "items": "string"}, "abc"), ({"type": "array", "items": "int"}, b"ab"),
@@ -54,7 +56,8 @@ def test_a_value_that_the_type_can_not_hold_is_refused(kind: Any, value: Any) ->
         ({"type": "int", "logicalType": "date"}, datetime.date(2020, 1, 2), datetime.date(2020, 1, 2)),
         (["null", "long"], None, None), ("double", 1, 1.0), ("float", 1.5, 1.5), ("float", float("inf"), float("inf")),
         (["null", "double", "float"], 1e39, 1e39), (["null", "float", INNER], {"x": 1}, {"x": 1}),
-        ("float", 1 << 40, 2.0**40), ("double", 10**18, 1e18), ("double", Decimal("0.5"), 0.5), ("null", None, None),
+        ({"type": "string", "logicalType": "local-timestamp-millis"}, "x", "x"), ("float", 1 << 40, 2.0**40),
+        ("double", 10**18, 1e18), ("double", Decimal("0.5"), 0.5), ("null", None, None),
         ({"type": "array", "items": "string"}, ("a", "b"), ["a", "b"]),
     ],
 )  # fmt: skip

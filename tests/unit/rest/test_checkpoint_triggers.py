@@ -42,3 +42,19 @@ def test_what_can_not_be_asked_for_is_refused(served: Served) -> None:
     served.job.played.waits(1_000_000)
     served.send("POST", "/jobs/id/checkpoints", {}, 409)
     served.send("POST", "/jobs/id/checkpoints", {"triggerId": "0" * 32}, 202)
+
+
+def test_a_savepoint_of_the_same_trigger_is_another(served: Served) -> None:
+    """A checkpoint would be promised and not taken, and its number be a path."""
+    body = {"target-directory": "/savepoints", "triggerId": "0" * 32}
+    served.send("POST", "/jobs/id/savepoints", body, 202)
+    served.send("POST", "/jobs/id/checkpoints", {"triggerId": "0" * 32}, 202)
+    served.job.savepoints[0][3].set_result("/savepoints/1")
+    served.job.checkpoints[0][1].set_result("7")
+    assert served.get(f"/jobs/id/checkpoints/{'0' * 32}")["operation"] == {"checkpointId": 7}
+    assert served.get(f"/jobs/id/savepoints/{'0' * 32}")["operation"] == {"location": "/savepoints/1"}
+
+
+def test_a_body_that_is_too_deep_is_a_bad_request(served: Served) -> None:
+    """The server would say that it is broken."""
+    served.send("POST", "/jobs/id/checkpoints", b'{"x":' + b"[" * 9_000, 400)

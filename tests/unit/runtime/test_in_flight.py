@@ -300,3 +300,45 @@ def test_a_lapse_does_not_count_for_the_next_hold() -> None:
     sent[0] += 20_000
     assert in_flight.reckon(3_600_001)
     assert in_flight.reckon(3_600_000 + LAPSE_MS)
+
+
+def test_a_target_that_is_free_again_has_the_buffers_that_it_asks_for() -> None:
+    """One that got a single record made all buffers of the slot sixteen bytes, until it got another one."""
+    sent = {0: 0, 1: 20}
+    in_flight = advised(sent, {1: Advice(20, 20, 2, False)})
+    in_flight.heard(1, Advice(20, 20, 4096, False), 500)
+    in_flight.heard(0, Advice(0, 1 << 20, 1 << 18, False), 500)
+    assert in_flight.buffer_bytes == 4096
+    in_flight.heard(1, Advice(20, 5_000, 8192, False), 1_500)
+    in_flight.reckon(1_500)
+    assert room(in_flight, sent, 1) == 5_000, "its next burst waits for the budget of the one before"
+
+
+def test_what_is_heard_before_the_next_look_counts() -> None:
+    """A free target says once that it is: a slot that had flushed its first record by a timer held for five seconds."""
+    in_flight = InFlight(sent := {})
+    in_flight.reckon(0)
+    sent[1] = FIRST_BYTES + 40
+    in_flight.heard(1, Advice(sent[1], 500, 4096, False), 12)
+    assert not in_flight.reckon(50)
+
+
+def test_a_wait_that_was_learned_is_forgotten_without_holding() -> None:
+    """An hour after the last long call a message that is lost would cost a minute."""
+    in_flight = advised(sent := {0: 1_000}, {0: said(0, 100)})
+    now_ms = 0
+    for _ in range(8):
+        while in_flight.reckon(now_ms):
+            now_ms += 500
+        sent[0] += 100
+        in_flight.reckon(now_ms)
+        in_flight.heard(0, said(sent[0] - 1_050, 100), now_ms)
+    for _ in range(20):
+        sent[0] += 10
+        now_ms += 100
+        in_flight.heard(0, said(sent[0], 10_000), now_ms)
+        assert not in_flight.reckon(now_ms)
+    sent[0] += 20_000
+    assert in_flight.reckon(now_ms)
+    lapse_ms = in_flight.lapse_ms()
+    assert lapse_ms is not None and lapse_ms - now_ms <= LAPSE_MS

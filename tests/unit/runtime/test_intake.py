@@ -222,3 +222,18 @@ def test_what_was_said_before_it_was_known_where_the_senders_are_is_said_again()
     intake.say_again()
     assert intake.due_ms() == 3_910 + FIRST_MS
     assert after(intake, 3_920, {})[0].taken_bytes == 20_000
+
+
+def test_a_call_after_a_long_wait_is_work() -> None:
+    """Records that come rarely and take seconds counted as none: a thousand of them, and a backlog is hours of work."""
+    intake = Intake(TARGET_MS, now_ms := 0)
+    for count in range(100):
+        takes(intake, 0, 4_000)
+        if not count:
+            intake.advice(now_ms)
+        now_ms += 5_000
+        intake.finished()
+        advice = intake.advice(now_ms)
+        now_ms += 12_000
+        intake.idle(12_000 * 1_000_000)
+    assert advice[0].budget_bytes <= 4_000 * TARGET_MS / 5_000

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.common.errors import NotEnoughSlotsError
 from penstock.spark.driver.held_slots import HeldSlots
 
 
@@ -38,3 +41,28 @@ def test_what_is_released_is_free() -> None:
 def test_it_names_the_jobs() -> None:
     """A user who is refused slots would not know which job to stop."""
     assert str(two_jobs()) == "'first' (3), 'second' (2)"
+
+
+class Others:
+    """Other processes of a cluster, which have the rest."""
+
+    def want(self, slots: int) -> None:
+        if slots > 4:
+            raise NotEnoughSlotsError("others have them")
+
+    def free(self, held: int) -> int:
+        return 4 - held
+
+
+def test_what_is_refused_is_not_held() -> None:
+    """The next region of the job would begin with slots that it has not, and its plan be kept."""
+    held = HeldSlots()
+    held.others = Others()
+    held.hold("a", "job", 2)
+    for _ in range(2):
+        with pytest.raises(NotEnoughSlotsError):
+            held.hold("a", "job", 5)
+        assert held.total == 2
+    with pytest.raises(NotEnoughSlotsError):
+        held.hold("b", "other", 5)
+    assert held.total == 2 and str(held) == "'job' (2)"

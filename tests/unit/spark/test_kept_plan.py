@@ -71,5 +71,9 @@ def test_a_plan_that_can_not_be_kept_leaves_the_slots_of_the_one_before(caplog: 
     store.fails = True
     assert store.begins(small) == [("slots", large.slots)]
     assert "the parallelism of before, as no other is kept: the disk is full" in caplog.text
+    grown = Store(small)
+    grown.fails = True
+    assert grown.begins(large) == [("slots", large.slots), ("slots", large.slots)]
+    assert grown.begins(small) == [("slots", small.slots)], "it gives back what it can't keep a plan for"
     store.fails = False
     assert store.begins(small) == [("plan", small.slots), ("slots", small.slots)], "it is tried again"

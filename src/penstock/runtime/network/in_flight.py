@@ -83,7 +83,7 @@ class _Limit:
             is_late = advice.taken_bytes < self.lapsed_bytes
             longer_ms = min(max(2 * self.learned_wait_ms, self.present_wait_ms), WAIT_MS_MAX)
             self.learned_wait_ms = longer_ms if is_late else LAPSE_MS
-        elif self.since_ms is not None and now_ms - self.since_ms < self.learned_wait_ms // 4:
+        elif self.since_ms is None or now_ms - self.since_ms < self.learned_wait_ms // 4:
             self.learned_wait_ms = max(self.learned_wait_ms // 2, LAPSE_MS)
         self.taken = self.reckoned = advice.taken_bytes
         self.budget, self.buffer = advice.budget_bytes, advice.buffer_bytes
@@ -142,6 +142,9 @@ class InFlight:
 
     def heard(self, target: int, advice: Advice, now_ms: int) -> None:
         """A target has advised."""
+        if target in self._sent and target not in self._limits:
+            # What was sent first was sent since the last look, and a free target says once that it is.
+            self._limits[target] = self._limited[target] = _Limit(self.first_bytes)
         limit = self._limits.get(target)
         if limit is None or not limit.taken <= advice.taken_bytes <= self._sent[target]:
             return
@@ -151,6 +154,10 @@ class InFlight:
             self._limited[target] = limit
         else:
             limit.said_stalled, limit.is_aside = not advice.is_aside, advice.is_aside
+            if advice.taken_bytes == self._sent[target]:
+                # It has all, so it waits for more: it is not slower, and has found what it can take.
+                limit.budget, limit.buffer = advice.budget_bytes, advice.buffer_bytes
+                return
             # What has taken nothing may find that it is slower still; but time goes on.
             limit.budget = min(limit.budget, advice.budget_bytes)
             limit.buffer = min(limit.buffer, advice.buffer_bytes)

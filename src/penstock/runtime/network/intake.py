@@ -204,10 +204,11 @@ class Intake:
                 most = min(received, self._begun.get(sender, 0) + _ASIDE_BUDGETS * budget)
                 self._takes(sender, max(taken, min(most, taken + max(1, in_time))))
 
-    def _count(self, now_ms: int, elapsed_ms: int) -> None:
-        elapsed_ms = min(elapsed_ms, _COUNTED_MS_MAX)
+    def _count(self, now_ms: int, elapsed_ms: float) -> None:
         idle_ms = min(self._idle_ns / 1e6, elapsed_ms)
-        busy_ms = elapsed_ms - idle_ms
+        # Each for itself: a call after a long time without input is work all the same.
+        busy_ms, idle_ms = min(elapsed_ms - idle_ms, _COUNTED_MS_MAX), min(idle_ms, _COUNTED_MS_MAX)
+        elapsed_ms = busy_ms + idle_ms
         # By time: with many senders, to whom it speaks rarely, what was long ago would count for longer.
         kept = _KEPT ** (busy_ms * PARTS / self._whole_ms)
         for sender in self._taken:

@@ -134,9 +134,8 @@ class BatchedRun:
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         answer: Future[str] = Future()
-        answer.set_exception(
-            JobError("a job in batch mode has no checkpoints: Spark runs lost tasks again")
-        )
+        text = "a job in batch mode has no checkpoints and no savepoints: Spark runs lost tasks again"
+        answer.set_exception(JobError(text))
         return answer
 
     def checkpoint(self, full: bool = False) -> Future[str]:

@@ -44,7 +44,15 @@ class HeldSlots:
             before = self._jobs.get(job_id)
             self._jobs[job_id] = Holding(name, slots)
             if self.others is not None and (before is None or before.slots != slots):
-                self.others.want(self.total)
+                try:
+                    self.others.want(self.total)
+                except BaseException:
+                    # What is refused is not held: the next attempt would believe it, and ask nobody.
+                    if before is None:
+                        del self._jobs[job_id]
+                    else:
+                        self._jobs[job_id] = before
+                    raise
 
     def release(self, job_id: str) -> None:
         """A job has ended, or could not be started. May be called again."""

@@ -32,10 +32,9 @@ class KeptPlan:
             return
         if graph.slots > self._slots:
             self._hold(graph.slots)
-            self._slots = graph.slots
         if not self._kept(graph):
-            # All that it holds: the plan that is kept needs them.
-            self._hold(self._slots)
+            # Those of the plan that is kept, too.
+            self._hold(max(self._slots, graph.slots))
             return
         self._parallelism, self._slots = _parallelism_of(graph), graph.slots
         self._hold(graph.slots)

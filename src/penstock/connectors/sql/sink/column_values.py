@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -29,7 +28,7 @@ def _conversion(kind: Any, dialect: str) -> Convert | None:
     if isinstance(kind, types.Time) and not kind.timezone:
         return _time
     # The driver of SQLite has no decimals, of which SQLAlchemy makes floats, and writes NULL for NaN.
-    return _number_of_sqlite if isinstance(kind, types.Numeric) and dialect == "sqlite" else None
+    return _number_of_sqlite if isinstance(kind, (types.Numeric, types.Float)) and dialect == "sqlite" else None
 
 
 def _moment(value: Any) -> Any:
@@ -58,7 +57,7 @@ def _number_of_sqlite(value: Any) -> Any:
         return value
     if value != value:
         raise ValueError(f"{value!r} is no number, and SQLite would have NULL for it")
-    if isinstance(value, (Decimal, int)) and not math.isinf(value) and Decimal(repr(float(value))) != value:
+    if isinstance(value, (Decimal, int)) and Decimal(value).is_finite() and Decimal(repr(float(value))) != value:
         raise ValueError(f"{value!r} has more digits than SQLite keeps of a decimal: have a column of text")
     return value
 

@@ -87,8 +87,8 @@ class SqlWriter(BatchWriter):
         for name, convert in self._conversions.items():
             try:
                 converted[name] = convert(row[name])
-            except ValueError as error:
-                raise ValueError(f"column {name}: {error}") from None
+            except (ValueError, ArithmeticError) as error:
+                raise ValueError(f"column {name}: {type(error).__name__}: {error}") from None
         return converted
 
     def _first_refused(self, rows: Sequence[Values]) -> tuple[Values, Exception] | None:
