@@ -274,3 +274,25 @@ def test_what_msgspec_can_not_read_has_one_name() -> None:
     catching = re.compile(r"(?:except|suppress)\b.*\bmsgspec\.(?:MsgspecError|DecodeError)")
     found = [str(path) for path in python_files("src/penstock") if catching.search(path.read_text(encoding="utf-8"))]
     assert not found, f"catch UNREADABLE of penstock.common.unreadable: {found}"
+
+
+def test_types_are_decoded_in_one_place() -> None:
+    """The process of one thread that decodes to a type ended, when another was the first to do so at that moment."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path in python_files("src/penstock")
+        if path.name != "decoding.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and has_msgspec_look_at_a_type(node)
+    ]
+    assert not found, f"decode by penstock.common.decoding: {found}"
+
+
+def has_msgspec_look_at_a_type(call: ast.Call) -> bool:
+    """Whether it is msgspec that finds out what a type's fields are."""
+    called, named = ast.unparse(call.func), {word.arg for word in call.keywords}
+    if called in {"msgspec.json.Decoder", "msgspec.msgpack.Decoder"}:
+        return bool(call.args) or "type" in named
+    return called == "msgspec.convert" or (
+        called.startswith("msgspec.") and called.endswith(".decode") and "type" in named
+    )

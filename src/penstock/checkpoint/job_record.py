@@ -32,6 +32,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from penstock.checkpoint.manifest import Manifest, check_seal, decode, encode, seal
+from penstock.common.decoding import from_json
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 from penstock.common.unreadable import UNREADABLE
 
@@ -180,7 +181,7 @@ def job_name_in(store: RecordStore) -> str | None:
     """The name of the job that a record is of, also if a newer version of penstock has written it. None: unknown."""
     for number in reversed(store.numbers()):
         with contextlib.suppress(OSError, *UNREADABLE):
-            name = msgspec.json.decode(store.read(number), type=_Entry).job_name
+            name = from_json(store.read(number), _Entry).job_name
             if name:
                 return name
     return None
@@ -191,7 +192,7 @@ def _decoded(data: bytes, number: int) -> tuple[_Entry, Manifest | None]:
     manifest: Manifest | None = None
     where = f"entry {number} of the job's record"
     try:
-        entry = msgspec.json.decode(data, type=_Entry)
+        entry = from_json(data, _Entry)
         if entry.kind == _CHECKPOINT:
             manifest = decode(data, where)
         else:

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.decoding import from_json
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.file_systems import is_url
 from penstock.common.unreadable import UNREADABLE
@@ -188,7 +189,7 @@ def encode(manifest: Manifest) -> bytes:
 def seal(stored: msgspec.Struct) -> bytes:
     """A struct as JSON, a line for each field, with a checksum of the whole text in its last field, `checksum`."""
     blank = msgspec.json.encode(msgspec.structs.replace(stored, checksum=_NO_CHECKSUM))
-    fields = msgspec.json.decode(blank, type=dict[str, msgspec.Raw])
+    fields = from_json(blank, dict[str, msgspec.Raw])
     data = b"{\n" + b",\n".join(b' "%s": %s' % (name.encode(), value) for name, value in fields.items()) + b"\n}"
     return _with_checksum(data, f"{zlib.crc32(data):08x}")
 
@@ -211,14 +212,14 @@ def decode(data: bytes, path: str) -> Manifest:
         if not _is_first_version(data):
             # First of all: what a damaged manifest says of itself, its version included, is not to be believed.
             check_seal(data, f"the manifest {path}")
-        head = msgspec.json.decode(data, type=_Head)
+        head = from_json(data, _Head)
         needed = head.oldest_reader or head.version
         if needed > VERSION:
             raise CheckpointError(
                 f"the manifest {path} has version {head.version}, this version of penstock reads up to {VERSION}: it "
                 "was written by a newer one"
             )
-        manifest = msgspec.structs.replace(msgspec.json.decode(data, type=Manifest), checksum=_NO_CHECKSUM)
+        manifest = msgspec.structs.replace(from_json(data, Manifest), checksum=_NO_CHECKSUM)
         return _with_states(manifest, _with_repeated_tables)
     except UNREADABLE as error:
         raise DamagedCheckpointError(f"the manifest {path} is damaged: {error}") from error
@@ -237,7 +238,7 @@ def _is_first_version(data: bytes) -> bool:
     """Whether it has no checksum since there was none: it has none of the fields that came with the second version."""
     if _SIGNED.search(data) is not None:
         return False
-    head = msgspec.json.decode(data, type=_Head)
+    head = from_json(data, _Head)
     return head.version == 1 and head.oldest_reader is None and head.epoch is None and head.checksum is None
 
 

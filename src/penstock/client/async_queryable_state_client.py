@@ -15,8 +15,6 @@ from collections.abc import Iterable
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-import msgspec
-
 from penstock.client.state_question import (
     TIMEOUT_S,
     StateQuestion,
@@ -29,6 +27,7 @@ from penstock.client.state_question import (
     values_of,
 )
 from penstock.cluster.rest_tls import trusted
+from penstock.common.decoding import from_json
 from penstock.rpc.state_connection import StateConnection
 from penstock.snapshots.state_answer import Isolation, QueryableStates, StateAnswer
 from penstock.state.container_keys import as_key
@@ -73,7 +72,7 @@ class AsyncQueryableStateClient:
 
     async def states(self, job_id: str) -> QueryableStates:
         """All keyed states of a job."""
-        return msgspec.json.decode(await self._get(f"/jobs/{job_id}/state"), type=QueryableStates)
+        return from_json(await self._get(f"/jobs/{job_id}/state"), QueryableStates)
 
     async def get_kv_state(
         self, job_id: str, queryable_state_name: str, key: Any, isolation: Isolation = "read-committed"

@@ -20,6 +20,7 @@ from penstock.client.executor import Submission
 from penstock.client.script_modules import import_folders, script_modules
 from penstock.common import pyflink_alias
 from penstock.common.configuration import Configuration
+from penstock.common.decoding import from_msgpack
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.common.unreadable import UNREADABLE
 from penstock.jobmaster.results.result_sinks import CollectedResults, ResultSink
@@ -88,7 +89,7 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
 def read_packed_job(file: Path) -> PackedJob:
     """The job that is kept in a file. Raises JobError, which names it, if it can't be read."""
     try:
-        return msgspec.msgpack.decode(file.read_bytes(), type=PackedJob)
+        return from_msgpack(file.read_bytes(), PackedJob)
     except OSError as error:
         raise JobError(f"the job as its client has sent it, {file}, can't be read: {error.strerror}") from None
     except UNREADABLE as error:

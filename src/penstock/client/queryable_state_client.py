@@ -14,8 +14,6 @@ from concurrent.futures import Future
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
 from penstock.client.state_question import (
     TIMEOUT_S,
     StateQuestion,
@@ -28,6 +26,7 @@ from penstock.client.state_question import (
     values_of,
 )
 from penstock.cluster.rest_tls import connection_to
+from penstock.common.decoding import from_json
 from penstock.rpc.messages import ReadAnswer
 from penstock.rpc.state_connection import StateConnection
 from penstock.snapshots.state_answer import Isolation, QueryableStates, StateAnswer
@@ -69,7 +68,7 @@ class QueryableStateClient:
 
     def states(self, job_id: str) -> QueryableStates:
         """All keyed states of a job."""
-        return msgspec.json.decode(self._get(f"/jobs/{job_id}/state"), type=QueryableStates)
+        return from_json(self._get(f"/jobs/{job_id}/state"), QueryableStates)
 
     def get_kv_state(
         self, job_id: str, queryable_state_name: str, key: Any, isolation: Isolation = "read-committed"

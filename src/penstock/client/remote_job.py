@@ -14,6 +14,7 @@ import msgspec
 from penstock.checkpoint.report import CheckpointReport
 from penstock.client.remote_output import RemoteOutput
 from penstock.client.rest_client import RestClient, UnreachableError
+from penstock.common.decoding import from_json
 from penstock.common.errors import JobCancelledError, JobError
 from penstock.common.file_systems import absolute
 from penstock.common.job_client import in_a_thread
@@ -111,7 +112,7 @@ class RemoteJob:
     def checkpoints(self) -> list[Any]:
         """Its newest checkpoints."""
         with contextlib.suppress(JobError):
-            return msgspec.json.decode(self._ask(Command("checkpoints")), type=list[CheckpointReport])
+            return from_json(self._ask(Command("checkpoints")), list[CheckpointReport])
         return []
 
     def cancel(self) -> None:
@@ -177,7 +178,7 @@ class RemoteJob:
         if now_s - self._asked_s > _POLL_S:
             self._asked_s = now_s
             with contextlib.suppress(JobError):
-                self._figures = msgspec.json.decode(self._ask(Command("figures")), type=JobFigures)
+                self._figures = from_json(self._ask(Command("figures")), JobFigures)
         return self._figures
 
     def _unknown_figures(self) -> JobFigures:

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.cluster.rest_tls import no_answer
 from penstock.cluster.running_jobs import JobRegistry
+from penstock.common.decoding import from_json
 from penstock.common.errors import JobError, PenstockError, StateNotFoundError, StateUnavailableError
 from penstock.common.unreadable import UNREADABLE
 from penstock.rpc.messages import ReadAnswer, ReadCommand
@@ -93,7 +94,7 @@ class StateQuestion:
     @staticmethod
     def read(body: bytes) -> StateAnswer:
         """What REST has answered."""
-        answer = msgspec.json.decode(body, type=StateAnswer)
+        answer = from_json(body, StateAnswer)
         exact = [{column: value_of(part) for column, part in entry.items()} for entry in answer.entries]
         return msgspec.structs.replace(answer, entries=exact)
 
@@ -193,6 +194,6 @@ def _literal(key: Any) -> str:
 
 def _error_of(body: bytes) -> str:
     try:
-        return "; ".join(msgspec.json.decode(body, type=dict[str, list[str]])["errors"])
+        return "; ".join(from_json(body, dict[str, list[str]])["errors"])
     except (*UNREADABLE, KeyError):
         return body.decode(errors="replace")

@@ -12,6 +12,7 @@ import msgspec
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_json
 from penstock.common.unreadable import UNREADABLE
 
 LOG = "cluster.log"
@@ -51,7 +52,7 @@ def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningClu
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
         with contextlib.suppress(OSError, *UNREADABLE):
-            cluster = msgspec.json.decode(path.read_bytes(), type=RunningCluster)
+            cluster = from_json(path.read_bytes(), RunningCluster)
             if is_alive(cluster.pid, cluster.beginning):
                 found.append(cluster)
             else:

@@ -11,6 +11,7 @@ import msgspec
 
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_json
 from penstock.common.unreadable import UNREADABLE
 
 
@@ -37,7 +38,7 @@ def dashboard_urls(environ: Mapping[str, str] = os.environ) -> list[str]:
     for path in sorted(_folder(environ).glob("*.json")):
         # It may have been removed, or be half written.
         with contextlib.suppress(OSError, *UNREADABLE):
-            one = msgspec.json.decode(path.read_bytes(), type=RunningDashboard)
+            one = from_json(path.read_bytes(), RunningDashboard)
             if is_alive(one.pid, one.beginning):
                 found.append(one.url)
             else:

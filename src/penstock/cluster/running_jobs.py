@@ -19,6 +19,7 @@ import msgspec
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_json
 from penstock.common.errors import JobError
 from penstock.common.one_line import on_one_line
 from penstock.common.unreadable import UNREADABLE
@@ -78,14 +79,14 @@ class JobRegistry:
         """Remove a job, which has ended: unless a run in another process has taken it over."""
         self._starts_no_more(job_id, pid)
         with contextlib.suppress(OSError, *UNREADABLE):
-            job = msgspec.json.decode(self._path(job_id).read_bytes(), type=RunningJob)
+            job = from_json(self._path(job_id).read_bytes(), RunningJob)
             if job.pid == pid:
                 self._path(job_id).unlink(missing_ok=True)
 
     def _starts_no_more(self, job_id: str, pid: int) -> None:
         path = self._path_of_starting(job_id)
         with contextlib.suppress(OSError, *UNREADABLE):
-            if msgspec.json.decode(path.read_bytes(), type=StartingJob).pid == pid:
+            if from_json(path.read_bytes(), StartingJob).pid == pid:
                 path.unlink(missing_ok=True)
 
     def _write(self, path: Path, job: RunningJob | StartingJob) -> None:
@@ -107,7 +108,7 @@ class JobRegistry:
         for path in self._directory.glob(f"*{_STARTING}"):
             with contextlib.suppress(OSError, *UNREADABLE):
                 content = path.read_bytes()
-                job = msgspec.json.decode(content, type=StartingJob)
+                job = from_json(content, StartingJob)
                 if is_alive(job.pid, job.beginning):
                     found.append(job)
                 else:
@@ -150,7 +151,7 @@ class JobRegistry:
             # It may have been removed, or be half written.
             with contextlib.suppress(OSError, *UNREADABLE):
                 content = path.read_bytes()
-                job = msgspec.json.decode(content, type=RunningJob)
+                job = from_json(content, RunningJob)
                 if is_alive(job.pid, job.beginning):
                     alive.append(job)
                 else:

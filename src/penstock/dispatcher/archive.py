@@ -15,6 +15,7 @@ import msgspec
 
 from penstock.client.rest_client import RestClient
 from penstock.cluster.rest_address import RestAddress
+from penstock.common.decoding import from_json
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.whole_files import write_at_the_end
@@ -69,7 +70,7 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
 def read_archive(file: Path) -> Archive | None:
     """None: there is none. Raises JobError, which names the file, if it can't be read."""
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Archive)
+        return from_json(file.read_bytes(), Archive)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from penstock.client.packed_job import PackedJob, read_packed_job
 from penstock.cluster.high_availability.pointers import NotLeadingError
 from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_msgpack
 from penstock.common.errors import JobError
 from penstock.common.job_threads import serve, start_thread
 from penstock.common.wall_clock import now_ms
@@ -138,7 +137,7 @@ class DispatcherHost:
 
     def submit(self, id: str, packed: bytes) -> None:
         """Take a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
-        description = msgspec.msgpack.decode(packed, type=PackedJob).description
+        description = from_msgpack(packed, PackedJob).description
         most = slots_at_most(self._session) if self._executors is None else self._executors.most
         if most is not None and description.slots > most:
             raise JobError(

@@ -31,6 +31,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError
 from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
@@ -178,7 +179,7 @@ class JobStore:
         found = []
         for path, state in self._states.all().items():
             try:
-                found.append(msgspec.json.decode(state, type=DispatchedJob))
+                found.append(from_json(state, DispatchedJob))
             except UNREADABLE as error:
                 damaged = f"it is damaged ({error}), and begins with {state[:100]!r}"
                 _log.error(LEFT_OUT, path.parent.name, path, damaged)

@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from penstock.common.decoding import json_decoder
 from penstock.dispatcher.events import (
     Began,
     CancelJob,
@@ -36,7 +37,7 @@ class Link(Generic[Sent, Received]):
 
     def __init__(self, connection: socket.socket, received: type[Received]) -> None:
         self._connection = connection
-        self._decoder = msgspec.json.Decoder(received)
+        self._decoder = json_decoder(received)
         self._lock = threading.Lock()
 
     def send(self, message: Sent) -> None:

@@ -10,11 +10,10 @@ import sys
 import threading
 from pathlib import Path
 
-import msgspec
-
 from penstock.cluster.high_availability.services import is_highly_available
 from penstock.cluster.running_cluster import RunningCluster, announce, withdraw
 from penstock.common.configuration import Configuration
+from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError, PenstockError
 from penstock.dispatcher.candidate import Candidate
 from penstock.dispatcher.cluster_settings import ClusterSettings
@@ -29,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 def main() -> None:
     """SETTINGS as JSON."""
-    settings = msgspec.json.decode(sys.argv[1], type=ClusterSettings)
+    settings = from_json(sys.argv[1], ClusterSettings)
     logging.basicConfig(format=_FORMAT, level=logging.INFO, stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:

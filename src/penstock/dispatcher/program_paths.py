@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.cluster.rest_address import RestAddress
+from penstock.common.decoding import converted
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.dispatcher.program_runs import plan_program, run_program
 from penstock.dispatcher.programs import Programs, UploadedProgram
@@ -159,7 +160,7 @@ async def _wanted(request: Request) -> RunRequest:
     said = {key: value for key, value in (from_query | body).items() if value not in (None, "")}
     try:
         # Not strictly: a page's number may be text.
-        wanted = msgspec.convert(said, RunRequest, strict=False)
+        wanted = converted(said, RunRequest, strict=False)
     except msgspec.ValidationError as error:
         raise HTTPException(400, f"Bad request: {error}") from None
     if wanted.job_id is not None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from penstock.common.composite_types import LIST_TYPES
+from penstock.common.decoding import json_decoder
 from penstock.common.integers import BITS, bounds_of
 from penstock.common.typeinfo import (
     BasicType,
@@ -45,7 +46,7 @@ def typed_decoder(type_info: RowTypeInfo, fail_on_missing: bool) -> DecodeRows:
     """From messages to Rows. The function raises ValueError or TypeError if one of them has values of other types."""
     try:
         struct, to_row = _struct_of(type_info, fail_on_missing)
-        decode = msgspec.json.Decoder(struct, float_hook=Decimal).decode
+        decode = json_decoder(struct, float_hook=Decimal).decode
     except (TypeError, ValueError) as error:
         # A name with a quotation mark, which structs can't have.
         return _refusing(str(error))

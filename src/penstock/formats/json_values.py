@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
+from penstock.common.decoding import json_decoder
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
 
 
@@ -18,7 +17,7 @@ class JsonDeserializationSchema(DeserializationSchema):
 
     def __init__(self, record_type: Any = Any) -> None:
         self._type = record_type
-        self._decode = msgspec.json.Decoder(record_type).decode
+        self._decode = json_decoder(record_type).decode
 
     def deserialize(self, message: bytes) -> Any:
         """Decode one value."""

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.common.decoding import from_json
 from penstock.common.errors import JobError
 from penstock.common.unreadable import UNREADABLE
 from penstock.logs.settings import LoggedJob, LogSettings
@@ -78,7 +79,7 @@ def jobs_in(directory: Path) -> list[tuple[Path, LoggedJob]]:
         if _ID.fullmatch(folder.name):
             # Others are no folders of ours, or are being made or removed.
             with contextlib.suppress(OSError, *UNREADABLE):
-                found.append((folder, msgspec.json.decode((folder / _ABOUT).read_bytes(), type=LoggedJob)))
+                found.append((folder, from_json((folder / _ABOUT).read_bytes(), LoggedJob)))
     return sorted(found, key=lambda entry: entry[1].started_ms)
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 import penstock
 from penstock.api.functions.function import Function
+from penstock.common.decoding import from_msgpack
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.plan import program_pickler
 from penstock.plan.job_graph import JobGraph
@@ -65,7 +66,7 @@ def unpack_program(data: bytes, python: str, script: Mapping[str, Any] | None = 
     loaded, JobError if a class has changed of which there may be values.
     """
     script = vars(sys.modules["__main__"]) if script is None else script
-    program = msgspec.msgpack.decode(data, type=NewProgram)
+    program = from_msgpack(data, NewProgram)
     if (program.version, program.python) != (penstock.__version__, python):
         raise ConfigurationError(
             f"the new program comes from penstock {program.version} on Python {program.python}, the job runs with "

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.common.decoding import from_json
 from penstock.common.secrets import hidden_in
 from penstock.common.unreadable import UNREADABLE
 from penstock.plan.job_graph import JobVertex
@@ -113,6 +114,6 @@ async def body_of(request: Request, kind: type[T]) -> T:
     """The JSON object that a request brings; with defaults alone if it brings none. Raises HTTPException: 400, 413."""
     body = await bytes_of(request)
     try:
-        return msgspec.json.decode(body or b"{}", type=kind)
+        return from_json(body or b"{}", kind)
     except UNREADABLE as error:
         raise HTTPException(400, f"Bad request: a JSON object was expected: {error}") from None

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.common.decoding import from_json
 from penstock.common.errors import JobError
 from penstock.common.unreadable import UNREADABLE
 from penstock.plan.rescaling import rescaled
@@ -63,7 +64,7 @@ async def require(request: Request) -> Response:
     """
     entry = job_of(request)
     try:
-        wanted = msgspec.json.decode(await bytes_of(request), type=Requirements)
+        wanted = from_json(await bytes_of(request), Requirements)
     except UNREADABLE as error:
         raise HTTPException(400, f"Bad request: the requirements of vertices by id were expected: {error}") from None
     parallelism = _by_vertex(entry, wanted)

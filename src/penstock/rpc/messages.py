@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.decoding import msgpack_decoder
 from penstock.common.unicode_text import writable
 from penstock.runtime.task.events import ControlEffect, ControlEvent
 from penstock.runtime.task.opaque import Opaque
@@ -186,8 +187,8 @@ def _decode_opaque(type_: type, data: Any) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_encode_opaque)
-decode_to_job_master = msgspec.msgpack.Decoder(ToJobMaster, dec_hook=_decode_opaque).decode
-decode_from_job_master = msgspec.msgpack.Decoder(FromJobMaster, dec_hook=_decode_opaque).decode
+decode_to_job_master = msgpack_decoder(ToJobMaster, dec_hook=_decode_opaque).decode
+decode_from_job_master = msgpack_decoder(FromJobMaster, dec_hook=_decode_opaque).decode
 
 
 def encode(message: ToJobMaster | FromJobMaster) -> bytes:

@@ -10,6 +10,7 @@ import re
 
 import msgspec
 
+from penstock.common.decoding import from_json
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
 from penstock.rpc.failures import Failure, describe, revive
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
@@ -42,7 +43,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     raised: frozenset[str] = frozenset()
     mark = _MARK.search(text)
     if mark is not None:
-        kind, message, raised = msgspec.json.decode(base64.b64decode(mark.group(1)), type=Failure)
+        kind, message, raised = from_json(base64.b64decode(mark.group(1)), Failure)
     elif NO_PENSTOCK in text:
         kind, message = (
             "ConfigurationError",

@@ -9,6 +9,7 @@ import msgspec
 from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
 from penstock.checkpoint.storage import SavepointStorage
 from penstock.common import options
+from penstock.common.decoding import from_json
 from penstock.common.errors import ProgramError
 from penstock.common.unreadable import UNREADABLE
 from penstock.datastream.data_stream import DataStream
@@ -129,7 +130,7 @@ class Bootstrap:
         finally:
             environment.set_runtime_mode(mode)
         try:
-            subtasks = [msgspec.json.decode(record, type=SubtaskPart) for record in records]
+            subtasks = [from_json(record, SubtaskPart) for record in records]
         except (TypeError, *UNREADABLE) as error:
             raise ProgramError(f"a {type(self._function).__name__} fills state and emits nothing") from error
         subtasks.sort(key=lambda part: part.subtask)

@@ -25,6 +25,7 @@ import msgspec
 from penstock.checkpoint.job_record import RecordStore
 from penstock.checkpoint.manifest import check_seal, seal
 from penstock.cluster.high_availability.pointers import NotLeadingError
+from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError, DamagedCheckpointError
 from penstock.common.unreadable import UNREADABLE
 
@@ -159,7 +160,7 @@ class Journal:
         where = f"entry {number} of the cluster's journal"
         try:
             check_seal(data, where)
-            return msgspec.json.decode(data, type=Entry)
+            return from_json(data, Entry)
         except (DamagedCheckpointError, *UNREADABLE) as error:
             raise ConfigurationError(
                 f"{where} can't be read: {error}. With a copy of the folder from a backup, put it there; or remove the "

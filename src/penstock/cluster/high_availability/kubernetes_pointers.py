@@ -30,6 +30,7 @@ from penstock.cluster.high_availability.kubernetes_api import (
 )
 from penstock.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.common.decoding import from_json
 from penstock.common.unreadable import UNREADABLE
 
 _LEADER = "leader"
@@ -135,7 +136,7 @@ class ConfigMapPointers(Pointers):
 
 def _leader_of(found: Object) -> _Leader:
     try:
-        return msgspec.json.decode((found.get("data") or {})[_LEADER], type=_Leader)
+        return from_json((found.get("data") or {})[_LEADER], _Leader)
     except (KeyError, *UNREADABLE):
         return _Leader()
 

@@ -38,6 +38,7 @@ from penstock.cluster.high_availability.lease_watch import Beat, LeaseWatch
 from penstock.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.cluster.high_availability.register import LeaderAddress, Register
 from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.common.decoding import from_json
 from penstock.common.unreadable import UNREADABLE
 
 ADDRESS = "penstock/leader"
@@ -139,7 +140,7 @@ class KubernetesRegister(Register):
         lease = self._lease()
         with contextlib.suppress(KeyError, *UNREADABLE):
             text = ((lease or {})["metadata"].get("annotations") or {})[ADDRESS]
-            return msgspec.json.decode(text, type=_Said).leader
+            return from_json(text, _Said).leader
         return None
 
     def close(self) -> None:

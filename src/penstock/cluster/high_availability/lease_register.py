@@ -26,6 +26,7 @@ from penstock.cluster.high_availability.lease_watch import Beat, LeaseWatch
 from penstock.cluster.high_availability.pointers import Pointers
 from penstock.cluster.high_availability.register import LeaderAddress, Register
 from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.common.decoding import from_json
 from penstock.common.exclusive_creation import exclusive_creation
 from penstock.common.unreadable import UNREADABLE
 
@@ -98,7 +99,7 @@ class LeaseRegister(Register):
         """By the lease of the newest term."""
         text = self._text(self._new_journal().read().term)
         with contextlib.suppress(*UNREADABLE):
-            return msgspec.json.decode(text, type=_Lease).leader
+            return from_json(text, _Lease).leader
         return None
 
     def close(self) -> None:
@@ -122,7 +123,7 @@ class LeaseRegister(Register):
         if text.strip() == _OVER:
             return Beat(term, text, is_over=True)
         with contextlib.suppress(*UNREADABLE):
-            lease = msgspec.json.decode(text, type=_Lease)
+            lease = from_json(text, _Lease)
             return Beat(term, text, lease.kernel == _kernel() != "" and not self._is_locked(term))
         # Nothing was written yet, or it is just being written.
         return Beat(term, text)

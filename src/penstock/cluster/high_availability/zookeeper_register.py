@@ -29,6 +29,7 @@ import msgspec
 from penstock.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.cluster.high_availability.register import LeaderAddress, Register
 from penstock.common import high_availability_options
+from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError
 from penstock.common.extras import ZOOKEEPER
 from penstock.common.unreadable import UNREADABLE
@@ -135,7 +136,7 @@ class ZooKeeperRegister(Register):
         for name in self._children()[:1]:
             with contextlib.suppress(NoNodeError, *UNREADABLE):
                 data, _ = self.ask(lambda client: client.get_async(f"{self._root}/leader/{name}"))  # noqa: B023
-                return msgspec.json.decode(data, type=LeaderAddress)
+                return from_json(data, LeaderAddress)
         return None
 
     def close(self) -> None:

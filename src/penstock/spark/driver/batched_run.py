@@ -13,6 +13,7 @@ import msgspec
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
+from penstock.common.decoding import msgpack_decoder
 from penstock.common.errors import JobCancelledError, JobError, StateNotFoundError
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -39,7 +40,7 @@ from penstock.spark.payload import Payload
 _log = logging.getLogger(__name__)
 _HEARTBEAT_MS = 1000
 _CANCEL_AGAIN_S = 0.5
-_decode_reports = msgspec.msgpack.Decoder(list[TaskReport]).decode
+_decode_reports = msgpack_decoder(list[TaskReport]).decode
 
 
 class SparkJob(Protocol):

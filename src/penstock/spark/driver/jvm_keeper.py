@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from penstock.common.decoding import from_json
 from penstock.spark.driver.kept_jvm import RETURNED, JvmProcess, Lease, Wanted, free_in
 from penstock.spark.internals.jvm import StartedJvm
 
@@ -35,7 +36,7 @@ _LOGS_S = 7 * 24 * 3600.0
 def main() -> None:
     """Start the JVM that the first program wants, then serve."""
     directory, first = Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
-    wanted = msgspec.json.decode(first.makefile("rb").readline(), type=Wanted)
+    wanted = from_json(first.makefile("rb").readline(), Wanted)
     # Its own, as Spark writes to the working directory. Programs link to the log there, so it stays for a while.
     _remove_old(directory)
     own = directory / str(os.getpid())

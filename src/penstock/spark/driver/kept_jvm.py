@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_json
 from penstock.common.unreadable import UNREADABLE
 from penstock.spark.job_files import WORKING_DIRECTORY
 
@@ -156,7 +157,7 @@ def _connect(path: Path) -> KeptJvm | None:
 def _leased(connection: socket.socket, within_s: float) -> KeptJvm | None:
     with contextlib.suppress(OSError):
         if answer := _receive(connection, within_s):
-            return KeptJvm(connection, msgspec.json.decode(answer, type=Lease))
+            return KeptJvm(connection, from_json(answer, Lease))
     connection.close()
     return None
 

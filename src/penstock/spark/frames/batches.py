@@ -16,6 +16,7 @@ import contextlib
 import msgspec
 from pyarrow import fs
 
+from penstock.common.decoding import from_json
 from penstock.common.durable import is_object_store, make_directory, publish, sync, sync_parent
 from penstock.common.file_systems import file_system_of
 
@@ -87,7 +88,7 @@ class Batches:
     def _named(self, batch: int) -> list[str] | None:
         try:
             with self._system.open_input_stream(self._marker(batch)) as stream:
-                return msgspec.json.decode(stream.read(), type=list[str])
+                return from_json(stream.read(), list[str])
         except FileNotFoundError:
             return None
 

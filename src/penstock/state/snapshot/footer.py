@@ -10,6 +10,7 @@ import zlib
 
 import msgspec
 
+from penstock.common.decoding import from_json
 from penstock.common.errors import DamagedCheckpointError
 from penstock.common.unreadable import UNREADABLE
 from penstock.state.handles import KeyedFile, Section
@@ -42,6 +43,6 @@ def sections_of(read: ReadPart, file: KeyedFile) -> list[Section]:
     if file.footer is None:
         return file.sections
     try:
-        return msgspec.json.decode(read_section(read, file.path, file.footer), type=list[Section])
+        return from_json(read_section(read, file.path, file.footer), list[Section])
     except UNREADABLE as error:
         raise DamagedCheckpointError(f"the snapshot file {file.path} is damaged: its footer is no list") from error

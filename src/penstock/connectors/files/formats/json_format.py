@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.decoding import json_decoder
 from penstock.common.errors import SourceError
 from penstock.common.unreadable import UNREADABLE
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
@@ -26,7 +27,7 @@ class JsonLinesFormat(LineFormat):
     def __init__(self, value_type: Any = Any, *, on_error: OnError = "fail") -> None:
         super().__init__("UTF-8", on_error)
         self._value_type = value_type
-        msgspec.json.Decoder(value_type)  # raises TypeError for an unsupported type
+        json_decoder(value_type)  # raises TypeError for an unsupported type
 
     def parser(self, path: str) -> LineParser:
         """Return a parser with its own decoder."""
@@ -41,7 +42,7 @@ class JsonLinesFormat(LineFormat):
 
 class _JsonParser(LineParser):
     def __init__(self, value_type: Any) -> None:
-        self._decode = msgspec.json.Decoder(value_type).decode
+        self._decode = json_decoder(value_type).decode
 
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         lines = block.split(b"\n")

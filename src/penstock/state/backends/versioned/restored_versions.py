@@ -6,8 +6,7 @@ takes what is not above the version there. Only the state of another job is copi
 
 from __future__ import annotations
 
-import msgspec
-
+from penstock.common.decoding import from_json
 from penstock.common.errors import CheckpointError
 from penstock.state.backends.rocksdb.store_files import contents_of
 from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
@@ -36,7 +35,7 @@ def restore_versions(
                 "now. Change the kind of a state between a savepoint and the start from it"
             )
         (data,) = (b"".join(parts) for parts in contents_of(storage, files).values())
-        version = msgspec.json.decode(data, type=StoreVersion)
+        version = from_json(data, StoreVersion)
         if version.kind != backend.kind:
             raise CheckpointError(
                 f"the state in {files[0].path} is in an external store: set state.backend.type to {version.kind}, with "
