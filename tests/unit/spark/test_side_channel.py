@@ -9,7 +9,7 @@ import pytest
 
 from penstock.rpc.keys import ControlAddress, make_keys
 from penstock.runtime.ids import SlotId
-from penstock.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, encode
+from penstock.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, decode_header, encode
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.partitioners import RebalancePartitioner
 from penstock.runtime.operators.sink import CollectOperator
@@ -65,6 +65,26 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
         assert list(sender.arrived_advice()) == [advice]
         assert not sender.has_advice
         assert sender.take() == [], "it is not fed back"
+    finally:
+        sender.close()
+        receiver.close()
+
+
+def test_what_a_target_has_said_last_stays_until_it_is_taken() -> None:
+    """Others that say much meanwhile would push it out, and an idle target says nothing again."""
+    made = make_keys()
+    keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
+    sender, receiver = SideChannel(slot(0), keys, lambda: None, fails), SideChannel(slot(1), keys, lambda: None, fails)
+    try:
+        receiver.introduced([(0, 0, sender.address)])
+        for number in range(2_000):
+            advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, min(number, 1), 0, 0, 0), [([number, 6], None)])
+            receiver.advise([(SlotId(0, 0), advice)])
+            # Who has no room for it gets none.
+            time.sleep(0.001 * (number % 50 == 0))
+        time.sleep(0.2)
+        heard = list(sender.arrived_advice())
+        assert sorted(decode_header(advice).sender for advice in heard) == [0, 1]
     finally:
         sender.close()
         receiver.close()

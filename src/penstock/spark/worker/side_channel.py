@@ -6,7 +6,6 @@ no socket, no thread.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from penstock.rpc.keys import ControlAddress
@@ -15,8 +14,6 @@ from penstock.runtime.ids import SlotId
 from penstock.runtime.network.buffer import ADVICE_EDGE, decode_header
 from penstock.runtime.task.slot import Slot
 from penstock.spark.worker.fed_back import FedBack
-
-_ADVICE_MAX = 1024
 
 
 class SideChannel:
@@ -29,8 +26,8 @@ class SideChannel:
         self._own = SlotId(slot.level.level, slot.index)
         self._ring = ring
         self._fed_back = FedBack(slot.level.alignment_limits.memory_bytes, ring)
-        # The newest: each says all, and a slot that has ended or has nothing to do takes none.
-        self._advice: deque[bytes] = deque(maxlen=_ADVICE_MAX)
+        # The newest, by attempt and sender: it says all, and a slot that has ended or has nothing to do takes none.
+        self._advice: dict[tuple[int, int], bytes] = {}
         self._inbox = SlotInbox(keys, self._arrived, fail) if slot.is_fed or slot.is_advised else None
         self._outlets = SlotOutlets(keys) if slot.feeds_back or slot.advises else None
         self._addresses: dict[SlotId, str] = {}
@@ -57,7 +54,7 @@ class SideChannel:
     def arrived_advice(self) -> Iterator[bytes]:
         """Advice that has arrived."""
         while self._advice:
-            yield self._advice.popleft()
+            yield self._advice.popitem()[1]
 
     def introduced(self, slots: Iterable[tuple[int, int, str]]) -> None:
         """Where slots are that this one sends something to: (level, index, address) each."""
@@ -90,8 +87,9 @@ class SideChannel:
         self._fed_back.close()
 
     def _arrived(self, message: bytes) -> None:
-        if decode_header(message).edge == ADVICE_EDGE:
-            self._advice.append(message)
+        header = decode_header(message)
+        if header.edge == ADVICE_EDGE:
+            self._advice[header.attempt, header.sender] = message
             # Only who may not send waits for it. Who comes to wait in this moment looks at `has_advice` once more.
             if self._slot.holds:
                 self._ring()
