@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -32,7 +31,7 @@ from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_graph import error_name
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import bytes_of, get, json_answer
+from penstock.rest.answers import bytes_of, get, json_answer, not_found
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
 from penstock.rest.execution_result_paths import IN_PROGRESS, result_of
@@ -63,7 +62,7 @@ async def application(request: Request) -> Response:
     id = request.path_params["applicationid"]
     found = next((job for job in await _overviews(request) if job["jid"] == id), None)
     if found is None:
-        raise HTTPException(404, f"Application {id} not found")
+        raise not_found(request, "applicationid", f"Application {id} not found")
     times = {found["state"]: found["last-modification"]}
     return json_answer({**_application(found), "timestamps": times, "jobs": [found]})
 
@@ -116,7 +115,7 @@ async def of_job(request: Request) -> Response:
     jobid = request.path_params["jobid"]
     job = host_of(request).find(jobid)
     if job is None:
-        raise HTTPException(404, f"Job {jobid} not found")
+        raise not_found(request, "jobid", f"Job {jobid} not found")
     path, body = request.scope["path"], await bytes_of(request)
     if job.id != _id(job):
         path = path.replace(jobid, _id(job), 1)

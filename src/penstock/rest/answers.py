@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints
 
@@ -21,6 +22,8 @@ from penstock.rest.served_jobs import JobEntry, ServedJobs
 
 BODY_MOST = 1 << 16
 """Bytes of a request's body. The longest that Flink's clients send names a directory."""
+
+_ID = re.compile("[0-9a-fA-F]{32}")
 
 T = TypeVar("T")
 Render = Callable[[Request], Any]
@@ -66,22 +69,31 @@ def jobs_of(request: Request) -> ServedJobs:
     return jobs
 
 
+def not_found(request: Request, name: str, text: str) -> HTTPException:
+    """What the path names is not there, 404; or it is no id at all, 400. Source: Flink's REST."""
+    value = request.path_params[name]
+    if _ID.fullmatch(value):
+        return HTTPException(404, text)
+    why = f'Cannot resolve path parameter ({name}) from value "{value}"'
+    return HTTPException(400, f"Bad request, could not parse parameters: {why}: 32 hexadecimal digits are expected")
+
+
 def job_of(request: Request) -> JobEntry:
-    """The job that the path names. Raises HTTPException: 404."""
+    """The job that the path names. Raises HTTPException: 404, 400."""
     job_id = request.path_params["jobid"]
     entry = jobs_of(request).find(job_id)
     if entry is None:
-        raise HTTPException(404, f"Job {job_id} not found")
+        raise not_found(request, "jobid", f"Job {job_id} not found")
     return entry
 
 
 def vertex_of(request: Request, entry: JobEntry) -> JobVertex:
-    """The vertex that the path names. Raises HTTPException: 404."""
+    """The vertex that the path names. Raises HTTPException: 404, 400."""
     wanted = request.path_params["vertexid"]
     for vertex in entry.graph.graph.vertices:
         if vertex_id(vertex) == wanted:
             return vertex
-    raise HTTPException(404, f"JobVertex {wanted} not found in job {entry.job_id}")
+    raise not_found(request, "vertexid", f"JobVertex {wanted} not found in job {entry.job_id}")
 
 
 def subtask_of(request: Request, vertex: JobVertex) -> int:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.rest.answers import body_of, get, job_of, json_answer
+from penstock.rest.answers import body_of, get, job_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute
 from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.operation_paths import Trigger, check_runs, check_trigger_id
@@ -48,7 +48,8 @@ def outcome(request: Request) -> dict[str, Any]:
     entry, trigger_id = job_of(request), request.path_params["triggerid"]
     future = entry.checkpoint_triggers.find(trigger_id)
     if future is None:
-        raise HTTPException(404, f"There is no checkpoint with the trigger id {trigger_id} of job {entry.job_id}")
+        text = f"There is no checkpoint with the trigger id {trigger_id} of job {entry.job_id}"
+        raise not_found(request, "triggerid", text)
     if not future.done():
         return {"status": {"id": "IN_PROGRESS"}, "operation": None}
     error = future.exception()

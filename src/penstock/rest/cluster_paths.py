@@ -21,7 +21,7 @@ from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import get, job_of, jobs_of, json_answer
+from penstock.rest.answers import get, job_of, jobs_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute
 from penstock.rest.job_paths import ended_ms, job_overview
 from penstock.rest.secrets import shown
@@ -199,7 +199,8 @@ def application(request: Request) -> dict[str, Any]:
     """GET /applications/:applicationid: one, with its job."""
     entry = jobs_of(request).find(request.path_params["applicationid"])
     if entry is None:
-        raise HTTPException(404, f"Application {request.path_params['applicationid']} not found")
+        text = f"Application {request.path_params['applicationid']} not found"
+        raise not_found(request, "applicationid", text)
     states = {status.name: at_ms for status, at_ms in entry.graph.status_ms.items()}
     return {**_application(entry), "timestamps": states, "jobs": [job_overview(entry)]}
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from penstock.common import options
 from penstock.common.file_systems import is_url
 from penstock.common.job_status import JobStatus
-from penstock.rest.answers import body_of, get, job_of, json_answer
+from penstock.rest.answers import body_of, get, job_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.served_jobs import JobEntry
@@ -92,7 +92,8 @@ def outcome(request: Request) -> dict[str, Any]:
     entry, trigger_id = job_of(request), request.path_params["triggerid"]
     future = entry.triggers.find(trigger_id)
     if future is None:
-        raise HTTPException(404, f"There is no savepoint with the trigger id {trigger_id} of job {entry.job_id}")
+        text = f"There is no savepoint with the trigger id {trigger_id} of job {entry.job_id}"
+        raise not_found(request, "triggerid", text)
     if not future.done():
         return {"status": {"id": "IN_PROGRESS"}, "operation": None}
     error = future.exception()

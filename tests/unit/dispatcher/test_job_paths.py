@@ -39,10 +39,11 @@ def test_a_job_whose_process_does_not_serve_it_yet_is_initializing(cluster: Play
     """A client that has just been told the id of its job would read that there is none."""
     job, other = cluster.jobs["aaaaaaaa1111"], cluster.jobs["bbbbbbbb2222"]
     assert cluster.client.get("/jobs/aaaaaaaa1111")["state"] == "CREATED"
-    cluster.jobs["aaaaaaaa1111"] = dataclasses.replace(job, rest=other.rest)
-    assert cluster.client.get("/jobs/aaaaaaaa1111")["state"] == "INITIALIZING"
+    id = "0" * 32
+    cluster.jobs[id] = dataclasses.replace(job, id=id, job_id=id, rest=other.rest)
+    assert cluster.client.get(f"/jobs/{id}")["state"] == "INITIALIZING"
     with pytest.raises(JobError, match="not found"):
-        cluster.client.get("/jobs/aaaaaaaa1111/plan")
+        cluster.client.get(f"/jobs/{id}/plan")
 
 
 def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedCluster) -> None:

@@ -19,6 +19,7 @@ def test_a_checkpoint_is_asked_for_and_its_number_fetched(served: Served) -> Non
     assert shown == {"status": {"id": "COMPLETED"}, "operation": {"checkpointId": 7}}
     assert served.get("/jobs/id/checkpoints/config")["mode"], "a path beside it"
     served.get(f"/jobs/id/checkpoints/{'0' * 32}", 404)
+    served.get("/jobs/id/checkpoints/0", 400)
 
 
 def test_why_a_checkpoint_failed_is_told(served: Served) -> None:

@@ -27,7 +27,7 @@ def test_a_job_that_runs_is_in_progress_and_one_that_was_cancelled_has_ended(ser
             "id": "id", "application-status": "CANCELED", "accumulator-results": {}, "net-runtime": 1_000_000,
         },
     }  # fmt: skip
-    served.get("/jobs/other/execution-result", 404)
+    served.get(f"/jobs/{'0' * 32}/execution-result", 404)
 
 
 def test_a_job_that_has_failed_says_by_what(tmp_path: Path) -> None:

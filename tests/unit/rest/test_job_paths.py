@@ -126,10 +126,15 @@ def test_only_the_newest_failures_are_kept_and_said_to_be_so(tmp_path: Path) -> 
     served.endpoint.close()
 
 
-def test_what_does_not_exist_is_404_and_what_is_no_number_400(served: Served) -> None:
-    """A client with a job of yesterday would wait for ever, or read another job's figures."""
-    assert "not found" in served.get("/jobs/other", 404)["errors"][0]
-    assert served.get("/jobs/id/vertices/abc", 404)["errors"] == ["JobVertex abc not found in job id"]
+def test_what_does_not_exist_is_404_and_what_is_no_id_or_number_400(served: Served) -> None:
+    """A client with a job of yesterday would wait for ever, or read another job's figures; one that cuts ids, too."""
+    other = "0" * 31 + "A"
+    assert served.get(f"/jobs/{other}", 404)["errors"] == [f"Job {other} not found"]
+    assert served.get(f"/jobs/id/vertices/{other}", 404)["errors"] == [f"JobVertex {other} not found in job id"]
+    assert '(jobid) from value "other"' in served.get("/jobs/other", 400)["errors"][0]
+    assert '(vertexid) from value "abc"' in served.get("/jobs/id/vertices/abc", 400)["errors"][0]
+    assert '(applicationid) from value "x"' in served.get("/applications/x", 400)["errors"][0]
+    served.get(f"/applications/{other}", 404)
     assert "Not found: /nothing" in served.get("/nothing", 404)["errors"][0]
     served.get(f"{served.vertex(1)}/subtasks/2", 404)
     served.get(f"{served.vertex(0)}/subtasks/x", 400)
@@ -177,7 +182,7 @@ def test_accumulators_are_asked_for_by_all_of_flinks_paths(served: Served) -> No
     assert len(served.get(f"{vertex}/subtasks/accumulators")["subtasks"]) == 2
     shown = served.get(f"{vertex}/subtasks/1/attempts/0/accumulators")
     assert (shown["subtask"], shown["attempt"], shown["user-accumulators"]) == (1, 0, [])
-    served.get("/jobs/other/accumulators", 404)
+    served.get(f"/jobs/{'0' * 32}/accumulators", 404)
     served.get(f"{vertex}/subtasks/1/attempts/7/accumulators", 404)
 
 

@@ -25,7 +25,8 @@ def test_a_savepoint_is_asked_for_and_its_path_fetched(served: Served) -> None:
         "status": {"id": "COMPLETED"},
         "operation": {"location": "/savepoints/savepoint-1"},
     }
-    served.get("/jobs/id/savepoints/0", 404)
+    served.get(f"/jobs/id/savepoints/{'0' * 32}", 404)
+    served.get("/jobs/id/savepoints/0", 400)
 
 
 def test_a_trigger_that_is_sent_again_is_no_second_one(served: Served) -> None:
