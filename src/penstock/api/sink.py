@@ -141,7 +141,7 @@ class Sink(ABC, Generic[T]):
         return None
 
     def validate(self) -> None:
-        """Raise errors that can be known before anything runs. Called at submission."""
+        """Raise errors that can be known before anything runs. Called at submission, where the job is controlled."""
 
     def validate_without_checkpoints(self) -> None:
         """Raise a ConfigurationError if the sink needs checkpoints. Called at submission of a job that takes none."""

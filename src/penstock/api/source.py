@@ -240,7 +240,10 @@ class Source(ABC, Generic[T]):
         """A reader for one subtask."""
 
     def validate(self) -> None:
-        """Raise errors that can be known before anything runs: a missing path, a wrong format. Called at submission."""
+        """Raise errors that can be known before anything runs: a missing path, a wrong format.
+
+        Called at submission, where the job is controlled: of a job for a cluster, in the cluster.
+        """
 
     def describe(self) -> str:
         """What is read, a path for example, in one line for `penstock explain`; empty: its name says it all."""

@@ -12,6 +12,7 @@ import msgspec
 
 import penstock
 from penstock.client.bundle import bundle
+from penstock.client.connectors_check import check_connectors
 from penstock.client.dependencies import Dependencies
 from penstock.client.executor import Submission
 from penstock.client.script_modules import import_folders, script_modules
@@ -59,6 +60,9 @@ def submit(submission: Submission) -> JobClient:
     dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
     if submission.spark is None:
         check_slots(graph, configuration)
+    if not submission.resumes:
+        # One that goes on waits for a server that is away, as it did before.
+        check_connectors(graph)
     start = StartPoint()
     if not graph.batched:
         start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")

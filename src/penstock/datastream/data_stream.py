@@ -349,7 +349,6 @@ class DataStream(OperatorSettings, Generic[T]):
         """Write the values to a Sink."""
         if not isinstance(sink, Sink):
             raise TypeError(f"sink_to takes a Sink, got {sink!r}; use add_sink for a function")
-        sink.validate()
         return DataStreamSink(written(self.environment, self._transformation, sink))
 
     def add_sink(self, sink_func: Any) -> DataStreamSink:

@@ -263,7 +263,6 @@ class StreamExecutionEnvironment(DriverOnly):
             raise TypeError(f"expected a Source, got {source!r}")
         if not isinstance(watermark_strategy, WatermarkStrategy):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
-        source.validate()
         declared = type_info or described(source.get_produced_type())
         return DataStream(
             self, SourceTransformation(self.next_id(), source_name, source, copy(watermark_strategy), declared, None)

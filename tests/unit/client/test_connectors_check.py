@@ -1,0 +1,72 @@
+"""What a job reads and writes is looked at where the job is controlled, and where it is declared it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client.executor import Submission
+from penstock.client.plan_executor import PlanExecutor
+from penstock.client.submission import submit
+from penstock.common import Configuration, SimpleStringSchema, WatermarkStrategy
+from penstock.common.errors import PenstockError, ProgramError, SourceError
+from penstock.common.serialization import Encoder
+from penstock.datastream import DataStream, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from penstock.datastream.connectors.kafka import KafkaSource
+
+NONE = WatermarkStrategy.no_watermarks()
+
+
+def planned(declare: Callable[[StreamExecutionEnvironment], Any]) -> Submission:
+    """A job as `penstock explain` plans it, which finds nothing wrong with it."""
+    executor = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=executor)
+    declare(env)
+    env.execute("lines")
+    assert executor.faults == []
+    return Submission(executor.graphs[0], {}, Configuration(), None)
+
+
+def lines(env: StreamExecutionEnvironment, path: Path) -> DataStream[str]:
+    """What a file has, which may not be there."""
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), path).build()
+    return env.from_source(source, NONE, "lines")
+
+
+def test_a_program_is_explained_without_what_it_reads_and_writes(tmp_path: Path) -> None:
+    """Who looks at a plan, or submits to a cluster, may not reach the servers; and to look must not make a table."""
+
+    def declare(env: StreamExecutionEnvironment) -> None:
+        source = (
+            KafkaSource.builder()
+            .set_bootstrap_servers("127.0.0.1:9")
+            .set_topics("flights")
+            .set_value_only_deserializer(SimpleStringSchema())
+            .build()
+        )
+        stream = env.from_source(source, NONE, "flights").union(lines(env, tmp_path / "nowhere.txt"))
+        stream.sink_to(FileSink.for_row_format("gs2://nowhere/out", Encoder.simple_string_encoder()).build())
+
+    submission = planned(declare)
+    with pytest.raises(PenstockError, match=r"operator .(flights|lines).: "):
+        submit(submission)
+
+
+def test_a_source_that_is_not_there_is_named_before_anything_runs(tmp_path: Path) -> None:
+    """A job would start Spark and wait for its slots, to fail then."""
+    submission = planned(lambda env: lines(env, tmp_path / "nowhere.txt").print())
+    with pytest.raises(SourceError, match=r"^operator 'lines': .*nowhere\.txt"):
+        submit(submission)
+
+
+def test_a_sink_that_can_not_write_is_named_before_anything_runs(tmp_path: Path) -> None:
+    """A job would read, and fail as it writes."""
+    (tmp_path / "in.txt").write_text("a\n")
+    sink = FileSink.for_row_format(str(tmp_path / "in.txt"), Encoder.simple_string_encoder()).build()
+    submission = planned(lambda env: lines(env, tmp_path / "in.txt").sink_to(sink).name("out"))
+    with pytest.raises(ProgramError, match=r"^operator 'out': FileSink: .*in\.txt is a file"):
+        submit(submission)
