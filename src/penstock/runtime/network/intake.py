@@ -74,6 +74,30 @@ def budget_of(own_bytes: float, all_bytes: float, senders: int, busy_ms: float, 
     return int(share * target_ms / max(busy_ms, target_ms))
 
 
+class _Sender:
+    """What comes from one slot, in bytes."""
+
+    __slots__ = ("begun", "done", "received", "recent", "said", "taken")
+
+    def __init__(self) -> None:
+        self.received = 0
+        """In all."""
+        self.begun = 0
+        """The same, without what is set aside."""
+        self.taken = 0
+        """The same, with a part of it: what counts as taken."""
+        self.done = 0
+        """What was done with since the last count."""
+        self.recent = 0.0
+        """What was done with lately, as of the last count."""
+        self.said: Advice | None = None
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether something is set aside that does not count as taken."""
+        return self.received > self.taken
+
+
 class Intake:
     """Of one slot. `target_ms`: for how long what is on its way to it should last."""
 
@@ -81,21 +105,17 @@ class Intake:
         self._target_ms = target_ms * AIM
         self._whole_ms = target_ms
         self.budget_bytes_min = BUDGET_BYTES_MIN
-        self._received: dict[int, int] = {}
-        """Bytes in all, by index of the sender."""
-        self._begun: dict[int, int] = {}
-        """The same, without what is set aside."""
-        self._taken: dict[int, int] = {}
-        """The same, with a part of it."""
-        self._in_hand: tuple[int, int] | None = None
+        self._senders: dict[int, _Sender] = {}
+        """By index."""
+        self._taken_of: dict[int, _Sender] = {}
+        """Those of which something was taken."""
+        self._in_hand: tuple[_Sender, int] | None = None
         """The sender and the size of the last one, if it is not known to be done with: no measure of what it takes."""
-        self._done: dict[int, int] = {}
-        """Bytes that were done with since the last count."""
-        self._said: dict[int, Advice] = {}
+        self._counted = 0
+        """Of how many something had been taken by the last count."""
         self._said_ms = now_ms
-        self._recent: dict[int, float] = {}
         self._recent_busy_ms = 0.0
-        """In which those bytes were taken. They are forgotten by time in which the slot is busy: what it could take is
+        """In which what is recent was taken. It is forgotten by time in which the slot is busy: what it could take is
         known after a pause as before."""
         self._recent_ms = 0.0
         self._recent_idle_ms = 0.0
@@ -114,43 +134,51 @@ class Intake:
     @property
     def interval_ms(self) -> int:
         """Between two advices: a part of the target, and a larger one the more senders there are."""
-        part = self._whole_ms * max(2, len(self._taken)) // (2 * PARTS)
+        part = self._whole_ms * max(2, len(self._taken_of)) // (2 * PARTS)
         return max(FIRST_MS, min(part, self._whole_ms // 2, INTERVAL_MS_MAX))
 
     def taken_bytes(self, sender: int) -> int:
         """What counts as taken of a slot in all."""
-        return self._taken.get(sender, 0)
+        return self._taken_of[sender].taken if sender in self._taken_of else 0
 
     def received(self, sender: int, size: int) -> None:
         """It is the turn of a buffer of a slot, which a task begins with now, or sets aside."""
-        self._received[sender] = self._received.get(sender, 0) + size
+        self._sender(sender).received += size
 
     def took(self, sender: int, size: int) -> None:
         """A buffer of a slot is processed now, or was passed on."""
         self.finished()
-        self._in_hand = (sender, size)
-        begun = self._begun[sender] = self._begun.get(sender, 0) + size
-        if begun > self.taken_bytes(sender):
-            self._takes(sender, begun)
+        one = self._sender(sender)
+        self._in_hand = (one, size)
+        one.begun += size
+        if one.begun > one.taken:
+            self._takes(sender, one.begun)
 
     def finished(self) -> None:
         """What was in hand is done with."""
         if self._in_hand is not None:
             sender, size = self._in_hand
-            self._done[sender] = self._done.get(sender, 0) + size
+            sender.done += size
             self._in_hand = None
 
-    def _takes(self, sender: int, taken: int) -> None:
-        self._taken[sender] = taken
+    def _sender(self, index: int) -> _Sender:
+        sender = self._senders.get(index)
+        if sender is None:
+            sender = self._senders[index] = _Sender()
+        return sender
+
+    def _takes(self, index: int, taken: int) -> None:
+        sender = self._taken_of[index] = self._senders[index]
+        sender.taken = taken
         self._has_unsaid = True
-        said = self._said.get(sender)
+        said = sender.said
         if said is None or (taken - said.taken_bytes) * NEWS >= said.budget_bytes:
             self._news = True
 
     @property
     def _is_blocked(self) -> bool:
         """Whether something is set aside that does not count as taken."""
-        return any(received > self.taken_bytes(sender) for sender, received in self._received.items())
+        return any(sender.is_aside for sender in self._senders.values())
 
     def idle(self, ns: int) -> None:
         """The slot has waited for input."""
@@ -169,7 +197,8 @@ class Intake:
 
     def say_again(self) -> None:
         """What was said may not have been heard: say it once more."""
-        self._said.clear()
+        for sender in self._senders.values():
+            sender.said = None
         self._news = self._has_begun
 
     def advice(self, now_ms: int) -> dict[int, Advice]:
@@ -178,7 +207,7 @@ class Intake:
         if elapsed_ms < 0 or not self._has_begun:
             # The clock was set back; or nothing had come yet, and to wait for that does not count.
             self._since_ms = self._said_ms = now_ms
-            self._idle_ns, self._has_begun = 0, bool(self._received)
+            self._idle_ns, self._has_begun = 0, bool(self._senders)
             return {}
         if elapsed_ms < (FIRST_MS if self._news else self.interval_ms):
             return {}
@@ -192,17 +221,18 @@ class Intake:
         if not (self.is_busy or was_busy or is_blocked or self._news or tells):
             return {}
         self._news, self._has_unsaid, self._said_ms = False, False, now_ms
-        self._said = {sender: self._advice(sender, taken) for sender, taken in self._taken.items()}
-        return self._said
+        said = {}
+        for index, sender in self._taken_of.items():
+            said[index] = sender.said = self._advice(sender)
+        return said
 
     def _take_from_aside(self, elapsed_ms: int) -> None:
-        for sender, received in self._received.items():
-            taken = self.taken_bytes(sender)
-            if received > taken:
+        for index, sender in self._senders.items():
+            if sender.is_aside:
                 budget = self._budget(sender)
                 in_time = int(budget * min(elapsed_ms, _COUNTED_MS_MAX) / self._target_ms)
-                most = min(received, self._begun.get(sender, 0) + _ASIDE_BUDGETS * budget)
-                self._takes(sender, max(taken, min(most, taken + max(1, in_time))))
+                most = min(sender.received, sender.begun + _ASIDE_BUDGETS * budget)
+                self._takes(index, max(sender.taken, min(most, sender.taken + max(1, in_time))))
 
     def _count(self, now_ms: int, elapsed_ms: float) -> None:
         idle_ms = min(self._idle_ns / 1e6, elapsed_ms)
@@ -211,24 +241,25 @@ class Intake:
         elapsed_ms = busy_ms + idle_ms
         # By time: with many senders, to whom it speaks rarely, what was long ago would count for longer.
         kept = _KEPT ** (busy_ms * PARTS / self._whole_ms)
-        for sender in self._taken:
-            self._recent[sender] = self._recent.get(sender, 0.0) * kept + self._done.pop(sender, 0)
+        for sender in self._taken_of.values():
+            sender.recent = sender.recent * kept + sender.done
+            sender.done = 0
+        self._counted = len(self._taken_of)
         self._recent_busy_ms = self._recent_busy_ms * kept + busy_ms
         kept = _KEPT ** (elapsed_ms * PARTS / self._whole_ms)
         self._recent_ms = self._recent_ms * kept + elapsed_ms
         self._recent_idle_ms = self._recent_idle_ms * kept + idle_ms
         self._since_ms, self._idle_ns = now_ms, 0
 
-    def _budget(self, sender: int) -> int:
-        recent = self._recent
-        if not recent:
+    def _budget(self, sender: _Sender) -> int:
+        if not self._counted:
             return self.budget_bytes_min
-        own, busy_ms, in_ms = recent.get(sender, 0.0), self._recent_busy_ms, self._target_ms
-        return max(self.budget_bytes_min, budget_of(own, sum(recent.values()), len(recent), busy_ms, in_ms))
+        recent = sum(one.recent for one in self._taken_of.values())
+        of_one = budget_of(sender.recent, recent, self._counted, self._recent_busy_ms, self._target_ms)
+        return max(self.budget_bytes_min, of_one)
 
-    def _advice(self, sender: int, taken: int) -> Advice:
+    def _advice(self, sender: _Sender) -> Advice:
         budget = self._budget(sender)
-        is_aside = self._received.get(sender, 0) > taken
         if self.is_busy:
-            return Advice(taken, budget, budget // max(1, PARTS // len(self._taken)), is_aside)
-        return Advice(taken, budget, max(budget // 2, FREE_BUFFER_BYTES_MIN), is_aside)
+            return Advice(sender.taken, budget, budget // max(1, PARTS // len(self._taken_of)), sender.is_aside)
+        return Advice(sender.taken, budget, max(budget // 2, FREE_BUFFER_BYTES_MIN), sender.is_aside)
