@@ -5,6 +5,7 @@ A comment `<!-- generated: NAME -->` on a page is replaced by what the function 
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 from collections.abc import Callable, Iterator
@@ -117,8 +118,27 @@ def _is_at_home(name: str, home: str, door: str) -> bool:
 def api(door: str) -> Iterator[str]:
     """The classes and functions of a public module, by its public path."""
     yield from ("", f"## {door}", "", (importlib.import_module(door).__doc__ or "").strip(), "")
+    module = importlib.import_module(door)
     for name in public_names(door):
-        yield from (f"::: {door}.{name}", "")
+        yield f"::: {door}.{name}"
+        if inherited := _inherited_unseen(getattr(module, name)):
+            yield from ("    options:", f"      inherited_members: {inherited}")
+        yield ""
+
+
+def _inherited_unseen(shown: Any) -> list[str]:
+    """What a class has from bases that have no entry of their own: it would be nowhere."""
+    bases = shown.__mro__[1:] if isinstance(shown, type) else ()
+    own = [base for base in bases if base.__module__.startswith("penstock.") and base not in _all_shown()]
+    return sorted({name for base in own for name in vars(base) if not name.startswith("_")} - vars(shown).keys())
+
+
+@functools.cache
+def _all_shown() -> frozenset[Any]:
+    pages = (page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference" / "api").glob("*.md"))
+    doors = [argument for page in pages for name, argument in _MARKER.findall(page) if name == "api"]
+    shown = (getattr(importlib.import_module(door), name) for door in doors for name in public_names(door))
+    return frozenset(one for one in shown if isinstance(one, type))
 
 
 # Command line

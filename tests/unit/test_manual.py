@@ -127,3 +127,13 @@ def test_what_is_loaded_from_elsewhere_is_found(text: str) -> None:
 def test_links_may_lead_elsewhere() -> None:
     """No page could name the project that it speaks of."""
     assert not loaded_from_elsewhere('<a href="https://spark.apache.org">Spark</a> <img src="images/top.svg">')
+
+
+def test_what_a_class_has_from_bases_without_an_entry_is_shown_with_it() -> None:
+    """`uid` and `set_parallelism` of streams, `trigger` and `reduce` of windows were nowhere."""
+    entries = "\n".join(SECTIONS["api"]("penstock.datastream")).split("::: ")
+    of_class = {entry.partition("\n")[0].rpartition(".")[2]: entry for entry in entries}
+    assert "'set_parallelism'" in of_class["DataStream"] and "'uid'" in of_class["DataStreamSink"]
+    assert "'trigger'" in of_class["WindowedStream"] and "'reduce'" in of_class["WindowedStream"]
+    # Its base has an entry.
+    assert "'map'" not in of_class["CachedDataStream"]

@@ -7,17 +7,15 @@ from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
 from penstock.common.errors import SourceError
-from penstock.common.types import Row
 from penstock.connectors.base.dividing_enumerator import DividingEnumerator
 from penstock.connectors.base.key_range import KeyRange, splits_of
 from penstock.connectors.base.key_range_reader import KeyRangeReader
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
+from penstock.connectors.base.table_source_builder import RANGES_PER_SUBTASK, TableSourceBuilder
 from penstock.connectors.postgres.connection import Database, checked_url, psycopg
 from penstock.connectors.postgres.source.fetcher import Fetcher
 from penstock.connectors.postgres.source.table import Table
-
-_SPLITS_PER_SUBTASK = 4
 
 
 class PostgresSource(Source[Any]):
@@ -65,8 +63,7 @@ class PostgresSource(Source[Any]):
         if kind == "real":
             raise SourceError(
                 f"the column '{self._table.column}' of {self._table.name} is real, whose values can't be compared "
-                "exactly: rows would be missing after a restart. Take another column, or a view with it as a double "
-                "precision"
+                "exactly: rows would be missing after a restart. Take another column, or make it a double precision"
             )
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
@@ -89,7 +86,7 @@ class PostgresSource(Source[Any]):
     def _divide(self, context: EnumeratorContext) -> Callable[[], list[KeyRange]]:
         if self._poll_interval_ms is not None:
             return lambda: [KeyRange(0, self._starting_value, None, None)]
-        count = self._partition_count or context.parallelism * _SPLITS_PER_SUBTASK
+        count = self._partition_count or context.parallelism * RANGES_PER_SUBTASK
 
         def divide() -> list[KeyRange]:
             (bounds,) = retried(lambda: self._ask(self._table.bounds()), self._max_retries)
@@ -108,72 +105,22 @@ class PostgresSource(Source[Any]):
                 raise SourceError(f"{self._table.name} can't be read from {self._database}: {text}") from None
 
 
-class PostgresSourceBuilder:
-    """Settings of a PostgresSource. Each method returns the builder."""
+class PostgresSourceBuilder(TableSourceBuilder):
+    """Settings of a PostgresSource. Each method returns the builder.
+
+    A view can't be read: rows with the same value of the column are told apart by their place in the table. In a
+    condition the table is called `t`.
+    """
 
     def __init__(self) -> None:
-        self._url: str | None = None
-        self._user_name: str | None = None
-        self._password: str | None = None
-        self._table: str | None = None
-        self._columns: tuple[str, ...] | None = None
-        self._condition: str | None = None
-        self._record_class: type[Any] = Row
-        self._partition_column: str | None = None
-        self._partition_count: int | None = None
+        super().__init__()
         self._incremental_column: str | None = None
         self._starting_value: Any = None
         self._poll_interval_ms = 1000
-        self._fetch_size = 1000
-        self._max_retries = 3
 
     def set_url(self, url: str) -> PostgresSourceBuilder:
         """Set the database: `postgresql://host:5432/database`, with libpq's parameters after a `?`."""
         self._url = checked_url(url)
-        return self
-
-    def set_user_name(self, user_name: str) -> PostgresSourceBuilder:
-        """Set who connects. Default: as libpq has it, by url, environment (PGUSER) or the user of the process."""
-        self._user_name = user_name
-        return self
-
-    def set_password(self, password: str) -> PostgresSourceBuilder:
-        """Set the password. Default: as libpq has it, by url, environment (PGPASSWORD) or password file."""
-        self._password = password
-        return self
-
-    def set_table(self, table: str) -> PostgresSourceBuilder:
-        """Set the table, with a schema and a dot before it if need be. Not a view."""
-        self._table = table
-        return self
-
-    def set_columns(self, *columns: str) -> PostgresSourceBuilder:
-        """Set which columns are read. Default: all."""
-        if not columns:
-            raise ValueError("set_columns takes names of columns, got none")
-        self._columns = columns
-        return self
-
-    def set_condition(self, condition: str) -> PostgresSourceBuilder:
-        """Set which rows are read, by SQL as behind WHERE. The table is called `t` there."""
-        self._condition = condition
-        return self
-
-    def set_record_class(self, record_class: type[Any]) -> PostgresSourceBuilder:
-        """Set what rows become: Row (default), tuple, dict, or a class that is called with the values in order."""
-        if not isinstance(record_class, type):
-            raise TypeError(f"expected a class for the records, got {record_class!r}")
-        self._record_class = record_class
-        return self
-
-    def set_partition_column(self, partition_column: str) -> PostgresSourceBuilder:
-        """Read the rows that are there, in ranges of this column: numbers, dates or timestamps. It needs an index."""
-        self._partition_column = partition_column
-        return self
-
-    def set_partition_count(self, partition_count: int) -> PostgresSourceBuilder:
-        """Set how many ranges there are. Default: four for each subtask."""
-        self._partition_count = checked_at_least("partition_count", partition_count, 1)
         return self
 
     def set_incremental_column(self, incremental_column: str) -> PostgresSourceBuilder:
@@ -189,16 +136,6 @@ class PostgresSourceBuilder:
     def set_poll_interval_ms(self, poll_interval_ms: int) -> PostgresSourceBuilder:
         """Set how often new rows are looked for. Default: 1000."""
         self._poll_interval_ms = checked_at_least("poll_interval_ms", poll_interval_ms, 1)
-        return self
-
-    def set_fetch_size(self, fetch_size: int) -> PostgresSourceBuilder:
-        """Set how many rows the server sends at once. Default: 1000."""
-        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
-        return self
-
-    def set_max_retries(self, max_retries: int) -> PostgresSourceBuilder:
-        """Set how often a server that is away is asked again before the job fails. Default: 3."""
-        self._max_retries = checked_at_least("max_retries", max_retries, 0)
         return self
 
     def build(self) -> PostgresSource:
