@@ -6,6 +6,8 @@ Spark has lost only the next run tells.
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.execution_graph import ENDED, Checkpoints, Execution, ExecutionGraph, JobFailure, error_name
 from penstock.jobmaster.execution_state import ExecutionState
@@ -47,7 +49,9 @@ class BatchedRecorder:
             runs.append(run)
             for task in self._tasks[slot]:
                 since_ms = dict.fromkeys((ExecutionState.DEPLOYING, ExecutionState.RUNNING), now_ms)
-                self._executions[task] = Execution(task, slot, len(runs) - 1, ExecutionState.RUNNING, since_ms)
+                # Spark begins a run anew when it has lost the one before.
+                before = self._executions[task].then_earlier(ExecutionState.FAILED, now_ms) if len(runs) > 1 else ()
+                self._executions[task] = Execution(task, slot, len(runs) - 1, ExecutionState.RUNNING, since_ms, before)
             self._publish()
         elif run < runs[-1]:
             return False
@@ -72,8 +76,8 @@ class BatchedRecorder:
         for task in tasks:
             known = self._executions[task]
             if known.state not in ENDED:
-                self._executions[task] = Execution(
-                    task, known.slot, known.attempt, state, {**known.since_ms, state: now_ms}
+                self._executions[task] = msgspec.structs.replace(
+                    known, state=state, since_ms={**known.since_ms, state: now_ms}
                 )
 
     def _publish(self, status: JobStatus | None = None) -> None:

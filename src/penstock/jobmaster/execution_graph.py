@@ -19,9 +19,12 @@ from penstock.jobmaster.notices import Autoscaled
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SlotId, SubtaskId
 
+EARLIER_MOST = 16
+"""Of attempts of a subtask. Source: Flink's default of jobmanager.execution.attempts-history-size."""
+
 
 class Execution(msgspec.Struct, frozen=True):
-    """The present attempt of one subtask."""
+    """An attempt of one subtask."""
 
     task: SubtaskId
     slot: SlotId
@@ -30,6 +33,15 @@ class Execution(msgspec.Struct, frozen=True):
     state: ExecutionState
     since_ms: Mapping[ExecutionState, int]
     """When it came to each of its states, in this order."""
+    earlier: Sequence[Execution] = ()
+    """Of the present attempt: the newest of those before it, oldest first."""
+
+    def then_earlier(self, state: ExecutionState, now_ms: int) -> tuple[Execution, ...]:
+        """What the next attempt has before it. `state`: in which this one has ended, if that was not seen."""
+        ended = msgspec.structs.replace(self, earlier=())
+        if ended.state not in ENDED:
+            ended = msgspec.structs.replace(ended, state=state, since_ms={**ended.since_ms, state: now_ms})
+        return (*self.earlier, ended)[-EARLIER_MOST:]
 
     @property
     def started_ms(self) -> int | None:

@@ -9,7 +9,7 @@ every PUBLISH_EVERY_MS. What takes less time may not be seen, but for the states
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -149,16 +149,18 @@ class ExecutionRecorder:
         """The execution of a task as it is now: a new one if anything has changed."""
         known = self._executions.get(task)
         state = attempt.state_of(task)
-        if known is None or known.attempt != attempt.number:
-            since_ms: dict[ExecutionState, int] = {}
-        elif known.state is state:
-            return known
-        else:
-            since_ms = dict(known.since_ms)
+        since_ms: dict[ExecutionState, int] = {}
+        earlier: Sequence[Execution] = ()
+        if known is not None and known.attempt != attempt.number:
+            earlier = known.then_earlier(ExecutionState.CANCELED, now_ms)
+        elif known is not None:
+            if known.state is state:
+                return known
+            since_ms, earlier = dict(known.since_ms), known.earlier
         if attempt.deployed_ms is not None:
             since_ms.setdefault(ExecutionState.DEPLOYING, attempt.deployed_ms)
         since_ms.setdefault(state, now_ms)
-        return Execution(task, slot, attempt.number, state, since_ms)
+        return Execution(task, slot, attempt.number, state, since_ms, earlier)
 
     def _checkpoints(self) -> Checkpoints:
         coordinator = self._master.coordinator

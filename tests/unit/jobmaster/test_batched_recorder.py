@@ -6,6 +6,7 @@ from tests.unit.jobmaster.played_job import plan
 
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.batched_recorder import BatchedRecorder
+from penstock.jobmaster.execution_graph import EARLIER_MOST
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.runtime.ids import SlotId
 
@@ -50,6 +51,18 @@ def test_of_a_task_that_spark_runs_again_the_newest_run_counts() -> None:
     assert states(recorder)[0] == "RUNNING" and recorder.published.executions_of(0)[0].attempt == 1
     assert not recorder.slot_reported(MAP, 7, True, 5_000)
     assert states(recorder)[0] == "RUNNING"
+    recorder.slot_reported(MAP, 9, False, 6_000)
+    earlier = recorder.published.executions_of(0)[0].earlier
+    assert [(one.attempt, one.state.name, one.ended_ms) for one in earlier] == [
+        (0, "FINISHED", 3_000),
+        (1, "FAILED", 6_000),
+    ]
+    assert all(one.earlier == () for one in earlier)
+    for run in range(10, 40):
+        recorder.slot_reported(MAP, run, False, 7_000)
+    # All attempts of a job that fails for a week would be a leak.
+    present = recorder.published.executions_of(0)[0]
+    assert [one.attempt for one in present.earlier] == list(range(present.attempt - EARLIER_MOST, present.attempt))
 
 
 def test_a_failure_ends_all_tasks_and_is_told() -> None:

@@ -158,7 +158,7 @@ def test_tasks_tell_how_busy_they_are(served: Served) -> None:
     assert not job[0]["metrics"]["write-records-complete"], "it has not reported"
 
 
-def test_the_present_attempt_of_a_task_is_shown_by_its_number(served: Served) -> None:
+def test_attempts_of_a_task_are_shown_by_their_numbers(served: Served) -> None:
     """Flink's pages ask for a task by its attempt, and would show an error for each."""
     path = f"{served.vertex(1)}/subtasks/1"
     shown = served.get(f"{path}/attempts/0")
@@ -167,7 +167,10 @@ def test_the_present_attempt_of_a_task_is_shown_by_its_number(served: Served) ->
     served.job.played.fails(RuntimeError("away"))
     served.job.played.restarts()
     assert served.get(f"{path}/attempts/1")["attempt"] == 1
-    assert "attempt 0" in served.get(f"{path}/attempts/0", 404)["errors"][0]
+    before = served.get(f"{path}/attempts/0")
+    assert (before["attempt"], before["status"]) == (0, "CANCELED")
+    assert before["end-time"] >= before["start-time"] > 0 and not before["metrics"]["read-records-complete"]
+    assert "attempt 2: known are 0 to 1" in served.get(f"{path}/attempts/2", 404)["errors"][0]
     served.get(f"{path}/attempts/x", 400)
     served.get(f"{served.vertex(1)}/subtasks/2/attempts/1", 404)
 
