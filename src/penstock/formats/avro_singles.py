@@ -99,12 +99,20 @@ def _of_local(value: Any) -> Any:
     return moment.astimezone(datetime.UTC).replace(tzinfo=None) if isinstance(moment, datetime.datetime) else moment
 
 
-def _of_time(value: Any) -> Any:
-    if not isinstance(value, datetime.time):
-        return of_long(value)
-    if value.tzinfo is not None:
-        raise ValueError(f"{value!r} has a zone, and a time of day has none")
-    return value
+def _of_time(of_a_day: int) -> Make:
+    """`of_a_day`: how many units a day has."""
+
+    def of_time(value: Any) -> Any:
+        if not isinstance(value, datetime.time):
+            number = of_long(value)
+            if not 0 <= number < of_a_day:
+                raise ValueError(f"{number} is no time of a day, which has {of_a_day:,} of these units")
+            return number
+        if value.tzinfo is not None:
+            raise ValueError(f"{value!r} has a zone, and a time of day has none")
+        return value
+
+    return of_time
 
 
 def _millis(make: Make) -> Make:
@@ -135,8 +143,8 @@ LOGICAL: dict[str, Make] = {
     "timestamp-micros": _of_moment,
     "local-timestamp-millis": _millis(_of_local),
     "local-timestamp-micros": _of_local,
-    "time-millis": _millis(_of_time),
-    "time-micros": _of_time,
+    "time-millis": _millis(_of_time(86_400_000)),
+    "time-micros": _of_time(86_400_000_000),
     "date": _of_date,
     "uuid": _of_uuid,
 }

@@ -125,7 +125,8 @@ def _list(value: Any) -> Any:
 def _instance_of(type_info: TypeInformation, kinds: tuple[type, ...]) -> Check:
     def check(value: Any) -> Any:
         own = value if isinstance(value, kinds) else _own(value)
-        if not isinstance(own, kinds):
+        # pandas' NaT is a datetime to Python, and would be written as this text.
+        if not isinstance(own, kinds) or type(own).__name__ == "NaTType":
             raise ValueError(f"{value!r:.200} is no {type_info}")
         return own
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from penstock.common import Row, Types
@@ -323,6 +324,13 @@ def test_lists_without_it_are_written() -> None:
     assert longer.serialize(Row(v=["a;b", "c"])) == b"a;b; c\n"
     with pytest.raises(ValueError, match="it would be read as two"):
         _CSV(of).set_array_element_delimiter(";;").build().serialize(Row(v=["a;", "c"]))
+
+
+@pytest.mark.parametrize("builder", [_CSV, lambda of: JsonRowSerializationSchema.builder().with_type_info(of)])
+def test_a_time_of_pandas_that_is_none_is_refused(builder: Any) -> None:
+    """Nobody could read the text NaT: what is missing is None."""
+    with pytest.raises(ValueError, match="NaT is no "):
+        builder(Types.ROW_NAMED(["t"], [Types.SQL_TIMESTAMP()])).build().serialize(Row(t=pd.NaT))
 
 
 def test_a_time_of_day_in_another_zone_is_refused() -> None:
