@@ -21,11 +21,11 @@ from benchmarks.measurement import tell
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.runtime.time.stored_timers import StoredTimerQueue
 from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.key_groups import KeyGroups
+from penstock.stores.rocksdb import rocksdb_stores
 
 _AT_ONCE = 1_000
 _MAINTAINED = 2_000

@@ -32,13 +32,13 @@ from penstock.runtime.task.keyed_chain import KeyedChain
 from penstock.runtime.task.restore import restore_operator
 from penstock.runtime.task.snapshot import OperatorSnapshot
 from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.handles import OperatorState, RestoredOperator
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state.operator_state import NamedList
 from penstock.state.tables import Table
 from penstock.state_processor.new_tables import finished
+from penstock.stores.rocksdb import rocksdb_stores
 
 _GROUPS = 128
 _VALUE = ValueStateDescriptor("value")

@@ -21,8 +21,6 @@ from penstock.runtime.task.restore import restore_operator
 from penstock.runtime.task.snapshot import OperatorSnapshot, TaskSnapshot
 from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.simulator.storage import MemoryStorage
-from penstock.spark.worker.postgres import postgres_stores
-from penstock.spark.worker.redis_state import redis_stores
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
@@ -30,6 +28,8 @@ from penstock.state.backends.versioned.store import StoreOwner
 from penstock.state.handles import KeyedFile, RestoredOperator, store_files_of
 from penstock.state.key_groups import KeyGroups, key_group_range
 from penstock.state_processor.new_tables import finished
+from penstock.stores.postgres import postgres_stores
+from penstock.stores.redis import redis_stores
 
 GROUPS = KeyGroups(8)
 KEYS = range(20)

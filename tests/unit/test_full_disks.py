@@ -31,7 +31,7 @@ STATE_FILE = """
     file.close()
 """
 ROCKSDB = """
-    from penstock.spark.worker.rocksdb import RocksStore
+    from penstock.stores.rocksdb import RocksStore
     store = RocksStore(place, 8 << 20, {})
     store.write([(b"%d" % n, os.urandom(10_000)) for n in range(100)])
     store.link()

@@ -1,6 +1,6 @@
 """A store outside of all workers which knows no older versions, in place of Redis, for `state/backends/versioned`.
 
-Its rules are those of `spark/worker/redis_state.py`: the run that began last owns an operator's state, key groups are
+Its rules are those of `stores/redis.py`: the run that began last owns an operator's state, key groups are
 marked with the version that is being applied to them, and a store that is ahead of a checkpoint can't begin with it.
 """
 

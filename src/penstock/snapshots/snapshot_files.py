@@ -38,6 +38,6 @@ def _stores() -> Stores:
             "this checkpoint consists of RocksDB files, and rocksdict, which reads them, is not installed: "
             f"pip install '{ROCKSDB}'. Alternatively take a savepoint, which needs no RocksDB"
         )
-    from penstock.spark.worker.rocksdb import rocksdb_stores
+    from penstock.stores.rocksdb import rocksdb_stores
 
     return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))

@@ -355,7 +355,7 @@ def stores_of(name: str) -> Any:
     if not name.endswith("rocksdb"):
         return None
     from penstock.runtime.task.vertex import RocksDBSettings
-    from penstock.spark.worker.rocksdb import rocksdb_stores
+    from penstock.stores.rocksdb import rocksdb_stores
 
     return rocksdb_stores(RocksDBSettings(None, 1 << 20, cached_entries=1))
 

@@ -17,10 +17,10 @@ from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.runtime.time.stored_timers import StoredTimerQueue
 from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue
 from penstock.simulator.stores import MemoryStore
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
+from penstock.stores.rocksdb import rocksdb_stores
 
 NAME = "timers"
 

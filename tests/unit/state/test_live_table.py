@@ -26,7 +26,6 @@ from penstock.datastream.functions import AggregateFunction
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.runtime.windows.sliced_window_operator import SLICES_TABLE
 from penstock.snapshots.committed_state import CommittedState, StateName
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state import live_table as module
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
@@ -38,6 +37,7 @@ from penstock.state.live_table import live_table
 from penstock.state.snapshot.files import write_keyed
 from penstock.state.tables import ManyEntriesError
 from penstock.state_processor.new_tables import finished
+from penstock.stores.rocksdb import rocksdb_stores
 
 GROUPS = KeyGroups(128)
 BACKENDS = ["hashmap", "rocksdb"]

@@ -14,7 +14,6 @@ from penstock.runtime.time.stored_timers import StoredTimerQueue
 from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemoryStore
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.restored_files import restore_stores
 from penstock.state.backends.rocksdb.store import Stores
@@ -22,6 +21,7 @@ from penstock.state.backends.rocksdb.store_files import write_store_files
 from penstock.state.handles import KeyedFile
 from penstock.state.key_groups import KeyGroups, key_group_range, subtask_of
 from penstock.state_processor.new_tables import finished
+from penstock.stores.rocksdb import rocksdb_stores
 
 GROUPS = KeyGroups(8)
 COUNT, NAMES, VISITS = ValueStateDescriptor("count"), MapStateDescriptor("names"), ListStateDescriptor("visits")

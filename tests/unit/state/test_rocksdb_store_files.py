@@ -14,7 +14,6 @@ from penstock.common.errors import CheckpointError
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.simulator.storage import MemoryStorage
 from penstock.simulator.stores import MemoryFiles, MemoryStore
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store import EmbeddedStore, Stores
 from penstock.state.backends.rocksdb.store_files import StoreReader, contents_of, write_store_files
@@ -23,6 +22,7 @@ from penstock.state.key_groups import KeyGroups
 from penstock.state.schema import schema_of
 from penstock.state.snapshot.files import read_keyed, restore_keyed, write_keyed
 from penstock.state_processor.new_tables import finished
+from penstock.stores.rocksdb import rocksdb_stores
 
 GROUPS = KeyGroups(8)
 COUNT, LAST = ValueStateDescriptor("count"), ValueStateDescriptor("last")

@@ -19,7 +19,7 @@ from penstock.state.backends.rocksdb.table import RocksDBTable
 
 @pytest.fixture
 def rocks(tmp_path) -> Iterator[Stores]:
-    from penstock.spark.worker.rocksdb import rocksdb_stores
+    from penstock.stores.rocksdb import rocksdb_stores
 
     yield rocksdb_stores(RocksDBSettings(str(tmp_path / "rocks"), 4 << 20, 100))
 

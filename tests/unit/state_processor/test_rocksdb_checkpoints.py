@@ -18,7 +18,6 @@ from penstock.snapshots import snapshot_files
 from penstock.snapshots.committed_state import CommittedState, StateName
 from penstock.snapshots.keyed_table import KeyedTable
 from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
-from penstock.spark.worker.rocksdb import rocksdb_stores
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store_files import write_store_files
 from penstock.state.handles import OperatorState, store_files_of
@@ -26,6 +25,7 @@ from penstock.state.key_groups import subtask_of
 from penstock.state.snapshot.files import write_keyed
 from penstock.state_processor import SavepointReader, SavepointWriter
 from penstock.state_processor.new_tables import finished
+from penstock.stores.rocksdb import rocksdb_stores
 
 COUNTS = {key: key * key for key in range(300)}
 

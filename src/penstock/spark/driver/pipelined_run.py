@@ -144,11 +144,11 @@ class PipelinedRun:
 def _forget(settings: PostgresSettings | RedisSettings, job_id: str) -> None:
     # Imported where they are needed: neither package need be installed.
     if isinstance(settings, RedisSettings):
-        from penstock.spark.worker import redis_state
+        from penstock.stores import redis
 
-        redis_state.forget_job(settings, job_id)
+        redis.forget_job(settings, job_id)
     else:
-        from penstock.spark.worker import postgres
+        from penstock.stores import postgres
 
         postgres.forget_job(settings, job_id)
 

@@ -69,9 +69,9 @@ from penstock.spark.worker.side_channel import SideChannel
 from penstock.spark.worker.snapshot_thread import SnapshotThread
 from penstock.spark.worker.spill_file import TemporarySpill
 from penstock.spark.worker.stack_sampler import StackSampler
-from penstock.spark.worker.stores import stores_of
 from penstock.spark.worker.task_log import TaskLog
 from penstock.spark.worker.transport import Transport
+from penstock.stores.chosen import stores_of
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """What the backends with an external store need of it: a map of bytes to bytes that knows its older versions.
 
 Each entry is written with a version, and is read as of one: the newest that is not above it counts. So a snapshot is a
-number. The host provides the store: `spark/worker/postgres.py`. Source: Carbone et al., "State Management in Apache
+number. The host provides the store: `stores/postgres.py`. Source: Carbone et al., "State Management in Apache
 Flink" (VLDB 2017), section 4.1, external state backends with multi-version concurrency control.
 """
 

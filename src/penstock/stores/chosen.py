@@ -11,15 +11,15 @@ def stores_of(settings: StoreSettings | None) -> Stores | VersionedStores | None
     """Stores for the tasks of a slot; None: their state is on the heap."""
     # Imported where they are needed: no package need be installed.
     if isinstance(settings, RocksDBSettings):
-        from penstock.spark.worker.rocksdb import rocksdb_stores
+        from penstock.stores.rocksdb import rocksdb_stores
 
         return rocksdb_stores(settings)
     if isinstance(settings, PostgresSettings):
-        from penstock.spark.worker.postgres import postgres_stores
+        from penstock.stores.postgres import postgres_stores
 
         return postgres_stores(settings)
     if isinstance(settings, RedisSettings):
-        from penstock.spark.worker.redis_state import redis_stores
+        from penstock.stores.redis import redis_stores
 
         return redis_stores(settings)
     return None

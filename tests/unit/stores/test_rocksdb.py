@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rocksdict")
 
 from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.spark.worker.rocksdb import RocksStore, rocksdb_stores
+from penstock.stores.rocksdb import RocksStore, rocksdb_stores
 
 MEMORY = 8 << 20
 
@@ -94,7 +94,7 @@ def test_files_that_can_not_be_read_leave_nothing(tmp_path) -> None:
 
 KILLED = """
 import os, signal, sys
-from penstock.spark.worker.rocksdb import RocksStore
+from penstock.stores.rocksdb import RocksStore
 store = RocksStore(sys.argv[1], 8 << 20, {})
 store.write([(b"a", b"1")])
 store.link()

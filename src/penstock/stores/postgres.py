@@ -25,10 +25,10 @@ import msgspec
 from penstock.common.errors import CheckpointError
 from penstock.connectors.postgres.connection import Database, psycopg, translated
 from penstock.runtime.task.vertex import PostgresSettings
-from penstock.spark.worker import postgres_statements as sql
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP
 from penstock.state.backends.versioned.recent_values import ABSENT, RecentValues
 from penstock.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStores
+from penstock.stores import postgres_statements as sql
 
 _BATCH_ENTRIES = 2_000
 _PAGE_ENTRIES = 2_000
