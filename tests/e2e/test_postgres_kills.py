@@ -39,6 +39,8 @@ class Counts:
     program = counts_to_postgres.__file__
     is_over = False
     """Its driver was killed when all was committed, and is not started again."""
+    looks_each_s = 0.1
+    """What it waits for."""
     environment: dict[str, str] | None = None
     """Of its processes; None: as here."""
 
@@ -109,7 +111,7 @@ class Counts:
             if self.driver.poll() is not None:
                 return None
             assert time.monotonic() < deadline, self.story()
-            time.sleep(0.1)
+            time.sleep(self.looks_each_s)
         return result
 
     def story(self) -> str:
