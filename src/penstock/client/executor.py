@@ -56,6 +56,11 @@ class Submission:
     claims: bool = False
     """Whether a process of a former dispatcher may still run the job: it is fenced off as soon as the job is found, and
     how the job ends stays on record until the dispatcher has been told."""
+    is_checked: bool = False
+    """Whether a process before this one has asked sources and sinks whether what they read and write is there. A job
+    that goes on waits for a server that is away."""
+    on_checked: Callable[[], object] = lambda: None
+    """Called when they have been asked, and it is."""
     on_claim: Callable[[], object] = lambda: None
     """Called when it is, on whatever the job goes on from. Raises FencedError if this process itself is fenced off."""
 

@@ -60,9 +60,9 @@ def submit(submission: Submission) -> JobClient:
     dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
     if submission.spark is None:
         check_slots(graph, configuration)
-    if not submission.resumes:
-        # One that goes on waits for a server that is away, as it did before.
+    if not submission.is_checked:
         check_connectors(graph)
+        submission.on_checked()
     start = StartPoint()
     if not graph.batched:
         start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")

@@ -7,6 +7,7 @@ decodes to the same type meanwhile reads what is not there yet, and the process 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
@@ -17,6 +18,10 @@ T = TypeVar("T")
 
 # A finalizer may decode, too, on the thread that holds it.
 _one_at_a_time = threading.RLock()
+# Another thread may hold it while a process is forked, and that thread is none of the child's.
+os.register_at_fork(
+    before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
+)
 _json: dict[Any, msgspec.json.Decoder[Any]] = {}
 _msgpack: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
 

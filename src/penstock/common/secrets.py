@@ -23,13 +23,15 @@ NAMES = (
     r"|key[-_.]?pem|keystore[-_.]key|(?:api|access|private|service|signing)[-_.]?key"
 )
 """What the name of a secret has in it, in any case: as Flink has them, and clients of databases, stores and brokers."""
-_VALUE = r"(?:(\\?['\"])(?:(?!\2)(?:\\.|[^\\]))*?\2|[^\s&'\",;\\]+)"
-"""With quotes around it, which stay (JSON writes them with a backslash), or without."""
+_QUOTED = r"(\\?['\"])(?:(?:(?!\2)(?:\\[\s\S]|[^\\]))*?\2|(?:(?!\2)[\s\S])*(?:\2|\Z))"
+"""Up to the quote that ends it: none behind a backslash, unless there is no other one, and a text that was cut has none
+at all. The quotes stay (JSON writes them with a backslash)."""
+_VALUE = rf"(?:{_QUOTED}|[^\s&'\",;\\]+)"
 _PAIR = re.compile(
     rf"((?:{NAMES})(?:=|\\?['\"]\s*=\s*|\s*=\s*(?=\\?['\"]))|(?:{_PASSWORDS})\s*=\s*){_VALUE}", re.IGNORECASE
 )
 """As in `host=localhost password=…`, the text of a connection; not as in `token = tokens[0]`, a line of a program."""
-_ENTRY = re.compile(rf"((?:{NAMES})\\?['\"]\s*:\s*)(\\?['\"])(?:(?!\2)(?:\\.|[^\\]))*?\2", re.IGNORECASE)
+_ENTRY = re.compile(rf"((?:{NAMES})\\?['\"]\s*:\s*){_QUOTED}", re.IGNORECASE)
 """As in `{'sasl.password': '…'}`. A number, a list or null is no secret, and JSON with stars in its place is none."""
 _SECRET_NAME = re.compile(rf"(?:{NAMES})\Z", re.IGNORECASE)
 _QUERY = re.compile(rf"([?&][\w.-]*(?:signature|\bsig)=){_VALUE}", re.IGNORECASE)

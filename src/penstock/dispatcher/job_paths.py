@@ -31,7 +31,7 @@ from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
 from penstock.jobmaster.execution_graph import error_name
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import bytes_of, get, json_answer, not_found
+from penstock.rest.answers import bytes_of, get, id_of, json_answer, not_found
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
 from penstock.rest.execution_result_paths import IN_PROGRESS, result_of
@@ -59,7 +59,7 @@ async def applications(request: Request) -> Response:
 
 async def application(request: Request) -> Response:
     """GET /applications/:applicationid: one, with its job."""
-    id = request.path_params["applicationid"]
+    id = id_of(request, "applicationid")
     found = next((job for job in await _overviews(request) if job["jid"] == id), None)
     if found is None:
         raise not_found(request, "applicationid", f"Application {id} not found")
@@ -113,11 +113,11 @@ def _own_overview(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
 async def of_job(request: Request) -> Response:
     """Any path below /jobs/:jobid: what the job's process answers, or has answered at its end."""
     jobid = request.path_params["jobid"]
-    job = host_of(request).find(jobid)
+    job = host_of(request).find(id_of(request, "jobid"))
     if job is None:
         raise not_found(request, "jobid", f"Job {jobid} not found")
     path, body = request.scope["path"], await bytes_of(request)
-    if job.id != _id(job):
+    if jobid != _id(job):
         path = path.replace(jobid, _id(job), 1)
     if _cancels(request, job) and job.status is JobStatus.CANCELED:
         return json_answer({}, 202)

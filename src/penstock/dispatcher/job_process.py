@@ -42,7 +42,7 @@ from penstock.dispatcher.events import (
     SlotsWanted,
 )
 from penstock.dispatcher.job_output import keep_bounded
-from penstock.dispatcher.job_store import ARCHIVE, FIGURES
+from penstock.dispatcher.job_store import ARCHIVE, CHECKED, FIGURES
 from penstock.dispatcher.lent_lead import LentLead
 from penstock.dispatcher.link import FromJob, Link, ToJob, job_end
 from penstock.dispatcher.whole_files import write_at_the_end, write_whole
@@ -144,6 +144,8 @@ class JobProcess:
                 rest_ports="0",
                 job_id=resumes or self._id,
                 resumes=resumes,
+                is_checked=(self._folder / CHECKED).exists(),
+                on_checked=self._is_checked,
                 claims=True,
                 # Whoever leads later finds the claim. So if this dispatcher still leads when it is made, no other
                 # process goes on from where this one does.
@@ -169,6 +171,11 @@ class JobProcess:
         _keep_figures(client, graph, self._folder / FIGURES)
         if self._rest is not None:
             archive(self._rest, self._job_id, self._folder / ARCHIVE)
+
+    def _is_checked(self) -> None:
+        # Where the disk is full the next process asks again.
+        with contextlib.suppress(OSError):
+            (self._folder / CHECKED).touch()
 
     def _begins(self, job_id: JobID) -> None:
         self._job_id = str(job_id)

@@ -8,6 +8,7 @@
     DIRECTORY/jobs/ID/job       as the client has sent it
                      /NAME      a link to its bundle, if it has one, and beside it the bundle unpacked, until it ends
                      /state     how it is with it now; where leaders are elected: state-TERM-NUMBER (job_states.py)
+                     /checked   its sources and sinks have been asked whether what they read and write is there
                      /output…   what its process has written: job_output.py
                      /figures   what it had counted at its end
                      /archive   what its REST endpoint answered then
@@ -41,6 +42,7 @@ from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole
 _TOKEN = re.compile(rb"[!-~]+")
 FIGURES = "figures"
 ARCHIVE = "archive"
+CHECKED = "checked"
 _SPARE_BYTES = {STATE: 16 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
 _ERROR_MOST = 2_000
 """Characters of an error that a spare file takes."""

@@ -69,18 +69,24 @@ def jobs_of(request: Request) -> ServedJobs:
     return jobs
 
 
+def id_of(request: Request, name: str) -> str:
+    """An id in the path, in the form in which ids are kept: Flink reads their digits in any case."""
+    value: str = request.path_params[name]
+    return value.lower() if _ID.fullmatch(value) else value
+
+
 def not_found(request: Request, name: str, text: str) -> HTTPException:
     """What the path names is not there, 404; or it is no id at all, 400. Source: Flink's REST."""
     value = request.path_params[name]
     if _ID.fullmatch(value):
         return HTTPException(404, text)
-    why = f'Cannot resolve path parameter ({name}) from value "{value}"'
+    why = f'Cannot resolve path parameter ({name}) from value "{value:.200}"'
     return HTTPException(400, f"Bad request, could not parse parameters: {why}: 32 hexadecimal digits are expected")
 
 
 def job_of(request: Request) -> JobEntry:
     """The job that the path names. Raises HTTPException: 404, 400."""
-    job_id = request.path_params["jobid"]
+    job_id = id_of(request, "jobid")
     entry = jobs_of(request).find(job_id)
     if entry is None:
         raise not_found(request, "jobid", f"Job {job_id} not found")
@@ -89,7 +95,7 @@ def job_of(request: Request) -> JobEntry:
 
 def vertex_of(request: Request, entry: JobEntry) -> JobVertex:
     """The vertex that the path names. Raises HTTPException: 404, 400."""
-    wanted = request.path_params["vertexid"]
+    wanted = id_of(request, "vertexid")
     for vertex in entry.graph.graph.vertices:
         if vertex_id(vertex) == wanted:
             return vertex

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.rest.answers import body_of, get, job_of, json_answer, not_found
+from penstock.rest.answers import body_of, get, id_of, job_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute
 from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.operation_paths import Trigger, check_runs, check_trigger_id
@@ -45,7 +45,7 @@ async def trigger(request: Request) -> Response:
 
 def outcome(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/checkpoints/:triggerid: what became of it: its number, or why it failed."""
-    entry, trigger_id = job_of(request), request.path_params["triggerid"]
+    entry, trigger_id = job_of(request), id_of(request, "triggerid")
     future = entry.checkpoint_triggers.find(trigger_id)
     if future is None:
         text = f"There is no checkpoint with the trigger id {trigger_id} of job {entry.job_id}"

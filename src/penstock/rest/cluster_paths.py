@@ -21,7 +21,7 @@ from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.execution_state import ExecutionState
-from penstock.rest.answers import get, job_of, jobs_of, json_answer, not_found
+from penstock.rest.answers import get, id_of, job_of, jobs_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute
 from penstock.rest.job_paths import ended_ms, job_overview
 from penstock.rest.secrets import shown
@@ -197,7 +197,7 @@ def applications(request: Request) -> dict[str, Any]:
 
 def application(request: Request) -> dict[str, Any]:
     """GET /applications/:applicationid: one, with its job."""
-    entry = jobs_of(request).find(request.path_params["applicationid"])
+    entry = jobs_of(request).find(id_of(request, "applicationid"))
     if entry is None:
         text = f"Application {request.path_params['applicationid']} not found"
         raise not_found(request, "applicationid", text)

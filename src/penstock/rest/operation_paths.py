@@ -14,7 +14,7 @@ from starlette.responses import Response
 from penstock.common import options
 from penstock.common.file_systems import is_url
 from penstock.common.job_status import JobStatus
-from penstock.rest.answers import body_of, get, job_of, json_answer, not_found
+from penstock.rest.answers import body_of, get, id_of, job_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute, Parameter
 from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.served_jobs import JobEntry
@@ -89,7 +89,7 @@ def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, 
 
 def outcome(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/savepoints/:triggerid: what became of a savepoint."""
-    entry, trigger_id = job_of(request), request.path_params["triggerid"]
+    entry, trigger_id = job_of(request), id_of(request, "triggerid")
     future = entry.triggers.find(trigger_id)
     if future is None:
         text = f"There is no savepoint with the trigger id {trigger_id} of job {entry.job_id}"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.api.sink import Sink, SinkContext, SinkWriter
 from penstock.client.executor import Submission
 from penstock.client.plan_executor import PlanExecutor
 from penstock.client.submission import submit
@@ -54,6 +57,60 @@ def test_a_program_is_explained_without_what_it_reads_and_writes(tmp_path: Path)
     submission = planned(declare)
     with pytest.raises(PenstockError, match=r"operator .(flights|lines).: "):
         submit(submission)
+
+
+class Refuses(Sink[Any]):
+    """A user's own."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error, self.asked = error, 0
+
+    def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
+        raise NotImplementedError
+
+    def validate(self) -> None:
+        self.asked += 1
+        raise self.error
+
+
+class TwoWordsError(PenstockError):
+    """With a text of its own making."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(code, text)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("bad setting"), "operator 'out': Traceback .*in validate.*ValueError: bad setting"),
+        (SourceError("away"), "operator 'out': away$"),
+        (TwoWordsError(5, "is bad"), "operator 'out': .*5, 'is bad'"),
+    ],
+)
+def test_what_a_sink_of_a_users_raises_is_told_with_its_operator(error: Exception, said: str) -> None:
+    """From a cluster came a traceback of penstock's own; an error that is raised again had the name twice."""
+    sink = Refuses(error)
+    submission = planned(lambda env: env.from_collection([1]).sink_to(sink).name("out"))
+    for _ in range(2):
+        with pytest.raises(PenstockError, match=re.compile(f"^{said}", re.DOTALL)) as raised:
+            submit(submission)
+        assert str(raised.value).count("operator 'out'") == 1
+
+
+def test_what_was_asked_is_not_asked_again() -> None:
+    """A job that is taken over while its server is away would fail; one that was not asked has no table."""
+    asked: list[bool] = []
+    sink = Refuses(SourceError("away"))
+    submission = planned(lambda env: env.from_collection([1]).sink_to(sink))
+    submission = dataclasses.replace(submission, resumes="0" * 32, on_checked=lambda: asked.append(True))
+    with pytest.raises(SourceError):
+        submit(submission)
+    assert (sink.asked, asked) == (1, [])
+    broken = Configuration.from_dict({"execution.checkpointing.dir": "gs2://nowhere"})
+    with pytest.raises(PenstockError, match="gs2"):
+        submit(dataclasses.replace(submission, is_checked=True, configuration=broken))
+    assert (sink.asked, asked) == (1, [])
 
 
 def test_a_source_that_is_not_there_is_named_before_anything_runs(tmp_path: Path) -> None:

@@ -128,9 +128,11 @@ def test_only_the_newest_failures_are_kept_and_said_to_be_so(tmp_path: Path) -> 
 
 def test_what_does_not_exist_is_404_and_what_is_no_id_or_number_400(served: Served) -> None:
     """A client with a job of yesterday would wait for ever, or read another job's figures; one that cuts ids, too."""
-    other = "0" * 31 + "A"
+    other = "0" * 31 + "a"
     assert served.get(f"/jobs/{other}", 404)["errors"] == [f"Job {other} not found"]
     assert served.get(f"/jobs/id/vertices/{other}", 404)["errors"] == [f"JobVertex {other} not found in job id"]
+    in_capitals = served.vertex(1).rpartition("/")[2].upper()
+    assert served.get(f"/jobs/id/vertices/{in_capitals}"), "Flink reads digits in any case"
     assert '(jobid) from value "other"' in served.get("/jobs/other", 400)["errors"][0]
     assert '(vertexid) from value "abc"' in served.get("/jobs/id/vertices/abc", 400)["errors"][0]
     assert '(applicationid) from value "x"' in served.get("/applications/x", 400)["errors"][0]

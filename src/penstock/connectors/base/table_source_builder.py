@@ -59,9 +59,9 @@ class TableSourceBuilder:
     def set_record_class(self, record_class: type[Any]) -> Self:
         """Set what rows become: Row with names (default), tuple, dict, or a class that is called with the values.
 
-        Raises TypeError for what is no class.
+        A function that is called so will do, too. Raises TypeError for what can't be called.
         """
-        if not isinstance(record_class, type):
+        if not callable(record_class):
             raise TypeError(f"expected a class for the records, got {record_class!r}")
         self._record_class = record_class
         return self

@@ -114,8 +114,10 @@ class Intake:
         self._counted = 0
         """Of how many something had been taken by the last count."""
         self._said_ms = now_ms
+        self._recent = 0.0
+        """What was done with lately, of all of them."""
         self._recent_busy_ms = 0.0
-        """In which what is recent was taken. It is forgotten by time in which the slot is busy: what it could take is
+        """In which that was taken. It is forgotten by time in which the slot is busy: what it could take is
         known after a pause as before."""
         self._recent_ms = 0.0
         self._recent_idle_ms = 0.0
@@ -244,6 +246,7 @@ class Intake:
         for sender in self._taken_of.values():
             sender.recent = sender.recent * kept + sender.done
             sender.done = 0
+        self._recent = sum(sender.recent for sender in self._taken_of.values())
         self._counted = len(self._taken_of)
         self._recent_busy_ms = self._recent_busy_ms * kept + busy_ms
         kept = _KEPT ** (elapsed_ms * PARTS / self._whole_ms)
@@ -254,8 +257,7 @@ class Intake:
     def _budget(self, sender: _Sender) -> int:
         if not self._counted:
             return self.budget_bytes_min
-        recent = sum(one.recent for one in self._taken_of.values())
-        of_one = budget_of(sender.recent, recent, self._counted, self._recent_busy_ms, self._target_ms)
+        of_one = budget_of(sender.recent, self._recent, self._counted, self._recent_busy_ms, self._target_ms)
         return max(self.budget_bytes_min, of_one)
 
     def _advice(self, sender: _Sender) -> Advice:

@@ -113,7 +113,7 @@ class FileSink(Sink[Any]):
 
 
 def _check_directory(path: Path) -> None:
-    """Raise ProgramError if nothing can be created there. Creates nothing: the program may be built for its plan."""
+    """Raise ProgramError if nothing can be created there. Creates nothing: that is for who writes."""
     existing = next(part for part in (path, *path.parents) if os.access(part, os.F_OK))
     if not existing.is_dir():
         raise ProgramError(f"FileSink: {path} can't be created: {existing} is a file")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.common.errors import ProgramError
 from penstock.common.file_systems import absolute
 from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner
@@ -55,7 +56,10 @@ class DeltaSink(Sink[Any]):
         And ProgramError for a path in no file system.
         """
         schema = schema_of(self._record_type)
-        resolve(self._table.uri)
+        try:
+            resolve(self._table.uri)
+        except OSError as error:
+            raise ProgramError(f"{self._table} can't be reached: {error}") from error
         self._table.create(schema, self._partitions)
         self._table.check(schema, self._partitions)
 
