@@ -36,9 +36,10 @@ from penstock.state.container_keys import as_key
 class QueryableStateClient:
     """`url`: that of the job's REST endpoint; `token`: what is in its file. May be used by several threads.
 
-    Methods raise JobError if the endpoint can't be reached or refuses, as what is no id of a job; StateNotFoundError if there is no such job or
-    state, or no completed checkpoint yet, and KeyTypeError for what can be no key. Live queries raise
-    StateUnavailableError if the tasks can't be asked at the moment: they restart, or are held up. To try again helps.
+    Methods raise JobError if the endpoint can't be reached or refuses, as what is no id of a job; StateNotFoundError
+    if there is no such job or state, or no completed checkpoint yet, and KeyTypeError for what can be no key. Live
+    queries raise StateUnavailableError if the tasks can't be asked at the moment: they restart, or are held up. To try
+    again helps.
     """
 
     def __init__(self, url: str, token: str) -> None:
