@@ -8,13 +8,24 @@ from pathlib import Path
 import pytest
 from tests.snippets import snippets_of
 
+from penstock.client.connectors_check import check_connectors
 from penstock.client.context_environment import ContextEnvironment, as_context
+from penstock.client.executor import Submission
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common import Configuration
+from penstock.common.job_client import JobClient
 from penstock.testing.conformance.sink import check_sink
 from penstock.testing.conformance.source import check_source
 
 PAGES = [Path(__file__).parents[3] / "docs" / "how-to" / name for name in ("own-source.md", "own-sink.md")]
+
+
+class Planned(PlanExecutor):
+    """Jobs are not run, but their sinks are asked, which make what they need."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        check_connectors(submission.graph)
+        return super().execute(submission)
 
 
 @pytest.fixture
@@ -24,7 +35,7 @@ def examples(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path / "programs")
     module = types.ModuleType("connectors_examples")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    with as_context(ContextEnvironment(Configuration(), PlanExecutor())):
+    with as_context(ContextEnvironment(Configuration(), Planned())):
         for page in PAGES:
             for snippet in snippets_of(page):
                 exec(compile(snippet.text, str(page), "exec"), vars(module))
