@@ -51,7 +51,7 @@ def list_jobs(
     conf_file: ConfFile = None,
     running: Annotated[bool, typer.Option("--running", "-r", help="Those that run: what is listed by itself.")] = False,
     scheduled: Annotated[
-        bool, typer.Option("--scheduled", "-s", help="Those of clusters on this machine that wait for slots.")
+        bool, typer.Option("--scheduled", "-s", help="Those of clusters on this machine that wait for slots, or begin.")
     ] = False,
     all_jobs: Annotated[
         bool, typer.Option("--all", "-a", help="Both, and what clusters on this machine know of jobs that have ended.")
@@ -92,14 +92,14 @@ def list_jobs(
 
 
 def _of_clusters(with_ended: bool) -> list[str]:
-    """A line of each of their jobs that waits; `with_ended`: or has ended. Those that run are listed otherwise."""
-    from penstock.cli.local_clusters import clients_of_clusters, job_line
+    """A line of each of their jobs that is not known otherwise, as those that run are; `with_ended`: or has ended."""
+    from penstock.cli.local_clusters import clients_of_clusters, is_to_begin, job_line
 
     lines = []
     try:
         for client in clients_of_clusters():
             found = client.get("/submissions")
-            lines += [job_line(job) for job in found if job["waiting"] or (with_ended and job["phase"] == "ENDED")]
+            lines += [job_line(job) for job in found if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
         raise typer.Exit(1) from None
@@ -237,8 +237,20 @@ def cancel(
 
     They are retained with execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.
     """
-    print_result(lambda: _ask(job, "cancel"))
+    print_result(lambda: _cancel(job))
     typer.echo(f"'{job}' is being cancelled", err=True)
+
+
+def _cancel(job: str) -> str:
+    from penstock.cli.local_clusters import cancel_before_it_runs
+
+    try:
+        return _ask(job, "cancel")
+    except PenstockError:
+        # One that runs takes commands itself.
+        if cancel_before_it_runs(job):
+            return ""
+        raise
 
 
 def checkpoints(

@@ -32,5 +32,5 @@ def check_connectors(graph: JobGraph) -> None:
                 if not str(error).startswith("operator '"):
                     error.args = (told, *error.args[1:]) if len(error.args) == 1 else (told,)
                 raise
-            except Exception as error:
-                raise ProgramError(f"operator '{node.name}': {user_traceback(without_our_frames(error))}") from error
+            except (Exception, SystemExit) as error:
+                raise ProgramError(f"operator '{node.name}': {user_traceback(without_our_frames(error))}") from None

@@ -174,4 +174,4 @@ def _forget(path: Path, content: bytes) -> None:
 
 def _matching(reference: str, jobs: list[Entry]) -> list[Entry]:
     named = [job for job in jobs if job.job_id == reference or job.name == reference]
-    return named or [job for job in jobs if job.job_id.startswith(reference)]
+    return named or [job for job in jobs if job.job_id.startswith(reference.lower())]

@@ -13,6 +13,7 @@ import contextlib
 import os
 import secrets
 import sys
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ OUTPUT_MOST = 8 << 20
 _NAME = "output"
 _KEPT = 2
 _STREAMS = (1, 2)
+_SETTLES_S = 0.05
+_SETTLES_MOST = 20
+"""Looks. A program that the process has started may write to it for ever."""
 
 
 class OutputFile(NamedTuple):
@@ -86,8 +90,21 @@ def keep_bounded(folder: Path, most: int = OUTPUT_MOST) -> None:
             os.dup2(descriptor, stream)
     finally:
         os.close(descriptor)
-    # Only now: until here threads were writing to the one before.
-    begin = files[-1].begin + files[-1].path.stat().st_size
+    begin = files[-1].begin + _settled_size(files[-1].path)
     part.rename(folder / f"{_NAME}.{begin:011d}")
     for old in files[: len(files) + 1 - _KEPT]:
         old.path.unlink(missing_ok=True)
+
+
+def _settled_size(path: Path) -> int:
+    """Of a file to which nothing leads any more, when the writes that had begun before are done.
+
+    What they add behind the place from which the next file goes on would be shown by nobody.
+    """
+    size = path.stat().st_size
+    for _ in range(_SETTLES_MOST):
+        time.sleep(_SETTLES_S)
+        before, size = size, path.stat().st_size
+        if size == before:
+            break
+    return size

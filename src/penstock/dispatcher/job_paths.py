@@ -36,6 +36,7 @@ from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
 from penstock.rest.execution_result_paths import IN_PROGRESS, result_of
 from penstock.rest.job_paths import state_counts
+from penstock.rpc.failures import revive
 
 _ASK_S = 10.0
 _OVERVIEW_S = 1.0
@@ -138,15 +139,35 @@ def _cancels(request: Request, job: DispatchedJob) -> bool:
     return request.method == "PATCH" and is_it and request.query_params.get("mode", "cancel") == "cancel"
 
 
-def _own_answer(host: DispatcherHost, job: DispatchedJob, path: str) -> dict[str, Any] | None:
-    """To GET of a job that has no process yet, or one that does not serve it yet. Flink: a job that is INITIALIZING."""
-    state, at_ms = "INITIALIZING", now_ms()
+def _error_class(job: DispatchedJob) -> str:
+    return error_name(revive(job.kind or "JobError", job.error))
+
+
+def _of_ended(host: DispatcherHost, job: DispatchedJob, status: JobStatus, path: str) -> dict[str, Any] | None:
+    """What the dispatcher itself knows of a job that has ended, of which nothing was kept."""
+    ended_ms = job.ended_ms or job.submitted_ms
     if path == f"/jobs/{_id(job)}/status":
-        return {"status": state}
-    if path == _result_path(job):
-        return IN_PROGRESS
-    if path != f"/jobs/{_id(job)}":
+        return {"status": status.name}
+    if path == f"/jobs/{_id(job)}":
+        return _without_vertices(host, job, status.name, {status.name: ended_ms})
+    if path != f"/jobs/{_id(job)}/exceptions":
         return None
+    failure = {
+        "exceptionName": _error_class(job),
+        "stacktrace": without_passwords(job.error),
+        "timestamp": ended_ms,
+        "taskName": None,
+        "endpoint": None,
+        "taskManagerId": None,
+        "failureLabels": {},
+        "concurrentExceptions": [],
+    }
+    return {"exceptionHistory": {"entries": [failure] if job.error else [], "truncated": False}}
+
+
+def _without_vertices(
+    host: DispatcherHost, job: DispatchedJob, state: str, timestamps: dict[str, int]
+) -> dict[str, Any]:
     return {
         **_own_overview(host, job),
         "state": state,
@@ -154,12 +175,24 @@ def _own_answer(host: DispatcherHost, job: DispatchedJob, path: str) -> dict[str
         "job-type": "STREAMING",
         "application-id": _id(job),
         "maxParallelism": -1,
-        "now": at_ms,
-        "timestamps": {**{status.name: 0 for status in JobStatus}, state: job.submitted_ms},
+        "now": now_ms(),
+        "timestamps": {**{status.name: 0 for status in JobStatus}, "INITIALIZING": job.submitted_ms, **timestamps},
         "vertices": [],
         "status-counts": state_counts([]),
         "plan": {"jid": _id(job), "name": job.name, "type": "STREAMING", "nodes": []},
     }
+
+
+def _own_answer(host: DispatcherHost, job: DispatchedJob, path: str) -> dict[str, Any] | None:
+    """To GET of a job that has no process yet, or one that does not serve it yet. Flink: a job that is INITIALIZING."""
+    state = "INITIALIZING"
+    if path == f"/jobs/{_id(job)}/status":
+        return {"status": state}
+    if path == _result_path(job):
+        return IN_PROGRESS
+    if path != f"/jobs/{_id(job)}":
+        return None
+    return _without_vertices(host, job, state, {})
 
 
 def _answer(
@@ -195,9 +228,13 @@ def _answer(
         answer = b"[]"
     if answer is None and known == _result_path(job) and job.status is not None:
         # Its process was killed, or is an older one: the dispatcher knows how it ended all the same.
-        failure = (error_name(JobError()), without_passwords(job.error)) if job.error else None
+        failure = (_error_class(job), without_passwords(job.error)) if job.error else None
         runtime_ms = (job.ended_ms or job.submitted_ms) - job.submitted_ms
         answer = msgspec.json.encode(result_of(_id(job), job.status, runtime_ms, failure))
+    if answer is None and kept is None and job.status is not None:
+        # It has not come as far as to serve anything.
+        told = _of_ended(host, job, job.status, known)
+        answer = None if told is None else msgspec.json.encode(told)
     if answer is not None:
         return 200, answer
     if job.status is None:

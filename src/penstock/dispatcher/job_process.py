@@ -90,6 +90,8 @@ class JobProcess:
         self._checkpoints: str | None = None
         """Where the job's are; None: nowhere that outlasts this process."""
         self._cancelled = False
+        self._has_begun = True
+        """Whether there may be something of the job beyond this process."""
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, name="penstock-dispatcher", daemon=True).start()
         threading.Thread(target=_keep_output_bounded, args=(folder,), name="penstock-output", daemon=True).start()
@@ -133,6 +135,11 @@ class JobProcess:
         session.sparkContext.environment.update(environment)
         adopt(JvmProcess(self._java))
         HELD.others = self
+        if not resumes:
+            with self._lock:
+                self._has_begun = False
+                if self._cancelled:
+                    return JobEnded(now_ms(), self._id, JobStatus.CANCELED)
         client = submit(
             dataclasses.replace(
                 submission,
@@ -144,7 +151,7 @@ class JobProcess:
                 rest_ports="0",
                 job_id=resumes or self._id,
                 resumes=resumes,
-                is_checked=(self._folder / CHECKED).exists(),
+                is_checked=bool(resumes) and (self._folder / CHECKED).exists(),
                 on_checked=self._is_checked,
                 claims=True,
                 # Whoever leads later finds the claim. So if this dispatcher still leads when it is made, no other
@@ -172,7 +179,13 @@ class JobProcess:
         if self._rest is not None:
             archive(self._rest, self._job_id, self._folder / ARCHIVE)
 
+    def _now_begins(self) -> None:
+        with self._lock:
+            # From now on it is cancelled by its job master.
+            self._has_begun = True
+
     def _is_checked(self) -> None:
+        self._now_begins()
         # Where the disk is full the next process asks again.
         with contextlib.suppress(OSError):
             (self._folder / CHECKED).touch()
@@ -203,6 +216,10 @@ class JobProcess:
             elif isinstance(message, CancelJob):
                 with self._lock:
                     self._cancelled, client = True, self._client
+                    if not self._has_begun:
+                        # It is asking its sources and sinks, which may take a minute.
+                        self._link.send(JobEnded(now_ms(), self._id, JobStatus.CANCELED))
+                        os._exit(0)
                 if client is not None:
                     _log.info("the job is cancelled by its cluster")
                     client.cancel()

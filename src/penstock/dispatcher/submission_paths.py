@@ -26,7 +26,7 @@ from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_output import OutputGoneError, part_of_output
 from penstock.dispatcher.job_store import FIGURES
-from penstock.rest.answers import body_of, get, json_answer
+from penstock.rest.answers import body_of, get, id_of, json_answer
 from penstock.rest.described_route import TEXT, DescribedRoute, Parameter
 from penstock.rest.patient_threads import in_patient_thread
 from penstock.rpc.commands import ask
@@ -76,7 +76,7 @@ def host_of(request: Request) -> DispatcherHost:
 
 def dispatched(request: Request) -> DispatchedJob:
     """The job that the path names, by the id of its submission or its own. Raises HTTPException: 404."""
-    id = request.path_params["id"]
+    id = id_of(request, "id")
     job = host_of(request).find(id)
     if job is None:
         raise HTTPException(404, f"Job {id} not found")

@@ -114,7 +114,7 @@ def number_of(request: Request, name: str) -> int:
     """A number in the path. Raises HTTPException: 400."""
     text = request.path_params[name]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise HTTPException(400, f"{name} is a number, got '{text}'")
+        raise HTTPException(400, f"{name} is a whole number from 0 on, got '{text}'")
     return int(text)
 
 

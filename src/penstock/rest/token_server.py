@@ -89,7 +89,9 @@ class TokenServer:
             self._thread.join(_STOP_S)
         self._socket.close()
         with contextlib.suppress(OSError):
-            self._token_file.unlink(missing_ok=True)
+            # A process in another network, with the same home, may serve at a port of the same number.
+            if self._token_file.read_text(encoding="ascii") == self.token:
+                self._token_file.unlink(missing_ok=True)
             self._certificate_file.unlink(missing_ok=True)
 
     def forked(self) -> None:

@@ -51,8 +51,24 @@ def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedClus
     with pytest.raises(JobError, match="Job cccccccc can't be asked: it is running"):
         cluster.client.get("/jobs/cccccccc")
     cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
+    assert cluster.client.get("/jobs/dddddddd")["state"] == "CANCELED"
     with pytest.raises(JobError, match=r"which has ended \(CANCELED\), this is not known"):
-        cluster.client.get("/jobs/dddddddd")
+        cluster.client.get("/jobs/dddddddd/plan")
+
+
+def test_why_a_job_could_not_begin_is_told(cluster: PlayedCluster) -> None:
+    """Flink's pages list it as FAILED, and would have an error in place of the reason."""
+    job = cluster.jobs["dddddddd"]
+    cluster.jobs["dddddddd"] = dataclasses.replace(
+        job, status=JobStatus.FAILED, ended_ms=5_000, kind="SourceError", error="operator 'lines': no such file"
+    )
+    shown = cluster.client.get("/jobs/dddddddd")
+    assert (shown["state"], shown["timestamps"]["FAILED"], shown["vertices"]) == ("FAILED", 5_000, [])
+    (failure,) = cluster.client.get("/jobs/dddddddd/exceptions")["exceptionHistory"]["entries"]
+    assert (failure["exceptionName"], failure["timestamp"]) == ("penstock.SourceError", 5_000)
+    assert failure["stacktrace"] == "operator 'lines': no such file"
+    cause = cluster.client.get("/jobs/dddddddd/execution-result")["job-execution-result"]["failure-cause"]
+    assert "penstock.SourceError" in cause["class"]
 
 
 def test_how_a_job_has_ended_is_known_without_its_process(cluster: PlayedCluster) -> None:

@@ -83,7 +83,7 @@ class KafkaSink(Sink[Any]):
 
             cluster.find_at_submission(is_writable)
         except SourceError as error:
-            raise ProducerError(str(error)) from error
+            raise ProducerError(str(error)) from None
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
         """Create the writer of a subtask."""
