@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -54,6 +55,9 @@ from penstock.spark.driver.kept_jvm import JvmProcess, environment_of_workers
 from penstock.spark.driver.session import session_is_local
 from penstock.spark.internals.jvm import adopt
 from penstock.spark.internals.shared_context import attach
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOOK_S = 1.0
 _RECORDED_S = 30.0
@@ -126,14 +130,7 @@ class JobProcess:
             """Whoever starts this job again does so with its new functions, and its present parallelism."""
             write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
 
-        session = attach()
-        # Workers are forked by a daemon for each environment: no job's come from where another one's do.
-        environment = {_WORKERS_OF: self._id}
-        if session_is_local(session):
-            # Elsewhere they have the environment and the directory of their executor, to which Spark sends files.
-            environment |= environment_of_workers(os.environ)
-        session.sparkContext.environment.update(environment)
-        adopt(JvmProcess(self._java))
+        session = self._session()
         HELD.others = self
         if not resumes:
             with self._lock:
@@ -178,6 +175,17 @@ class JobProcess:
         _keep_figures(client, graph, self._folder / FIGURES)
         if self._rest is not None:
             archive(self._rest, self._job_id, self._folder / ARCHIVE)
+
+    def _session(self) -> SparkSession:
+        session = attach()
+        # Workers are forked by a daemon for each environment: no job's come from where another one's do.
+        environment = {_WORKERS_OF: self._id}
+        if session_is_local(session):
+            # Elsewhere they have the environment and the directory of their executor, to which Spark sends files.
+            environment |= environment_of_workers(os.environ)
+        session.sparkContext.environment.update(environment)
+        adopt(JvmProcess(self._java))
+        return session
 
     def _now_begins(self) -> None:
         with self._lock:
