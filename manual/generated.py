@@ -117,8 +117,8 @@ def _is_at_home(name: str, home: str, door: str) -> bool:
 
 def api(door: str) -> Iterator[str]:
     """The classes and functions of a public module, by its public path."""
-    yield from ("", f"## {door}", "", (importlib.import_module(door).__doc__ or "").strip(), "")
     module = importlib.import_module(door)
+    yield from ("", f"## {door}", "", (module.__doc__ or "").strip(), "")
     for name in public_names(door):
         yield f"::: {door}.{name}"
         if inherited := _inherited_unseen(getattr(module, name)):

@@ -14,7 +14,6 @@ import typer
 from penstock.cli.decision import as_decision
 from penstock.cli.failures import failure_lines
 from penstock.cli.jobs import ask_figures, waiting
-from penstock.common.decoding import converted
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_duration, as_rate, as_size
@@ -162,7 +161,7 @@ def _initializing(vertex: dict[str, Any]) -> str:
 
 
 def _skewed(vertex: dict[str, Any]) -> Iterator[str]:
-
+    from penstock.common.decoding import converted
     from penstock.jobmaster.metrics import records_of, skew
     from penstock.rpc.messages import TaskReport
 

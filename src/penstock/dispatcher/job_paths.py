@@ -29,13 +29,13 @@ from penstock.dispatcher.events import CancelRequested
 from penstock.dispatcher.host import DispatcherHost
 from penstock.dispatcher.job_store import ARCHIVE
 from penstock.dispatcher.submission_paths import host_of, why_it_waits
-from penstock.jobmaster.execution_graph import error_name
+from penstock.jobmaster.execution_graph import JobFailure, error_name
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.answers import bytes_of, get, id_of, json_answer, not_found
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
 from penstock.rest.execution_result_paths import IN_PROGRESS, result_of
-from penstock.rest.job_paths import state_counts
+from penstock.rest.job_paths import failure_entry, state_counts
 from penstock.rpc.failures import revive
 
 _ASK_S = 10.0
@@ -152,16 +152,7 @@ def _of_ended(host: DispatcherHost, job: DispatchedJob, status: JobStatus, path:
         return _without_vertices(host, job, status.name, {status.name: ended_ms})
     if path != f"/jobs/{_id(job)}/exceptions":
         return None
-    failure = {
-        "exceptionName": _error_class(job),
-        "stacktrace": without_passwords(job.error),
-        "timestamp": ended_ms,
-        "taskName": None,
-        "endpoint": None,
-        "taskManagerId": None,
-        "failureLabels": {},
-        "concurrentExceptions": [],
-    }
+    failure = failure_entry(None, JobFailure(_error_class(job), without_passwords(job.error), ended_ms))
     return {"exceptionHistory": {"entries": [failure] if job.error else [], "truncated": False}}
 
 

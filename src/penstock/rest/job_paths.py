@@ -176,19 +176,20 @@ def exceptions(request: Request) -> dict[str, Any]:
     newest = graph.failures[::-1][: int(text)]
     return {
         "exceptionHistory": {
-            "entries": [_failure(graph, failure) for failure in newest],
+            "entries": [failure_entry(graph.graph, failure) for failure in newest],
             "truncated": not graph.failures_are_all or len(newest) < len(graph.failures),
         }
     }
 
 
-def _failure(graph: ExecutionGraph, failure: JobFailure) -> dict[str, Any]:
+def failure_entry(graph: JobGraph | None, failure: JobFailure) -> dict[str, Any]:
+    """A failure in the history of exceptions. `graph`: None if it is of no slot."""
     slot = None if failure.slot is None else slot_name(failure.slot)
     return {
         "exceptionName": failure.error,
         "stacktrace": failure.text,
         "timestamp": failure.at_ms,
-        "taskName": None if failure.slot is None else _task_name(graph.graph, failure.slot, failure.attempt),
+        "taskName": None if graph is None or failure.slot is None else _task_name(graph, failure.slot, failure.attempt),
         "endpoint": slot,
         "taskManagerId": slot,
         "failureLabels": {},
