@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.cli.local_clusters import clients_of_clusters
+from penstock.cli.local_clusters import SubmittedJob, clients_of_clusters, submitted_as, submitted_to
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.one_line import on_one_line
 
@@ -14,18 +13,6 @@ if TYPE_CHECKING:
     from penstock.client.rest_client import RestClient
 
 _EVERY_S = 0.3
-
-
-@dataclass(frozen=True)
-class _Submitted:
-    """A job, and a client of the cluster that has it."""
-
-    cluster: RestClient
-    state: dict[str, Any]
-
-    @property
-    def ids(self) -> list[str]:
-        return [id for id in (self.state["job_id"], self.state["id"]) if id]
 
 
 def show_output(reference: str | None, follow: bool, address: str | None) -> None:
@@ -61,16 +48,16 @@ def _clusters(address: str | None) -> list[RestClient]:
     return found
 
 
-def _found(reference: str | None, clusters: list[RestClient]) -> _Submitted:
+def _found(reference: str | None, clusters: list[RestClient]) -> SubmittedJob:
     """Raises JobError unless it is one."""
     jobs, silent = [], []
     for cluster in clusters:
         try:
-            jobs += [_Submitted(cluster, state) for state in cluster.get("/submissions")]
+            jobs += submitted_to(cluster)
         except PenstockError as error:
             silent.append(str(error))
     jobs.sort(key=lambda job: job.state["submitted_ms"])
-    matching = jobs[-1:] if reference is None else _matching(reference, jobs)
+    matching = jobs[-1:] if reference is None else submitted_as(reference, jobs)
     if len(matching) == 1:
         return matching[0]
     lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in matching or jobs]
@@ -81,9 +68,3 @@ def _found(reference: str | None, clusters: list[RestClient]) -> _Submitted:
     else:
         told = "no cluster on this machine has or had a job"
     raise JobError("\n".join([told, *lines, *silent]))
-
-
-def _matching(reference: str, jobs: list[_Submitted]) -> list[_Submitted]:
-    named = [job for job in jobs if reference in (*job.ids, job.state["name"])]
-    # All ids begin with nothing.
-    return named or [job for job in jobs if reference.strip() and any(id.startswith(reference) for id in job.ids)]

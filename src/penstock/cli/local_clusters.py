@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from penstock.cluster.job_reference import referred_to
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_moment
+from penstock.common.raised_line import raised_line
 
 if TYPE_CHECKING:
     from penstock.client.rest_client import RestClient
@@ -29,6 +32,29 @@ def clients_of_clusters() -> list[RestClient]:
     return found
 
 
+@dataclass(frozen=True)
+class SubmittedJob:
+    """A job, as its cluster has answered it, and a client of the cluster."""
+
+    cluster: RestClient
+    state: dict[str, Any]
+
+    @property
+    def ids(self) -> list[str]:
+        """Its own, which it has once it has begun, and that of its submission."""
+        return [id for id in (self.state["job_id"], self.state["id"]) if id]
+
+
+def submitted_to(cluster: RestClient) -> list[SubmittedJob]:
+    """All jobs that a cluster knows. Raises JobError."""
+    return [SubmittedJob(cluster, state) for state in cluster.get("/submissions")]
+
+
+def submitted_as(reference: str, jobs: list[SubmittedJob]) -> list[SubmittedJob]:
+    """Those that a command names so."""
+    return referred_to(reference, jobs, lambda job: job.state["name"], lambda job: job.ids)
+
+
 def job_line(job: dict[str, Any]) -> str:
     """A job as its cluster has answered it: id, when it was submitted, how it is, slots, name, and why it is so."""
     shown = (job["status"] or job["phase"]).lower()
@@ -48,24 +74,20 @@ def cancel_before_it_runs(reference: str) -> bool:
 
     False: there is none, or there are several.
     """
-    found = []
     with contextlib.suppress(PenstockError):
-        for client in clients_of_clusters():
-            for job in client.get("/submissions"):
-                id = job["job_id"] or job["id"]
-                is_meant = job["name"] == reference or (reference.strip() and id.startswith(reference.lower()))
-                if is_meant and job["phase"] in ("QUEUED", "STARTING"):
-                    found.append((client, job["id"]))
+        jobs = [job for client in clients_of_clusters() for job in submitted_to(client)]
+        found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
         if len(found) == 1:
-            client, id = found[0]
-            client.ask("PATCH", f"/submissions/{id}")
+            found[0].cluster.ask("PATCH", f"/submissions/{found[0].state['id']}")
             return True
     return False
 
 
 def _gist_of(error: str) -> str:
-    """The line of an error that says most: of a traceback the one with what was raised."""
-    first, *others = error.splitlines() or [""]
+    """Of a traceback what was raised, behind the line that says where."""
+    first = error.partition("\n")[0]
+    raised = raised_line(error)
+    if not raised:
+        return first
     before, traceback, _ = first.partition("Traceback (most recent call last):")
-    raised = [line for line in others if line[:1].strip()]
-    return before + raised[-1] if traceback and raised else first
+    return before + raised if traceback else f"{first}: {raised}"

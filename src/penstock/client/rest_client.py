@@ -111,15 +111,18 @@ class RestClient:
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None and not isinstance(body, bytes):
             headers["Content-Length"] = str(Path(body.name).stat().st_size)
+        is_there = False
         try:
+            connection.connect()
+            is_there = True
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
             told = no_answer(self.url, error)
-            if isinstance(error, TimeoutError) and method != "GET":
-                # It may hang, or be stopped, and read what was sent when it goes on.
-                told += ". What was asked for may be done all the same when it goes on: look before you ask again"
+            if is_there and method != "GET":
+                # It may hang, and read what was sent when it goes on; or have ended when it had done it.
+                told += ". What was asked for may be done all the same: look before you ask again"
             raise UnreachableError(told) from None
         finally:
             connection.close()

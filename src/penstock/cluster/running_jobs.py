@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from penstock.cluster.job_reference import referred_to
 from penstock.cluster.live_process import beginning_of, is_alive
 from penstock.cluster.rest_address import RestAddress
 from penstock.common.cache_directory import cache_directory
@@ -173,5 +174,4 @@ def _forget(path: Path, content: bytes) -> None:
 
 
 def _matching(reference: str, jobs: list[Entry]) -> list[Entry]:
-    named = [job for job in jobs if job.job_id == reference or job.name == reference]
-    return named or [job for job in jobs if job.job_id.startswith(reference.lower())]
+    return referred_to(reference, jobs, lambda job: job.name, lambda job: (job.job_id,))

@@ -95,9 +95,11 @@ class Configuration:
         return self
 
     @staticmethod
-    def parse_list_value(value: str) -> list[str]:
-        """Parse a list written in YAML, or as `a;b`, whose parts are not changed; [] for empty text."""
-        return parse_list(value) if value.lstrip().startswith(("[", "- ")) else value.split(";") if value else []
+    def parse_list_value(value: str | None) -> list[str]:
+        """Parse a list written in YAML, or as `a;b`, whose parts are not changed; [] for empty text, and None."""
+        if not value:
+            return []
+        return parse_list(value) if value.lstrip().startswith(("[", "- ")) else value.split(";")
 
     def get_integer(self, key: str, default_value: D) -> int | D:
         """Return the int set for `key`, else `default_value`."""

@@ -22,14 +22,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.common.secrets import without_passwords
+from penstock.common.secrets import told
 
 
 class PenstockError(Exception):
-    """Base class of all errors that penstock raises deliberately. Their texts show no password of a URL."""
+    """Base class of all errors that penstock raises deliberately. Their texts are `told`: no secrets, and an end."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(without_passwords(part) if isinstance(part, str) else part for part in args))
+        super().__init__(*(told(part) if isinstance(part, str) else part for part in args))
 
 
 class ProgramError(PenstockError):

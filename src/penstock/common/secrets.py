@@ -11,6 +11,10 @@ import re
 from functools import lru_cache
 from typing import Any
 
+TOLD_MOST = 1 << 15
+"""So many characters of an error are told: the frames of a deep traceback, and what is behind them."""
+_CUT_LATER = 1 << 10
+"""A secret that the cut would halve is looked for in so much more: half of a URL has no `@`."""
 _HIDDEN = "***"
 _IN_A_URL = re.compile(r"(?<=://)[^\s/:@'\"]*:[^\s/'\"]+(?=@)")
 _IN_S3 = re.compile(r"(?<=\bs3://)[^\s/:@'\"]*:[^\s@'\"]+(?=@)")
@@ -42,6 +46,7 @@ _HEADER = re.compile(
 )
 _COOKIES = re.compile(r"(\bcookie\\?['\"]?\s*:\s*\\?['\"]?)[^\r\n'\"\\]+", re.IGNORECASE)
 """With all that is in the line: a header has several."""
+_LONG = 1 << 9
 _KEY = re.compile(r"(?<=-----BEGIN )([A-Z ]*PRIVATE KEY-----).*?(?=-----END |\Z)", re.DOTALL)
 
 
@@ -61,17 +66,36 @@ def without_passwords(text: str) -> str:
     return _KEY.sub(rf"\1{_HIDDEN}", text)
 
 
+def told(text: str) -> str:
+    """What goes out of an error's text: nothing secret, and no more than is read.
+
+    One that quotes a value of megabytes would be kept, sent, and looked through again for each client that lists jobs.
+    """
+    left_out = len(text) - TOLD_MOST
+    if left_out <= 0:
+        return without_passwords(text)
+    return f"{without_passwords(text[: TOLD_MOST + _CUT_LATER])[:TOLD_MOST]} … ({left_out:,} more characters)"
+
+
 def hidden_in(value: Any) -> Any:
     """What JSON holds, with stars for what is secret: in each text for itself, so that it stays what it is."""
     if isinstance(value, str):
         # Most texts are names and ids.
-        return without_passwords(value) if "=" in value or ":" in value or "-----BEGIN" in value else value
+        if not ("=" in value or ":" in value or "-----BEGIN" in value):
+            return value
+        return without_passwords(value) if len(value) < _LONG else _in_a_long_one(value)
     if isinstance(value, dict):
         return {
             key: _HIDDEN if isinstance(part, str) and _is_secret_name(key) else hidden_in(part)
             for key, part in value.items()
         }
     return [hidden_in(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+@lru_cache(256)
+def _in_a_long_one(text: str) -> str:
+    """Errors are long, few, and answered to each client that looks: to look through one takes milliseconds."""
+    return without_passwords(text)
 
 
 @lru_cache(4096)

@@ -48,6 +48,7 @@ from penstock.dispatcher.lent_lead import LentLead
 from penstock.dispatcher.link import FromJob, Link, ToJob, job_end
 from penstock.dispatcher.whole_files import write_at_the_end, write_whole
 from penstock.jobmaster.metrics import JobFigures, totals_of
+from penstock.logs.format import LogFormat
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.failures import describe
 from penstock.spark.driver.held_slots import HELD
@@ -72,6 +73,9 @@ def main() -> None:
     See `dispatcher/supervised_process.py`.
     """
     id, folder, descriptor, jvm, until_ms, resumes = sys.argv[1:]
+    if logging.lastResort is not None:
+        # Which writes to the job's output: its client reads that, and whoever asks for the job's logs.
+        logging.lastResort.setFormatter(LogFormat())
     link = job_end(socket.socket(fileno=int(descriptor)))
     JobProcess(id, Path(folder), link, int(jvm), LentLead(int(until_ms))).run(resumes)
 

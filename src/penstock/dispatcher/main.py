@@ -19,6 +19,7 @@ from penstock.dispatcher.candidate import Candidate
 from penstock.dispatcher.cluster_settings import ClusterSettings
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.leading import lead, rest_server
+from penstock.logs.format import LogFormat
 from penstock.spark.driver.session import start_session
 
 _LOCK_S = 0.2
@@ -29,7 +30,9 @@ _log = logging.getLogger(__name__)
 def main() -> None:
     """SETTINGS as JSON."""
     settings = from_json(sys.argv[1], ClusterSettings)
-    logging.basicConfig(format=_FORMAT, level=logging.INFO, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormat(_FORMAT))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         run(settings)

@@ -6,6 +6,7 @@ import logging
 import logging.handlers
 from pathlib import Path
 
+from penstock.logs.format import LogFormat
 from penstock.logs.settings import LogSettings
 
 _BEGINS = "%(asctime)s %(levelname)-7s"
@@ -25,7 +26,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
             path, maxBytes=settings.max_bytes, backupCount=settings.backups, encoding="utf-8", errors="backslashreplace"
         )
         place = settings.job.mark + " %(task)s" * of_task
-        self.setFormatter(logging.Formatter(f"{_BEGINS} [{place}] {_ENDS}"))
+        self.setFormatter(LogFormat(f"{_BEGINS} [{place}] {_ENDS}"))
 
     def append(self, lines: str) -> None:
         """Lines that are complete as they are, written by another process."""

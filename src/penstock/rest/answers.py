@@ -22,6 +22,8 @@ from penstock.rest.served_jobs import JobEntry, ServedJobs
 
 BODY_MOST = 1 << 16
 """Bytes of a request's body. The longest that Flink's clients send names a directory."""
+_DIGITS = 20
+"""So many of a length are read: thousands of them are no number that Python reads."""
 
 _ID = re.compile("[0-9a-fA-F]{32}")
 
@@ -120,12 +122,20 @@ def number_of(request: Request, name: str) -> int:
 
 async def bytes_of(request: Request) -> bytes:
     """The body of a request, whatever length it has announced. Raises HTTPException: 413."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced[:_DIGITS]) > BODY_MOST:
+        # At once: one that never comes would hold the connection until it is given up.
+        raise _too_long()
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_MOST:
-            raise HTTPException(413, f"a request has {BODY_MOST} bytes at most")
+            raise _too_long()
     return bytes(body)
+
+
+def _too_long() -> HTTPException:
+    return HTTPException(413, f"a request has {BODY_MOST} bytes at most")
 
 
 async def body_of(request: Request, kind: type[T]) -> T:

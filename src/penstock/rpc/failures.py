@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from penstock.common import errors
 from penstock.common.errors import JobError, PenstockError, UserFunctionError
-from penstock.common.secrets import without_passwords
+from penstock.common.secrets import told
 from penstock.common.unicode_text import writable
 
 Failure = tuple[str, str, frozenset[str]]
@@ -20,11 +20,15 @@ _FRAME = re.compile(r' *File "(?P<file>.+)", line (?P<line>\d+), in ')
 
 
 def describe(error: BaseException) -> Failure:
-    """An error in words, which can be written; one that isn't penstock's own is a JobError, with its traceback."""
+    """An error in words, which can be written; one that isn't penstock's own is a JobError, with its traceback.
+
+    Its class is the nearest that every process has: that of a connector is not in one without the connector.
+    """
     if isinstance(error, PenstockError):
         raised = error.raised if isinstance(error, UserFunctionError) else frozenset[str]()
-        return type(error).__name__, writable(str(error)), raised
-    return "JobError", writable(without_passwords("".join(traceback.format_exception(error)).rstrip())), frozenset()
+        known = next(kind.__name__ for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
+        return known, writable(str(error)), raised
+    return "JobError", writable(told("".join(traceback.format_exception(error)).rstrip())), frozenset()
 
 
 def revive(kind: str, message: str, raised: Iterable[str] = ()) -> PenstockError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_a_program_is_explained_without_what_it_reads_and_writes(tmp_path: Path)
 class Refuses(Sink[Any]):
     """A user's own."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.error, self.asked = error, 0
 
     def create_writer(self, context: SinkContext) -> SinkWriter[Any]:
@@ -80,15 +81,32 @@ class TwoWordsError(PenstockError):
         super().__init__(code, text)
 
 
+class NoTextError(PenstockError):
+    """Without a text."""
+
+    def __str__(self) -> str:
+        return 5  # type: ignore[return-value]
+
+
+class OddError(BaseException):
+    """What libraries raise to get through `except Exception`."""
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [
         (ValueError("bad setting"), "operator 'out': Traceback .*in validate.*ValueError: bad setting"),
         (SourceError("away"), "operator 'out': away$"),
         (TwoWordsError(5, "is bad"), "operator 'out': .*5, 'is bad'"),
+        (NoTextError("bad"), "operator 'out': .*NoTextError: <exception str"),
+        (OddError("bad"), "operator 'out': .*OddError: bad"),
+        (SystemExit(3), "operator 'out': .*SystemExit: 3"),
+        (SourceError("out: is a file"), "operator 'out': is a file$"),
+        (ValueError("a" * 100_000), r"operator 'out': .*aaa … \([\d,]+ more characters\)$"),
     ],
+    ids=lambda value: type(value).__name__,
 )
-def test_what_a_sink_of_a_users_raises_is_told_with_its_operator(error: Exception, said: str) -> None:
+def test_what_a_sink_of_a_users_raises_is_told_with_its_operator(error: BaseException, said: str) -> None:
     """From a cluster came a traceback of penstock's own; an error that is raised again had the name twice."""
     sink = Refuses(error)
     submission = planned(lambda env: env.from_collection([1]).sink_to(sink).name("out"))
@@ -96,6 +114,33 @@ def test_what_a_sink_of_a_users_raises_is_told_with_its_operator(error: Exceptio
         with pytest.raises(PenstockError, match=re.compile(f"^{said}", re.DOTALL)) as raised:
             submit(submission)
         assert str(raised.value).count("operator 'out'") == 1
+
+
+def test_an_interrupt_while_a_sink_is_asked_ends_the_program_and_says_where() -> None:
+    """Who has pressed Ctrl-C as nothing went on is to learn what held it up."""
+    submission = planned(lambda env: env.from_collection([1]).sink_to(Refuses(KeyboardInterrupt())).name("out"))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        submit(submission)
+    assert raised.value.__notes__ == ["while operator 'out' was asked"]
+
+
+class Forks(Refuses):
+    """A user's own, with a library that forks."""
+
+    def validate(self) -> None:
+        child = os.fork()
+        if child:
+            _, status = os.waitpid(child, 0)
+            raise ValueError(f"the child has ended with {os.waitstatus_to_exitcode(status)}")
+
+
+def test_a_fork_of_what_is_asked_runs_no_job(tmp_path: Path) -> None:
+    """It would go on as a second process of the job: two that write."""
+    submission = planned(lambda env: env.from_collection([1]).sink_to(Forks(ValueError())))
+    submission = dataclasses.replace(submission, on_checked=(tmp_path / "checked").touch)
+    with pytest.raises(ProgramError, match="the child has ended with 1"):
+        submit(submission)
+    assert not (tmp_path / "checked").exists()
 
 
 def test_what_was_asked_is_not_asked_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 import pytest
 
@@ -33,4 +34,24 @@ def test_who_asked_one_that_hangs_is_told_that_it_may_be_done_later() -> None:
             client.ask("POST", "/jars/a/run")
         with pytest.raises(UnreachableError) as raised:
             client.get("/jobs")
+    assert "may be done" not in str(raised.value)
+
+
+def test_who_asked_one_that_ended_is_told_that_it_may_have_been_done() -> None:
+    """A dispatcher that is killed when it has noted a job starts it when it comes back."""
+    with socket.create_server(("127.0.0.1", 0)) as ending:
+
+        def end() -> None:
+            taken, _ = ending.accept()
+            with taken:
+                taken.recv(1)
+
+        thread = threading.Thread(target=end)
+        thread.start()
+        url = f"http://127.0.0.1:{ending.getsockname()[1]}"
+        with pytest.raises(UnreachableError, match="may be done all the same"):
+            RestClient(url, "token").ask("POST", "/submissions?id=a")
+        thread.join()
+    with pytest.raises(UnreachableError) as raised:
+        RestClient(url, "token").ask("POST", "/submissions?id=a")
     assert "may be done" not in str(raised.value)

@@ -60,7 +60,7 @@ def test_sizes_count_in_units_of_1024() -> None:
 def test_lists_in_both_spellings() -> None:
     """Paths given as YAML would be one path with brackets."""
     assert parse_list("a;b") == parse_list("[a, 'b']") == parse_list("- a\n- b") == ["a", "b"]
-    assert Configuration.parse_list_value("") == []
+    assert Configuration.parse_list_value("") == Configuration.parse_list_value(None) == []
     assert Configuration.parse_list_value("[a, b]") == Configuration.parse_list_value("a;b") == ["a", "b"]
 
 

@@ -86,6 +86,24 @@ def test_what_is_kept_is_what_the_job_has_answered(kept: tuple[Served, Archive])
     assert json.loads(archived.find(paths[-1]) or b"")["num_subtasks"] == 2
 
 
+def test_attempts_before_the_last_are_kept(tmp_path: Path) -> None:
+    """Where and when a task had failed would be gone with its job: who asks why it restarted asks afterwards."""
+    (tmp_path / "served").mkdir()
+    served = Served(tmp_path / "served")
+    for level, index in ((0, 0), (1, 0), (1, 1)):
+        served.job.played.report(level, Register(), index=index)
+    served.job.played.fails(RuntimeError("away"))
+    served.job.played.restarts()
+    (tmp_path / "token").write_text(served.endpoint.token)
+    archive(RestAddress(served.endpoint.address.url, str(tmp_path / "token")), "id", tmp_path / "archive")
+    served.endpoint.close()
+    found = read_archive(tmp_path / "archive")
+    assert found is not None
+    attempts = [found.find(f"{served.vertex(1)}/subtasks/1/attempts/{attempt}") for attempt in (0, 1)]
+    assert [json.loads(one or b"{}").get("attempt") for one in attempts] == [0, 1]
+    assert json.loads(attempts[0] or b"")["status"] == "CANCELED"
+
+
 def test_on_a_full_disk_what_is_known_by_subtask_is_left_out(kept: tuple[Served, Archive], tmp_path: Path) -> None:
     """Nothing at all would be kept of a job with many subtasks, as there is no room for so much."""
     served, archived = kept

@@ -86,6 +86,15 @@ def test_a_login_of_any_length_is_read_no_further_than_a_token_is_long(served: S
     connection.close()
 
 
+def test_a_body_that_is_said_to_be_too_long_is_refused_before_it_comes(served: Served) -> None:
+    """Connections are few, and one whose body never comes would hold one of them until it is given up."""
+    connection = http.client.HTTPConnection(served.host, timeout=30)
+    headers = {"Authorization": f"Bearer {served.endpoint.token}", "Content-Length": "9" * 14}
+    connection.request("POST", "/jobs/id/savepoints", b"{", headers)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
 def test_what_is_sent_runs_nothing_that_came_with_a_name_or_a_text(served: Served) -> None:
     """A job's name with markup in it would act with the user's rights, if any page of ours let it in."""
     for path in ("/jobs", "/login"):

@@ -6,7 +6,9 @@ import linecache
 
 import pytest
 
-from penstock.common.errors import JobError, UserFunctionError
+from penstock.common.errors import JobError, SourceError, UserFunctionError
+from penstock.connectors.kafka.cluster import MissingTopicError
+from penstock.connectors.sql.database import SqlError
 from penstock.rpc.failures import describe, revive
 
 CELL = "/tmp/ipykernel_1/2.py"
@@ -43,3 +45,11 @@ def test_what_a_worker_has_shown_is_left_as_it_is() -> None:
         kind, text, names = describe(raised)
     assert kind == "JobError" and "raise ValueError" in text
     assert (type(revive(kind, text, names)), str(revive(kind, text, names))) == (JobError, text)
+
+
+def test_an_error_of_a_connector_is_of_the_nearest_class_that_every_process_knows() -> None:
+    """A topic that is missing was no SourceError any more behind a worker, or a cluster."""
+    kind, text, names = describe(MissingTopicError("no topic 'flights'"))
+    assert (kind, text) == ("SourceError", "no topic 'flights'")
+    assert type(revive(kind, text, names)) is SourceError
+    assert describe(SqlError("no"))[0] == "JobError"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.checkpoint.report import CheckpointReport
+from penstock.common.raised_line import raised_line
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, Finish, JobEffect
 from penstock.jobmaster.events import (
@@ -122,7 +123,8 @@ class JobLogLines:
         self._in_a_row = self._in_a_row + 1 if again else 1
         self._last_line = lines[-1]
         # In between there are the value and the traceback.
-        text = f"{lines[0]} … {lines[-1].strip()}" if again and len(lines) > 1 else "\n".join(lines)
+        raised = raised_line("\n".join(lines)) or lines[-1].strip()
+        text = f"{lines[0]} … {raised}" if again and len(lines) > 1 else "\n".join(lines)
         kind = type(notice.error).__name__
         if self._in_a_row % _SAME_ERROR == 0:
             text += f". This is the same error {self._in_a_row} times in a row: no restart repairs it (penstock cancel)"

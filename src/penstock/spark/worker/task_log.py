@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from penstock.logs.far_lines import FarLines
 from penstock.logs.file import LogFile
 from penstock.logs.folders import HeldFolder
+from penstock.logs.format import LogFormat
 from penstock.logs.settings import PLACE, LogSettings, worker_log
 from penstock.runtime.operators.operator import Operator
 
@@ -105,7 +106,7 @@ class _TaskHandler(logging.Handler):
         self._far = far
         self._terminal = terminal
         self._slot = slot
-        self._terminal_format = logging.Formatter("[%(task)s] %(levelname)s %(name)s: %(message)s")
+        self._terminal_format = LogFormat("[%(task)s] %(levelname)s %(name)s: %(message)s")
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
