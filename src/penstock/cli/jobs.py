@@ -243,11 +243,12 @@ def cancel(
 
 def _cancel(job: str) -> str:
     from penstock.cli.local_clusters import cancel_before_it_runs
+    from penstock.cluster.running_jobs import JobNotRunningError
 
     try:
         return _ask(job, "cancel")
-    except PenstockError:
-        # One that runs takes commands itself.
+    except JobNotRunningError:
+        # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
         if cancel_before_it_runs(job):
             return ""
         raise

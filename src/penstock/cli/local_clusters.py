@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,15 +71,25 @@ def is_to_begin(job: dict[str, Any]) -> bool:
 def cancel_before_it_runs(reference: str) -> bool:
     """Cancel the job of a cluster with this name, or this beginning of its id, which takes no commands yet.
 
-    False: there is none, or there are several.
+    False: there is none. Raises JobError if there are several, or a cluster that can't be asked may have it.
     """
-    with contextlib.suppress(PenstockError):
-        jobs = [job for client in clients_of_clusters() for job in submitted_to(client)]
-        found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
-        if len(found) == 1:
-            found[0].cluster.ask("PATCH", f"/submissions/{found[0].state['id']}")
-            return True
-    return False
+    jobs, silent = [], []
+    for client in clients_of_clusters():
+        try:
+            jobs += submitted_to(client)
+        except PenstockError as error:
+            silent.append(str(error))
+    found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
+    if len(found) > 1:
+        lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in found]
+        told = f"'{on_one_line(reference)}' is the name or the beginning of several jobs that wait; name one by its id:"
+        raise JobError("\n".join([told, *lines]))
+    if found:
+        found[0].cluster.ask("PATCH", f"/submissions/{found[0].state['id']}")
+    elif silent:
+        told = f"no job '{on_one_line(reference)}' runs on this machine. Whether one waits in a cluster is not known:"
+        raise JobError("\n".join([told, *silent]))
+    return bool(found)
 
 
 def _gist_of(error: str) -> str:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.dispatcher.played_cluster import PlayedCluster
 
-from penstock.cli import local_clusters
+from penstock.cli import jobs, local_clusters
 from penstock.cli.local_clusters import cancel_before_it_runs
+from penstock.client.rest_client import RestClient
+from penstock.cluster.running_jobs import JobNotRunningError
+from penstock.common.errors import JobError
 from penstock.dispatcher.events import CancelRequested
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedCluster]:
+def silent() -> list[RestClient]:
+    """Clusters that do not answer."""
+    return []
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, silent: list[RestClient], monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedCluster]:
     one = PlayedCluster(tmp_path)
-    monkeypatch.setattr(local_clusters, "clients_of_clusters", lambda: [one.client])
+    monkeypatch.setattr(local_clusters, "clients_of_clusters", lambda: [*silent, one.client])
     yield one
     one.close()
 
@@ -33,3 +43,42 @@ def test_a_job_that_runs_is_not_cancelled_as_one_that_waits(cluster: PlayedClust
     assert not cancel_before_it_runs("aaaaaaaa1111")
     assert not cancel_before_it_runs("")
     assert not cluster.posted
+
+
+def test_of_several_jobs_that_wait_none_is_cancelled(cluster: PlayedCluster) -> None:
+    """The user would read that no job of this name is there."""
+    another = cluster.jobs["dddd0000"] = dataclasses.replace(cluster.jobs["dddddddd"], id="dddd0000")
+    cluster.host_jobs.append(another)
+    with pytest.raises(JobError, match=r"several jobs that wait; name one by its id:\n  dddddddd  waits\n  dddd0000"):
+        cancel_before_it_runs("waits")
+    assert not cluster.posted
+    assert cancel_before_it_runs("dddd0")
+
+
+def test_a_cluster_that_does_not_answer_hides_no_other_one(cluster: PlayedCluster, silent: list[RestClient]) -> None:
+    """The job that waits in the other one could not be cancelled."""
+    silent.append(RestClient("http://127.0.0.1:9", "token"))
+    assert cancel_before_it_runs("dddddddd")
+    with pytest.raises(
+        JobError, match=r"no job 'nobody' runs on this machine\. Whether one waits .*\n.*127\.0\.0\.1:9"
+    ):
+        cancel_before_it_runs("nobody")
+
+
+def test_a_job_that_runs_and_does_not_answer_leaves_those_that_wait(
+    cluster: PlayedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`penstock cancel` ended the job of that name that waited, when there were several, or the one meant was busy."""
+    for error in (JobError("several"), JobNotRunningError("none")):
+
+        def ask(*_: object, error: JobError = error) -> str:
+            raise error
+
+        monkeypatch.setattr(jobs, "_ask", ask)
+        if isinstance(error, JobNotRunningError):
+            assert jobs._cancel("waits") == ""
+        else:
+            with pytest.raises(JobError, match="several"):
+                jobs._cancel("waits")
+            assert not cluster.posted
+    assert len(cluster.posted) == 1

@@ -41,6 +41,7 @@ class PlayedCluster:
             DispatchedJob("dddddddd", "waits", 1, 0),
         ]
         newest = {job.id: job for job in jobs}
+        self.host_jobs = jobs
         host: Any = SimpleNamespace(
             newest=lambda: newest, find=newest.get, jobs=jobs, slots=8, free=1, log_directory=directory,
             job_logs=directory / "logs",
