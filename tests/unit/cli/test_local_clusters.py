@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.unit.dispatcher.played_cluster import PlayedCluster
+from typer.testing import CliRunner
 
-from penstock.cli import jobs, local_clusters
+from penstock.cli import local_clusters
 from penstock.cli.local_clusters import cancel_before_it_runs
+from penstock.cli.main import app
 from penstock.client.rest_client import RestClient
-from penstock.cluster.running_jobs import JobNotRunningError
+from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.dispatcher.events import CancelRequested
+from penstock.rpc.keys import ControlAddress
 
 
 @pytest.fixture
@@ -65,20 +69,17 @@ def test_a_cluster_that_does_not_answer_hides_no_other_one(cluster: PlayedCluste
         cancel_before_it_runs("nobody")
 
 
-def test_a_job_that_runs_and_does_not_answer_leaves_those_that_wait(
-    cluster: PlayedCluster, monkeypatch: pytest.MonkeyPatch
+def test_jobs_that_run_leave_those_of_their_name_that_wait(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`penstock cancel` ended the job of that name that waited, when there were several, or the one meant was busy."""
-    for error in (JobError("several"), JobNotRunningError("none")):
-
-        def ask(*_: object, error: JobError = error) -> str:
-            raise error
-
-        monkeypatch.setattr(jobs, "_ask", ask)
-        if isinstance(error, JobNotRunningError):
-            assert jobs._cancel("waits") == ""
-        else:
-            with pytest.raises(JobError, match="several"):
-                jobs._cancel("waits")
-            assert not cluster.posted
+    """`penstock cancel` ended the job that waited, where several ran, or where the one that was meant was busy."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
+    for id in ("1111", "2222"):
+        JobRegistry().add(RunningJob(id, "waits", os.getpid(), 0, address))
+    cancelled = CliRunner().invoke(app, ["cancel", "waits"])
+    assert cancelled.exit_code == 1 and "several jobs" in cancelled.stderr and not cluster.posted
+    for id in ("1111", "2222"):
+        JobRegistry().remove(id, os.getpid())
+    assert CliRunner().invoke(app, ["cancel", "waits"]).exit_code == 0
     assert len(cluster.posted) == 1

@@ -28,6 +28,12 @@ _PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "
 """Of settings that are not of a consumer or a producer alone."""
 
 
+_INTERNAL = frozenset(
+    ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata")
+)
+"""Kafka's own topics. Others may begin so, too: those of Debezium's heartbeats do."""
+
+
 class MissingTopicError(SourceError):
     """The brokers answer, and say that something that is to be read or written is not there."""
 
@@ -71,7 +77,7 @@ class KafkaCluster:
         return {
             name: len(topic.partitions)
             for name, topic in metadata.topics.items()
-            if topic.error is None and not name.startswith("__")
+            if topic.error is None and name not in _INTERNAL
         }
 
     def ids_of(self, topics: Collection[str]) -> dict[str, str]:

@@ -95,13 +95,17 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
         reading: Reading,
         properties: Properties,
         state: KafkaEnumeratorState | None = None,
+        connect: Callable[[Properties], KafkaCluster] = KafkaCluster,
     ) -> None:
         super().__init__(context, state.pending if state is not None else ())
         self._reading = reading
         self._properties = properties
+        self._connect = connect
         self._known = set(state.known) if state is not None else set()
         self._has_looked = state is not None and state.has_looked
         self._is_looking = False
+        self._looks_again = self._has_looked
+        """Whether this continues from a snapshot, and has not looked yet for what was added since."""
         self._discovery_due_ms = 0
         self._topic_ids = dict(state.topic_ids) if state is not None else {}
         self._gone: set[KafkaTopicPartition] = set()
@@ -109,11 +113,8 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
         self._cluster: KafkaCluster | None = None
 
     def start(self) -> None:
-        """Look for partitions; where this continues from a snapshot, whether they are still the same."""
-        if not self._has_looked:
-            self._look(self._found)
-        else:
-            self._look_whether_all_is_there()
+        """Look for partitions, once, with discovery or without. Behind a snapshot some may be new."""
+        self._look(self._found_later if self._has_looked else self._found)
 
     def discover(self) -> int | None:
         """Look for partitions that were added, and more often, whether what is read is there.
@@ -122,8 +123,9 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
         """
         now_ms, interval_ms = self._context.now_ms(), self._reading.discovery_interval_ms
         if self._has_looked and not self._is_looking:
-            if interval_ms is not None and (now_ms >= self._discovery_due_ms or interval_ms <= _PRESENCE_MS):
-                self._discovery_due_ms = now_ms + interval_ms
+            is_due = interval_ms is not None and (now_ms >= self._discovery_due_ms or interval_ms <= _PRESENCE_MS)
+            if is_due or self._looks_again:
+                self._discovery_due_ms = now_ms + (interval_ms or 0)
                 self._look(self._found_later)
             else:
                 self._look_whether_all_is_there()
@@ -133,7 +135,7 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
         return owner_of(split.topic_partition, self._context.parallelism)
 
     def more_to_come(self) -> bool:
-        return not self._has_looked or self._reading.discovery_interval_ms is not None
+        return not self._has_looked or self._looks_again or self._reading.discovery_interval_ms is not None
 
     def snapshot_state(self) -> KafkaEnumeratorState:
         """Return what was found and what is not assigned."""
@@ -151,7 +153,7 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
 
     def _connected(self) -> KafkaCluster:
         if self._cluster is None:
-            self._cluster = KafkaCluster(self._properties)
+            self._cluster = self._connect(self._properties)
         return self._cluster
 
     def _are_there(self, look: Look | None, error: Exception | None) -> None:
@@ -161,6 +163,9 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
             self._look_has_failed(error)
             return
         self._are_the_same(look)
+        self._note_gone(look)
+
+    def _note_gone(self, look: Look) -> None:
         for gone in sorted(self._known - set(look.partitions) - self._gone):
             self._gone.add(gone)
             _log.warning(
@@ -185,9 +190,10 @@ class KafkaSplitEnumerator(OwnedSplitEnumerator):
         if look is None:
             assert error is not None
             raise error
-        self._has_looked = True
+        self._has_looked, self._looks_again = True, False
         self._known.update(split.topic_partition for split in look.splits)
         self._are_the_same(look)
+        self._note_gone(look)
         self.add_splits(look.splits)
         if not self.more_to_come():
             self.signal_no_more_splits()
