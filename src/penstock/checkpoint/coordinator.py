@@ -331,6 +331,8 @@ class CheckpointCoordinator:
     def _savepoint_stored(self, pending: PendingCheckpoint, manifest: Manifest, now_ms: int) -> None:
         del self._pending[pending.checkpoint_id]
         self.history.completed(pending, manifest)
+        # As in Flink: the pause is to leave the job some time for its records.
+        self._schedule.completed(now_ms)
         assert pending.named is not None
         if self._savepoints.stored(pending, manifest):
             self._commit(pending)

@@ -127,9 +127,9 @@ async def of_job(request: Request) -> Response:
         host_of(request).post(CancelRequested(now_ms(), job.id))
         return json_answer({}, 202)
     query = request.scope["query_string"].decode("ascii", "replace")
-    status, answer = await run_in_threadpool(
-        _answer, request, job, request.method, f"{path}?{query}" if query else path, body
-    )
+    # A route that takes GET takes HEAD.
+    method = "GET" if request.method == "HEAD" else request.method
+    status, answer = await run_in_threadpool(_answer, request, job, method, f"{path}?{query}" if query else path, body)
     return Response(answer, status, media_type=JSON)
 
 
@@ -199,8 +199,10 @@ def _answer(
             status, answered = RestClient(job.rest.url, job.rest.token(), most_s).answer(method, asked, body or None)
             if status != 404 or own is None:
                 return status, answered
-        except (OSError, UnreachableError):
-            # It has just ended.
+        except (OSError, UnreachableError) as error:
+            if job.status is None:
+                # It is busy, or stopped, or has just ended, which is not known yet. Flink's clients ask again at 503.
+                return 503, _errors(f"Job {_id(job)} does not answer: {error}")
             own = None
     if own is not None:
         return 200, msgspec.json.encode(own)

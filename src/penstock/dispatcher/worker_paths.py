@@ -61,12 +61,12 @@ def running(request: Request) -> list[DispatchedJob]:
 
 
 def ask(job: DispatchedJob, path: str, most_s: float = _ASK_S) -> tuple[int, bytes]:
-    """The status and what the process of a job answers: 404 if it does not."""
+    """The status and what the process of a job answers: 503 if it does not."""
     assert job.rest is not None
     try:
         return RestClient(job.rest.url, job.rest.token(), most_s).answer("GET", path)
     except (OSError, UnreachableError):
-        return 404, msgspec.json.encode({"errors": [f"the process of job '{job.name}' does not answer"]})
+        return 503, msgspec.json.encode({"errors": [f"the process of job '{job.name}' does not answer"]})
 
 
 def _slots(job: DispatchedJob) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ _MOST = 100
 
 
 class SavepointTriggers:
-    """Of one job. The outcomes of the newest are kept."""
+    """Of one job. The outcomes of the newest are kept, and all that are not there yet."""
 
     def __init__(self) -> None:
         self._outcomes: dict[str, Future[str]] = {}
@@ -31,8 +31,8 @@ class SavepointTriggers:
         with self._lock:
             self._outcomes[trigger_id] = outcome
             self._unread.add(trigger_id)
-            while len(self._outcomes) > _MOST:
-                oldest = next(iter(self._outcomes))
+            done = [id for id, one in self._outcomes.items() if one.done()]
+            for oldest in done[:-_MOST]:
                 del self._outcomes[oldest]
                 self._unread.discard(oldest)
         return trigger_id

@@ -33,6 +33,17 @@ def test_after_one_there_is_a_pause() -> None:
     assert job.passes(70).triggered() == [2]
 
 
+def test_after_a_savepoint_there_is_a_pause_too() -> None:
+    """A job has no time for its records behind a savepoint, which takes longest. Source: CheckpointCoordinator,
+    cleanupAfterCompletedCheckpoint."""
+    job = Job(interval_ms=100, pause_ms=5_000)
+    job.asks(lambda _: None, "/sp")
+    (savepoint,) = job.triggered()
+    job.acknowledge(savepoint)
+    assert job.passes(4_900).triggered() == []
+    assert len(job.passes(100).triggered()) == 1
+
+
 def test_it_is_complete_when_all_tasks_have_acknowledged() -> None:
     """A restored job would lack the state of the slowest task."""
     job = Job()

@@ -48,8 +48,15 @@ def test_a_job_whose_process_does_not_serve_it_yet_is_initializing(cluster: Play
 
 def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedCluster) -> None:
     """A job whose process hangs, or of which nothing was kept, would seem to be about to begin."""
-    with pytest.raises(JobError, match="Job cccccccc can't be asked: it is running"):
-        cluster.client.get("/jobs/cccccccc")
+    for method, path in (
+        ("GET", ""),
+        ("GET", "/status"),
+        ("GET", "/execution-result"),
+        ("PATCH", ""),
+        ("POST", "/stop"),
+    ):
+        status, answer = cluster.client.answer(method, f"/jobs/cccccccc{path}")
+        assert status == 503 and b"Job cccccccc does not answer: " in answer, "Flink's clients ask again then"
     cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
     assert cluster.client.get("/jobs/dddddddd")["state"] == "CANCELED"
     with pytest.raises(JobError, match=r"which has ended \(CANCELED\), this is not known"):
@@ -99,6 +106,13 @@ def test_what_was_kept_of_a_job_and_is_damaged_is_named(cluster: PlayedCluster) 
         cluster.client.get("/jobs/dddddddd")
     states = {job["jid"]: job["state"] for job in cluster.client.get("/jobs/overview")["jobs"]}
     assert states["dddddddd"] == "FINISHED"
+
+
+def test_the_head_of_an_answer_has_its_status(cluster: PlayedCluster) -> None:
+    """A monitor that asks whether a job is there would be told that it can't be changed any more."""
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.FINISHED)
+    assert cluster.client.answer("HEAD", "/jobs/dddddddd/status") == (200, b"")
+    assert cluster.client.answer("HEAD", "/jobs/aaaaaaaa1111") == (200, b"")
 
 
 @pytest.mark.parametrize(
