@@ -97,6 +97,11 @@ class CommitLedger:
         committables = self._open.get(operation)
         return None if committables is None else committables.sink
 
+    @property
+    def has_open(self) -> bool:
+        """Whether something that was handed out is not done."""
+        return bool(self._open)
+
     def done(self, operation: int) -> None:
         """The host has committed these."""
         self._open.pop(operation, None)

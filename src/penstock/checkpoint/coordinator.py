@@ -274,6 +274,11 @@ class CheckpointCoordinator:
         """The sink of a commit that is not done. None: it does not count any more, its sink was restored since."""
         return self._ledger.sink_of_open(operation)
 
+    @property
+    def has_open_commits(self) -> bool:
+        """Whether the host has not done all that it was asked to commit."""
+        return self._ledger.has_open
+
     def when_committed(self, call: Callable[[], None]) -> None:
         """Call it when no commit is open. If a commit fails its attempt fails with it, and it is not called."""
         self._ledger.when_all_done(call)

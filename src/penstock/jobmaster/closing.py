@@ -18,13 +18,20 @@ from penstock.jobmaster.phases import JOB, JobPhase, JobStep, after
 
 
 class JobClosing:
-    """Of one job. `emit` takes its effects, in order."""
+    """Of one job. `emit` takes its effects, in order. `before_end`: called when nothing but Finish is left."""
 
-    def __init__(self, job: ControlledJob, recorded_end: RecordedEnd, emit: Callable[[JobEffect], None]) -> None:
+    def __init__(
+        self,
+        job: ControlledJob,
+        recorded_end: RecordedEnd,
+        emit: Callable[[JobEffect], None],
+        before_end: Callable[[JobStatus, BaseException | None], None],
+    ) -> None:
         self._phase = JobPhase.EXECUTING
         self._job = job
         self._recorded_end = recorded_end
         self._emit = emit
+        self._before_end = before_end
         self._end: JobEnd | None = None
 
     @property
@@ -81,4 +88,5 @@ class JobClosing:
         if self._phase is JobPhase.SETTLING and self._job.storage.is_idle:
             self._phase = after(JOB, self._phase, JobStep.STORAGE_IDLE)
             assert self._end is not None
+            self._before_end(*self._end)
             self._emit(Finish(*self._end))

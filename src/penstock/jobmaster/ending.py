@@ -3,7 +3,8 @@
     data has ended   one more checkpoint commits what is left; when its commits are done all tasks are closed. In a job
                      without a checkpoint interval, too, unless it has nothing to commit, or no directory: a run that
                      takes it over goes on from there, and commits the same once more
-    stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed
+    stop             sources emit nothing after the savepoint's barrier; when it is stored all tasks are closed. Who has
+                     asked is answered when the job has ended and all is committed, or that it is not
     drain            when what was asked for before is over, sources end, event time goes to its end, all timers fire;
                      then the savepoint, then tasks are closed
 
@@ -30,6 +31,10 @@ from penstock.jobmaster.events import SavepointRequested
 from penstock.runtime.task.opaque import Opaque
 
 
+class StoppedUncommittedError(CheckpointError):
+    """The job has stopped with a savepoint, and not all output before it is committed."""
+
+
 class JobEnding:
     """Savepoints that users request, and the end that may come with one."""
 
@@ -37,6 +42,9 @@ class JobEnding:
         self._job = job
         self._emit = emit
         self._draining: SavepointRequested | None = None
+        self._stopped: SavepointRequested | None = None
+        """The request whose savepoint is stored, and with which the job stops."""
+        self._failure: BaseException | None = None
         self._stopping = False
         """Whether a savepoint with which the job stops waits or is under way."""
         self.is_closing = False
@@ -123,6 +131,30 @@ class JobEnding:
             self._emit(Reply(self._draining.request, error=JobError("the job failed before the savepoint")))
             self._draining = None
 
+    def job_ends(self, status: JobStatus, error: BaseException | None) -> None:
+        """All is over. Who has stopped the job may start it again now."""
+        request, self._stopped = self._stopped, None
+        if request is None:
+            return
+        savepoint = request.options.savepoint
+        if status is JobStatus.FINISHED and not self._job.coordinator.has_open_commits:
+            self._emit(Reply(request.request, savepoint))
+            return
+        why = error or self._failure or "a commit has not ended"
+        self._emit(
+            Reply(
+                request.request,
+                error=StoppedUncommittedError(
+                    f"the job has stopped with the savepoint {savepoint}, but not all output before it is committed: "
+                    f"{why}. A job that starts from the savepoint commits it"
+                ),
+            )
+        )
+
+    def failed(self, error: BaseException | None) -> None:
+        """Tasks, or a commit, have failed behind the savepoint with which the job stops."""
+        self._failure = error
+
     def _request(self, request: SavepointRequested, then: Callable[[], object]) -> None:
         options = request.options
         self._stopping = self._stopping or options.stop
@@ -136,9 +168,12 @@ class JobEnding:
                 # The sources have ended: unlike after another savepoint that fails, nothing would ever happen again.
                 if options.drain:
                     self._job.fail_all(CheckpointError(f"the savepoint after the drain failed: {outcome}"))
+                return
+            if options.stop:
+                self._stopped = request
             else:
                 self._emit(Reply(request.request, options.savepoint or str(outcome.checkpoint_id)))
-                then()
+            then()
 
         self._job.coordinator.request(CheckpointRequest(done, options), self._job.now_ms)
 

@@ -134,6 +134,7 @@ class Failover:
         if coordinator.stopped:
             # What the savepoint names with which the job stops is committed: a restart would write it a second time.
             error = next((region.attempt.error for region in [*failures, *regions] if region.has_failed), None)
+            self._ending.failed(error)
             self._emit(EndFailed(error))
             return JobStatus.FINISHED, None
         if is_cancelled:

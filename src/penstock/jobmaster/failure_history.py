@@ -10,7 +10,7 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import Finish, JobEffect
 from penstock.jobmaster.execution_graph import JobFailure, error_name
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.notices import RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import EndFailed, RestartJoined, RestartScheduled
 
 _FAILURES_MOST = 16
 """Flink: web.exception-history-size."""
@@ -58,9 +58,9 @@ class FailureHistory:
         return JobFailure(error_name(error), str(error), now_ms)
 
 
-def _is_failure(effect: JobEffect) -> TypeGuard[RestartScheduled | RestartJoined | Finish]:
+def _is_failure(effect: JobEffect) -> TypeGuard[RestartScheduled | RestartJoined | EndFailed | Finish]:
     if isinstance(effect, RestartScheduled):
         return not effect.waits
     if isinstance(effect, Finish):
         return effect.status is JobStatus.FAILED
-    return isinstance(effect, RestartJoined)
+    return isinstance(effect, RestartJoined | EndFailed)

@@ -139,7 +139,7 @@ class JobMaster:
             questions=self._questions,
         )
         self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
-        self._closing: JobClosing = JobClosing(self, recorded_end, self._emit)
+        self._closing: JobClosing = JobClosing(self, recorded_end, self._emit, self._ending.job_ends)
         self._is_cancelled = False
         self.regions = Regions(graph, settings, self._emit, now_ms)
 

@@ -35,6 +35,7 @@ from penstock.jobmaster.effects import (
     StateReply,
     StopAttempt,
 )
+from penstock.jobmaster.ending import StoppedUncommittedError
 from penstock.jobmaster.events import (
     AttemptStopped,
     JobEvent,
@@ -369,8 +370,7 @@ class MasterHost:
 
     def _reply(self, reply: Reply) -> None:
         if reply.request in self._changes:
-            change = self._changes.pop(reply.request)
-            if isinstance(change, UpdateRequested):
+            if isinstance(self._changes.pop(reply.request), UpdateRequested):
                 self.updated += reply.error is None
             else:
                 self.rescaled += reply.error is None
@@ -382,7 +382,7 @@ class MasterHost:
         self._around.trace.add("user", f"{options.savepoint}: {reply.error or 'complete'}")
         if reply.error is None and (options.stop or not self._around.circumstances.has_interval):
             self._around.outside.complete(self._around.storage.savepoints[options.savepoint])
-        if reply.error is None and options.stop:
+        if options.stop and (reply.error is None or isinstance(reply.error, StoppedUncommittedError)):
             self.stopped_with = options.savepoint
             self.drained = options.drain
 

@@ -390,8 +390,8 @@ def test_a_region_that_fails_while_the_job_stops_with_a_savepoint() -> None:
     played.stores = True
     while played.operations:
         played.store()
-    assert any(isinstance(effect, Reply) and effect.error is None for effect in played.effects)
     played.of_region(0, lambda v: Finished(v, 0))
+    assert any(isinstance(effect, Reply) and effect.error is None for effect in played.effects)
     assert played.finish == Finish(JobStatus.FINISHED, None)
     assert committed(played.effects) == [(played.sinks[0], ["a"]), (played.sinks[1], ["b"])]
 

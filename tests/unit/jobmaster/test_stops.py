@@ -1,0 +1,54 @@
+"""What who stops a job with a savepoint is answered, and when."""
+
+from __future__ import annotations
+
+from tests.unit.jobmaster.played_job import Job, savepoint_requested
+
+from penstock.jobmaster.effects import Finish, JobEffect, Reply
+from penstock.jobmaster.ending import StoppedUncommittedError
+from penstock.jobmaster.events import CancelRequested, CommitEnded
+from penstock.runtime.task.events import Finished
+
+STOP = savepoint_requested(5, "/sp", stop=True)
+
+
+def replies(effects: list[JobEffect]) -> list[Reply]:
+    return [effect for effect in effects if isinstance(effect, Reply)]
+
+
+def test_who_stops_a_job_is_answered_when_it_has_ended() -> None:
+    """A script that goes on with the path would start a job beside one that still commits, and holds its slots."""
+    job = Job().runs()
+    job.commits = False
+    job.handle(STOP)
+    assert not replies(job.acknowledges(1, "file"))
+    job.handle(CommitEnded(job.open_commits.pop(0).operation))
+    effects = job.of_tasks(lambda v: Finished(v, 0))
+    assert [type(effect) for effect in effects][-2:] == [Reply, Finish] and replies(effects) == [Reply(5, "/sp")]
+
+
+def test_who_stops_a_job_is_told_that_its_output_is_not_committed() -> None:
+    """The output would be missing, and nobody know that a job from the savepoint commits it. Source: Flink,
+    StopWithSavepointTerminationHandlerImpl: the operation fails, and its error names the savepoint."""
+    job = Job().runs()
+    job.commits = False
+    job.handle(STOP)
+    job.acknowledges(1, "file")
+    commit = job.open_commits.pop(0).operation
+    job.handle(CommitEnded(commit, OSError("the target is away")))
+    job.of_tasks(lambda v: Finished(v, 0))
+    (answer,) = replies(job.effects)
+    assert isinstance(answer.error, StoppedUncommittedError) and job.finish
+    assert "savepoint /sp" in str(answer.error) and "the target is away" in str(answer.error)
+
+
+def test_who_stops_a_job_that_is_cancelled_then_is_answered() -> None:
+    """It would wait for ever; and the path says that all is committed."""
+    job = Job().runs()
+    job.commits = False
+    job.handle(STOP)
+    job.acknowledges(1, "file")
+    job.handle(CancelRequested())
+    job.of_tasks(lambda v: Finished(v, 0))
+    (answer,) = replies(job.effects)
+    assert isinstance(answer.error, StoppedUncommittedError) and "/sp" in str(answer.error)
