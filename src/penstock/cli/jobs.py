@@ -243,15 +243,12 @@ def cancel(
 
 def _cancel(job: str) -> str:
     from penstock.cli.local_clusters import cancel_before_it_runs
-    from penstock.cluster.running_jobs import JobNotRunningError
+    from penstock.cluster.running_jobs import JobRegistry
 
-    try:
-        return _ask(job, "cancel")
-    except JobNotRunningError:
-        # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
-        if cancel_before_it_runs(job):
-            return ""
-        raise
+    # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
+    if not JobRegistry().named(job) and cancel_before_it_runs(job):
+        return ""
+    return _ask(job, "cancel")
 
 
 def checkpoints(

@@ -57,10 +57,6 @@ class StartingJob(msgspec.Struct, frozen=True):
 Entry = TypeVar("Entry", RunningJob, StartingJob)
 
 
-class JobNotRunningError(JobError):
-    """No job that runs is named so. One that waits in a cluster may be."""
-
-
 class JobRegistry:
     """The files."""
 
@@ -120,11 +116,12 @@ class JobRegistry:
                     _forget(path, content)
         return sorted(found, key=lambda job: job.started_ms)
 
-    def find(self, reference: str) -> RunningJob:
-        """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one.
+    def named(self, reference: str) -> list[RunningJob]:
+        """All that run and are meant by this id, prefix of an id, or name."""
+        return _matching(reference, self.jobs())
 
-        JobNotRunningError if there is none.
-        """
+    def find(self, reference: str) -> RunningJob:
+        """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
         if not reference.strip():
             # All ids begin with nothing: a variable of a script that is not set would cancel the one that runs.
             raise JobError("name a job by its id, the beginning of its id, or its name: what was given is empty")
@@ -137,20 +134,20 @@ class JobRegistry:
         if matching:
             raise JobError(f"'{named}' is the name or the beginning of several jobs; name one by its id:\n{running}")
         if starting := _matching(reference, self.starting()):
-            raise JobNotRunningError(
+            raise JobError(
                 f"the job '{on_one_line(starting[0].name)}' is starting, and takes no commands yet: ask again when "
                 "penstock list shows that it runs. To end it now: Ctrl-C where it was started, or "
                 f"kill {starting[0].pid}"
             )
         if killed := _matching(reference, gone):
-            raise JobNotRunningError(
+            raise JobError(
                 f"the process of the job '{named}', {killed[0].pid}, has ended without a word: it was killed, or its "
                 "machine is out of memory. If its cluster starts it again, penstock list shows it in some seconds; "
                 "else run it again with -s latest"
             )
         if jobs:
-            raise JobNotRunningError(f"no job '{named}' runs on this machine. There are:\n{running}")
-        raise JobNotRunningError(f"no job '{named}' runs on this machine; no job of this user does")
+            raise JobError(f"no job '{named}' runs on this machine. There are:\n{running}")
+        raise JobError(f"no job '{named}' runs on this machine; no job of this user does")
 
     def _looked_at(self) -> tuple[list[RunningJob], list[RunningJob]]:
         """Those that run, oldest first; and those whose processes are gone, which are forgotten by that."""
