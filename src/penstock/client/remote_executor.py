@@ -14,7 +14,7 @@ from penstock.client.live_line import LiveLine
 from penstock.client.packed_job import packed
 from penstock.client.remote_job import RemoteJob
 from penstock.client.rest_client import RestClient, UnreachableError
-from penstock.client.settings_check import check_settings, check_streaming_settings
+from penstock.client.settings_check import check_settings, check_streaming_settings, warn_of_lost_checkpoints
 from penstock.client.sinks_check import check_sinks
 from penstock.cluster.high_availability.services import is_highly_available
 from penstock.cluster.running_cluster import running_clusters
@@ -46,6 +46,7 @@ class RemoteExecutor(PipelineExecutor):
         check_settings(configuration)
         if not graph.batched:
             check_streaming_settings(configuration)
+            warn_of_lost_checkpoints(graph.name, configuration)
         check_sinks(graph, configuration)
         job, bundle = packed(submission)
         cluster = cluster_of(configuration)

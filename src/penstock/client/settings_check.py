@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from penstock.common import java_options, option_checks, options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
@@ -56,6 +57,17 @@ def check_settings(configuration: Configuration) -> None:
         raise ConfigurationError(
             f"{_MASTER} is spark://HOST:PORT, yarn or k8s://… for a cluster, or local[4] for this machine; "
             f"got {master!r}"
+        )
+
+
+def warn_of_lost_checkpoints(name: str, configuration: Configuration) -> None:
+    """Of a job that a cluster runs: its user takes it for one that goes on after the cluster's process."""
+    if checkpoint_interval_ms(configuration) is not None and configuration.get(options.CHECKPOINT_DIRECTORY) is None:
+        _log.warning(
+            "the checkpoints of the job '%s' are gone when the cluster stops, or is killed, and the job does not go on "
+            "then: set %s",
+            name,
+            options.CHECKPOINT_DIRECTORY.key,
         )
 
 

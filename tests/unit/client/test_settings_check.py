@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.client.settings_check import WITHOUT_EFFECT, check_settings, check_streaming_settings
+from penstock.client.settings_check import (
+    WITHOUT_EFFECT,
+    check_settings,
+    check_streaming_settings,
+    warn_of_lost_checkpoints,
+)
 from penstock.common import Configuration, ExecutionConfig, options
 from penstock.common.errors import ConfigurationError
 
@@ -111,3 +116,15 @@ def test_settings_of_the_job_master_are_refused_before_spark_starts(key: str) ->
     """A misspelt backend would be told after Spark's start, ten seconds later."""
     with pytest.raises(ConfigurationError, match=key):
         check_streaming_settings(Configuration.from_dict({key: "rocks"}))
+
+
+def test_a_job_of_a_cluster_that_will_not_outlast_it_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """`cluster stop` says that its jobs go on with the next start, and weeks of counters would be gone then."""
+    configuration = Configuration.from_dict({"execution.checkpointing.interval": "2 s"})
+    warn_of_lost_checkpoints("counts", Configuration())
+    assert not caplog.text
+    warn_of_lost_checkpoints("counts", configuration)
+    assert "of the job 'counts' are gone when the cluster stops" in caplog.text and "checkpointing.dir" in caplog.text
+    caplog.clear()
+    warn_of_lost_checkpoints("counts", configuration.set_string("execution.checkpointing.dir", "/data"))
+    assert not caplog.text
