@@ -102,8 +102,9 @@ def test_offsets_are_committed_with_checkpoints_and_found_again(topics: Topics) 
     # As a job that is stopped with a savepoint.
     run.close()
     assert begins() == "7"
+    none = source_of(topics, topic).set_group_id(f"none-{topic}")
     with pytest.raises(SourceError, match="no offset is committed"):
-        SourceInTest(source_of(topics, topic).set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build())
+        SourceInTest(none.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets()).build())
 
 
 def test_where_reading_begins_and_ends(topics: Topics) -> None:

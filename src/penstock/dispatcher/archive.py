@@ -32,6 +32,8 @@ _OF_VERTEX = (
 )  # fmt: skip
 _OVERVIEW = "/jobs/overview"
 _OVERVIEWS_MOST = 1_000
+_ARCHIVES_MOST = 2
+"""Each may have tens of megabytes."""
 _BY_SUBTASK_MOST = 10
 """So many of the newest checkpoints are kept by subtask: each has hundreds of bytes for each of its subtasks."""
 _BY_SUBTASK = "/subtasks/"
@@ -70,15 +72,24 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
 
 
 def read_archive(file: Path) -> Archive | None:
-    """None: there is none. Raises JobError, which names the file, if it can't be read."""
+    """None: there is none. Raises JobError, which names the file, if it can't be read.
+
+    The newest that were asked for stay decoded: a page asks a dozen times for parts of one.
+    """
     try:
-        return from_json(file.read_bytes(), Archive)
+        stat = file.stat()
+        return _archive_in(file, stat.st_mtime_ns, stat.st_size)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
     except UNREADABLE as error:
         raise JobError(f"what was kept of it at its end, {file}, is damaged: {error}") from None
+
+
+@lru_cache(_ARCHIVES_MOST)
+def _archive_in(file: Path, written_ns: int, size: int) -> Archive:
+    return from_json(file.read_bytes(), Archive)
 
 
 def read_overview(file: Path) -> bytes | None:

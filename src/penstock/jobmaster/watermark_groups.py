@@ -23,13 +23,14 @@ Send = Callable[[int, int, ControlEvent], None]
 
 @dataclasses.dataclass
 class _Group:
-    max_drift_ms: int
+    max_drifts_ms: dict[int, int]
+    """Of each source, by its vertex."""
     update_interval_ms: int
     members: list[SubtaskId]
     watermarks: dict[SubtaskId, int]
     """Of those that have reported."""
-    limit: int | None = MAX_TIMESTAMP
-    """What its members know; None: some of them know nothing."""
+    slowest: int | None = MAX_TIMESTAMP
+    """The watermark from which the limits follow that its members know; None: some of them know nothing."""
     next_ms: int | None = None
     """When the limit is computed next; None: nothing was reported since the last time."""
 
@@ -72,7 +73,7 @@ class WatermarkGroups:
         begun = set(tasks)
         for group in self._groups.values():
             if group.watermarks and not begun.isdisjoint(group.members):
-                group.limit = None
+                group.slowest = None
                 group.changed(now_ms)
 
     def tick(self, now_ms: int) -> None:
@@ -84,10 +85,12 @@ class WatermarkGroups:
             if not group.watermarks:
                 # Other subtasks read what had been reported of.
                 continue
-            limit = min(min(group.watermarks.values()) + group.max_drift_ms, MAX_TIMESTAMP)
-            if limit != group.limit:
-                group.limit = limit
+            slowest = min(group.watermarks.values())
+            if slowest != group.slowest:
+                group.slowest = slowest
                 for vertex, subtask in group.members:
+                    # Each by its own drift. Source: Flink, SourceCoordinator.announceCombinedWatermark.
+                    limit = min(slowest + group.max_drifts_ms[vertex], MAX_TIMESTAMP)
                     self._send(vertex, subtask, AlignWatermarks(limit))
 
     def wake_at_ms(self) -> int | None:
@@ -102,10 +105,9 @@ def _groups_of(graph: JobGraph) -> dict[str, _Group]:
         assert isinstance(operator, SourceOperator)
         alignment = operator.strategy.alignment
         if alignment is not None:
-            new = _Group(alignment.max_drift_ms, alignment.update_interval_ms, [], {})
-            group = groups.setdefault(alignment.group, new)
-            # Of sources that differ the strictest counts.
-            group.max_drift_ms = min(group.max_drift_ms, alignment.max_drift_ms)
+            group = groups.setdefault(alignment.group, _Group({}, alignment.update_interval_ms, [], {}))
+            group.max_drifts_ms[vertex.id] = alignment.max_drift_ms
+            # Of intervals that differ the shortest counts.
             group.update_interval_ms = min(group.update_interval_ms, alignment.update_interval_ms)
             group.members += [SubtaskId(vertex.id, subtask) for subtask in range(vertex.parallelism)]
     return groups

@@ -22,7 +22,6 @@ from penstock.rest.secrets import shown
 from penstock.rest.served_jobs import JobEntry, slot_name
 from penstock.runtime.ids import SlotId
 
-_FLINKS_SPELLING = {JobStatus.CREATED: "CREATED"}
 _BY_PRECEDENCE = (
     ExecutionState.FAILED,
     ExecutionState.CANCELING,

@@ -141,6 +141,18 @@ def test_a_source_says_what_it_lacks() -> None:
     with pytest.raises(ValueError, match="'fail', 'skip' or 'emit'"):
         builder.set_on_error("ignore")
     assert builder.set_value_only_deserializer(SimpleStringSchema()).build().describe() == "a"
+    with pytest.raises(ValueError, match="commit.offsets.on.checkpoint is set, and there is no group"):
+        builder.set_property("commit.offsets.on.checkpoint", "true").build()
+    builder.set_property("commit.offsets.on.checkpoint", "false")
+    with pytest.raises(ValueError, match="interval.ms is a number of milliseconds, got '5 min'"):
+        builder.set_property("partition.discovery.interval.ms", "5 min").build()
+    builder.set_property("partition.discovery.interval.ms", "5").set_starting_offsets(
+        KafkaOffsetsInitializer.offsets({A0: 3})
+    ).build()
+    asks = builder.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST))
+    with pytest.raises(ValueError, match="needs one: set_group_id"):
+        asks.build()
+    asks.set_group_id("g").build()
 
 
 def test_security_as_it_is_written_for_java() -> None:

@@ -53,6 +53,8 @@ class Compaction:
         self._new_path = new_path
         self._open_file = open_file
         self._waiting: dict[str, list[FileToCompact]] = {}
+        self._bytes: dict[str, int] = {}
+        """Of all that wait, by bucket."""
         self._under_way: list[tuple[list[FileToCompact], Future[Any]]] = []
         self._checkpoints = 0
         self._threads: ThreadPoolExecutor | None = None
@@ -60,10 +62,10 @@ class Compaction:
 
     def add(self, file: FileToCompact) -> None:
         """A file is complete."""
-        waiting = self._waiting.setdefault(file.bucket, [])
-        waiting.append(file)
+        self._waiting.setdefault(file.bucket, []).append(file)
+        self._bytes[file.bucket] = self._bytes.get(file.bucket, 0) + file.file.size
         threshold = self._strategy.size_threshold
-        if threshold is not None and sum(one.file.size for one in waiting) >= threshold:
+        if threshold is not None and self._bytes[file.bucket] >= threshold:
             self._begin(file.bucket)
 
     def take(self, everything: bool) -> list[Any]:
@@ -101,6 +103,7 @@ class Compaction:
 
     def _begin(self, bucket: str) -> None:
         files = self._waiting.pop(bucket)
+        del self._bytes[bucket]
         path = self._new_path(bucket)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._strategy.threads, "compaction")

@@ -41,6 +41,8 @@ class KafkaOffsetsInitializer:
     """Where a source begins, or ends. Made by the static methods; what they return is a setting, and may be pickled."""
 
     reset_strategy = KafkaOffsetResetStrategy.EARLIEST
+    asks_group = False
+    """Whether it is of no use without a group."""
 
     def offsets_of(self, partitions: Collection[KafkaTopicPartition], broker: OffsetsOfBroker) -> Offsets:
         """The offset of each partition. Raises ValueError if there is none, and it is not to be reset."""
@@ -66,7 +68,7 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
         """What the group of the source has committed. The strategy is for partitions without; NONE fails the job."""
-        return _Given({}, True, offset_reset_strategy)
+        return _Given({}, offset_reset_strategy)
 
     @staticmethod
     def offsets(
@@ -78,7 +80,7 @@ class KafkaOffsetsInitializer:
             if not isinstance(partition, KafkaTopicPartition):
                 raise TypeError(f"offsets must be a dict from KafkaTopicPartition to int, got the key {partition!r}")
             checked_at_least(f"the offset of {partition}", offset, 0)
-        return _Given(dict(offsets), False, offset_reset_strategy)
+        return _Given(dict(offsets), offset_reset_strategy)
 
 
 class _Earliest(KafkaOffsetsInitializer):
@@ -104,11 +106,11 @@ class _AtTime(KafkaOffsetsInitializer):
 
 
 class _Given(KafkaOffsetsInitializer):
-    def __init__(self, offsets: Offsets, only_committed: bool, reset_strategy: KafkaOffsetResetStrategy) -> None:
+    def __init__(self, offsets: Offsets, reset_strategy: KafkaOffsetResetStrategy) -> None:
         if not isinstance(reset_strategy, KafkaOffsetResetStrategy):
             raise TypeError(f"offset_reset_strategy must be a KafkaOffsetResetStrategy, got {reset_strategy!r}")
         self._offsets = offsets
-        self._only_committed = only_committed
+        self.asks_group = not offsets
         self.reset_strategy = reset_strategy
 
     def offsets_of(self, partitions: Collection[KafkaTopicPartition], broker: OffsetsOfBroker) -> Offsets:

@@ -211,10 +211,20 @@ class KafkaSourceBuilder:
         if self._schema is None:
             raise ValueError("a KafkaSource needs a deserializer: set_value_only_deserializer or set_deserializer")
         properties = as_of_librdkafka(self._properties)
-        interval_ms = int(self._properties.get(_DISCOVERY, _DISCOVERY_MS))
+        self._check_group(properties)
+        interval_ms = _interval_ms(self._properties.get(_DISCOVERY, str(_DISCOVERY_MS)))
         looks_again = interval_ms > 0 and self._boundedness is not Boundedness.BOUNDED and self._stopping is None
         reading = Reading(self._subscription, self._starting, self._stopping, interval_ms if looks_again else None)
         return KafkaSource(reading, self._boundedness, self._schema, self._on_error, properties)
+
+    def _check_group(self, properties: Properties) -> None:
+        """Raises ValueError without a group where one is asked for. Source: Flink, KafkaSourceBuilder."""
+        if "group.id" in properties:
+            return
+        if self._starting.asks_group or (self._stopping is not None and self._stopping.asks_group):
+            raise ValueError("a KafkaSource that asks for the committed offsets of its group needs one: set_group_id")
+        if properties.get(_COMMIT, "").lower() == "true":
+            raise ValueError(f"{_COMMIT} is set, and there is no group to commit offsets for: set_group_id")
 
     def _subscribe(self, subscription: Subscription) -> KafkaSourceBuilder:
         if self._subscription is not None:
@@ -227,3 +237,10 @@ def _initializer(given: KafkaOffsetsInitializer) -> KafkaOffsetsInitializer:
     if not isinstance(given, KafkaOffsetsInitializer):
         raise TypeError(f"expected a KafkaOffsetsInitializer such as KafkaOffsetsInitializer.latest(), got {given!r}")
     return given
+
+
+def _interval_ms(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{_DISCOVERY} is a number of milliseconds, got {text!r}") from None
