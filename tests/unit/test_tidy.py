@@ -7,6 +7,7 @@ import importlib
 import re
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -90,6 +91,19 @@ SOURCES = python_files("src")
 ALL = python_files("src", "tests", "examples", "benchmarks")
 INSIDE_THE_TASK = python_files("src/penstock/api", "src/penstock/runtime", "src/penstock/state")
 PACKAGES = [path for path in SOURCES if path.name == "__init__.py"]
+
+
+def test_pages_name_the_layers_that_are_enforced() -> None:
+    """Who adds a package would put it where the pages say, and be refused by the tool, or where nothing looks."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (line,) = (line for line in contributing.splitlines() if line.startswith("    cli > "))
+    assert line.strip().split(" > ") == [layer.replace(" : ", ", ") for layer in layers]
+    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+    names = [name for layer in layers for name in layer.split(" : ")]
+    assert [name for name in table if name in names] == names
 
 
 def test_functions_fit_on_a_screen() -> None:
