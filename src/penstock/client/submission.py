@@ -87,7 +87,7 @@ def submit(submission: Submission) -> JobClient:
     # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
     levels = graph.levels(str(job_id), **settings)
     pack(levels, None, 0)
-    log = _job_log(graph, configuration, job_id)
+    log = _job_log(graph, configuration, job_id, start)
     run: BatchedRun | PipelinedRun
     if not graph.batched:
         visible.starts()
@@ -111,7 +111,7 @@ def submit(submission: Submission) -> JobClient:
     return JobClient(job_id, run)
 
 
-def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID) -> JobLog:
+def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start: StartPoint) -> JobLog:
     log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
     mode = "BATCH" if graph.batched else "STREAMING"
     log.events.info(
@@ -123,6 +123,8 @@ def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID) -> Jo
         penstock.__version__,
         os.getpid(),
     )
+    if start.path:
+        log.events.info("its state is that of %s", start.path)
     return log
 
 
