@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one ends the program in order, the second one at once."""
+"""Ctrl-C: the first one ends the program in order, the second one at once. SIGTERM ends it as a crash would."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ _TOGETHER_S = 10.0
 _STANDARD_ERROR = 2
 _FIRST = "\nCtrl-C: the program is being stopped. Once more: at once, without waiting for its tasks to close"
 _SECOND = "\nstopped at once"
+_TERMINATED = (
+    "\nSIGTERM: the program ends at once. Jobs with checkpoints go on from the newest with penstock run -s latest; "
+    "to end a job with a savepoint: penstock stop"
+)
+_log = logging.getLogger(__name__)
 
 
 class Interrupts:
@@ -34,6 +39,7 @@ class Interrupts:
         # Signals come to the main thread only, and only there a handler can be set.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._interrupt)
+            signal.signal(signal.SIGTERM, _terminate)
         return self
 
     def __exit__(
@@ -58,6 +64,14 @@ class Interrupts:
         self._latest_s = now_s
         _say(_FIRST)
         raise KeyboardInterrupt
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _say(_TERMINATED)
+    # As Flink's log has it: who asks later why the job has ended looks there.
+    _log.info("RECEIVED SIGNAL 15: SIGTERM")
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def give_up_jvm() -> None:

@@ -19,6 +19,7 @@ from penstock.checkpoint.failure import output_twice
 from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, RestartResults
 from penstock.jobmaster.ending import JobEnding
@@ -185,6 +186,7 @@ class Failover:
             delay_ms, error = None, collected_twice(error)
         if delay_ms is not None:
             self._emit(RestartScheduled(error, self.restarts + 1, delay_ms, self._job.now_ms, self._restarts.waits))
+            self._note_others(error, attempts)
             self.restart_at_ms = self._job.now_ms + delay_ms
             return None
         self.restart_at_ms = None
@@ -196,6 +198,14 @@ class Failover:
         for region in self._job.regions:
             region.stop_if_over()
         return None
+
+    def _note_others(self, told: BaseException | None, attempts: list[Attempt]) -> None:
+        """Those that failed in the same moment; not once more where all have failed by the same."""
+        texts = {str(told)}
+        for attempt in attempts:
+            if (text := str(attempt.error)) not in texts:
+                texts.add(text)
+                self._emit(RestartJoined(attempt.error))
 
     @property
     def may_restart(self) -> bool:

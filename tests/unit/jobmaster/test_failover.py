@@ -30,6 +30,7 @@ from penstock.jobmaster.events import (
     QueryFailed,
     StorageEnded,
 )
+from penstock.jobmaster.notices import RestartJoined, RestartScheduled
 from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.messages import Register, SlotFailed
 from penstock.runtime.task.events import (
@@ -69,6 +70,19 @@ def numbers(played: Job) -> list[int]:
 
 
 # One region.
+
+
+def test_failures_that_come_together_are_all_told() -> None:
+    """Who mends the one that is told meets the other one next. Source: Flink's REST, concurrentExceptions."""
+    for second, told in (("second", ["second"]), ("first", [])):
+        played = job().runs()
+        levels = [played.graph.vertices_of(region)[0].level for region in (0, 1)]
+        played.report(levels[0], SlotFailed("JobError", "first"))
+        played.report(levels[1], SlotFailed("JobError", second))
+        played.waits(60_000)
+        (scheduled,) = (effect for effect in played.effects if isinstance(effect, RestartScheduled))
+        assert str(scheduled.error) == "first"
+        assert [str(effect.error) for effect in played.effects if isinstance(effect, RestartJoined)] == told
 
 
 def test_a_region_that_fails_is_restarted_alone() -> None:
