@@ -68,10 +68,11 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
         kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
     elif has_no_daemon(text):
         kind, message = TaskLostError.__name__, "the process from which Spark forks its Python workers went away"
-    elif any(sign in text for sign in LOST_WORKER):
+    elif line := next((line for line in text.splitlines() if any(sign in line for sign in LOST_WORKER)), None):
+        # Which of its many ways to say so: the only trace where a connection broke and no process has ended.
         kind, message = (
             TaskLostError.__name__,
-            "a Python worker or executor of the job went away (killed, or out of memory)",
+            f"a Python worker or executor of the job went away (killed, or out of memory); Spark: {line.strip()[:300]}",
         )
     else:
         kind, message = "JobError", f"Spark ended the job: {cause_in(text)}"

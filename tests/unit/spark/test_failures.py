@@ -76,8 +76,12 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("Python worker exited unexpectedly (crashed)", TaskLostError, "went away"),
         ("ExecutorLostFailure (executor 1 exited)", TaskLostError, "went away"),
         ("java.io.EOFException\n at ...", TaskLostError, "went away"),
-        ("SparkException: Connection to streaming shuffle writer 2 closed before", TaskLostError, "went away"),
-        ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "went away"),
+        (
+            "Job aborted\n  SparkException: Connection to streaming shuffle writer 2 closed\n\tat x.y",
+            TaskLostError,
+            "went away (killed, or out of memory); Spark: SparkException: Connection to streaming",
+        ),
+        ("NativeIoException: recvAddress(..) failed: Connection reset by peer", TaskLostError, "Connection reset"),
         ("Lost task 0.0 in stage 2.0 (TID 4): java.io.IOException: Broken pipe", TaskLostError, "went away"),
         (
             "java.lang.NullPointerException\n\tat org.apache.spark.api.python.PythonWorkerFactory.createThroughDaemon",
