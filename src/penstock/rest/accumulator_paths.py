@@ -11,11 +11,18 @@ from penstock.rest.answers import get, job_of, vertex_of
 from penstock.rest.served_jobs import slot_name
 from penstock.rest.vertex_paths import attempt_of
 
+NO_ACCUMULATORS: dict[str, Any] = {
+    "job-accumulators": [],
+    "user-task-accumulators": [],
+    "serialized-user-task-accumulators": {},
+}
+"""Of a job."""
+
 
 def job_accumulators(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/accumulators: none; penstock has metrics in place of them."""
     job_of(request)
-    return {"job-accumulators": [], "user-task-accumulators": [], "serialized-user-task-accumulators": {}}
+    return NO_ACCUMULATORS
 
 
 def vertex_accumulators(request: Request) -> dict[str, Any]:

@@ -169,14 +169,22 @@ def config(request: Request) -> dict[str, Any]:
 def exceptions(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/exceptions: failures, newest first."""
     graph = job_of(request).graph
-    text = request.query_params.get("maxExceptions", "20")
+    entries = [failure_entry(graph.graph, failure) for failure in reversed(graph.failures)]
+    history = {"exceptionHistory": {"entries": entries, "truncated": not graph.failures_are_all}}
+    return newest_failures(history, request.query_params.get("maxExceptions"))
+
+
+def newest_failures(answer: dict[str, Any], most: str | None) -> dict[str, Any]:
+    """Of a history of failures so many as a client has asked for. Raises HTTPException, 400, if that is no number."""
+    text = "20" if most is None else most
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise HTTPException(400, f"maxExceptions is a number, got '{text}'")
-    newest = graph.failures[::-1][: int(text)]
+    history = answer["exceptionHistory"]
+    newest = history["entries"][: int(text)]
     return {
         "exceptionHistory": {
-            "entries": [failure_entry(graph.graph, failure) for failure in newest],
-            "truncated": not graph.failures_are_all or len(newest) < len(graph.failures),
+            "entries": newest,
+            "truncated": history["truncated"] or len(newest) < len(history["entries"]),
         }
     }
 

@@ -106,7 +106,7 @@ async def cancel(request: Request) -> Response:
     """PATCH /jobs/:jobid?mode=cancel: cancel the job, which ends soon."""
     entry = job_of(request)
     mode = request.query_params.get("mode", "cancel")
-    if mode != "cancel":
+    if mode.lower() != "cancel":
         raise HTTPException(400, f"mode is cancel, got '{mode}'; to stop a job with a savepoint: POST …/stop")
     if entry.graph.status is JobStatus.CANCELED:
         return json_answer({}, 202)

@@ -43,7 +43,7 @@ def test_a_job_whose_process_does_not_serve_it_yet_is_initializing(cluster: Play
     cluster.jobs[id] = dataclasses.replace(job, id=id, job_id=id, rest=other.rest)
     assert cluster.client.get(f"/jobs/{id}")["state"] == "INITIALIZING"
     with pytest.raises(JobError, match="not found"):
-        cluster.client.get(f"/jobs/{id}/plan")
+        cluster.client.get(f"/jobs/{id}/checkpoints")
 
 
 def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedCluster) -> None:
@@ -60,7 +60,36 @@ def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedClus
     cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
     assert cluster.client.get("/jobs/dddddddd")["state"] == "CANCELED"
     with pytest.raises(JobError, match=r"which has ended \(CANCELED\), this is not known"):
-        cluster.client.get("/jobs/dddddddd/plan")
+        cluster.client.get("/jobs/dddddddd/checkpoints")
+
+
+@pytest.mark.parametrize("status", [None, JobStatus.CANCELED])
+def test_a_job_without_a_process_has_no_plan_no_settings_and_no_figures(
+    cluster: PlayedCluster, status: JobStatus | None
+) -> None:
+    """Flink's pages ask for each of these of any job, and would show an error for each."""
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=status)
+    assert cluster.client.get("/jobs/dddddddd/plan")["plan"]["nodes"] == []
+    assert cluster.client.get("/jobs/dddddddd/config") == {"jid": "dddddddd", "name": "waits"}
+    assert cluster.client.get("/jobs/dddddddd/metrics") == []
+    assert cluster.client.get("/jobs/dddddddd/accumulators")["job-accumulators"] == []
+    assert cluster.client.get("/jobs/dddddddd/exceptions")["exceptionHistory"]["entries"] == []
+
+
+def test_so_many_failures_of_an_ended_job_as_are_asked_for(cluster: PlayedCluster) -> None:
+    """A page that shows the newest would get all of them, and not be told that there are more."""
+    cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.FAILED)
+    folder = cluster.directory / "dddddddd"
+    folder.mkdir()
+    kept = {"exceptionHistory": {"entries": [{"exceptionName": "b"}, {"exceptionName": "a"}], "truncated": False}}
+    answers = [{"path": "/jobs/dddddddd/exceptions", "json": json.dumps(kept)}]
+    (folder / ARCHIVE).write_text(json.dumps({"archive": answers}), encoding="utf-8")
+    path = "/jobs/dddddddd/exceptions"
+    assert cluster.client.get(path) == kept
+    newest = {"entries": [{"exceptionName": "b"}], "truncated": True}
+    assert cluster.client.get(f"{path}?maxExceptions=1") == {"exceptionHistory": newest}
+    with pytest.raises(JobError, match="maxExceptions is a number, got 'x'"):
+        cluster.client.get(f"{path}?maxExceptions=x")
 
 
 def test_why_a_job_could_not_begin_is_told(cluster: PlayedCluster) -> None:
@@ -146,5 +175,5 @@ def test_only_what_cancels_cancels_a_job_that_waits(cluster: PlayedCluster, path
     """A job that waits would be gone by a request that a job that runs refuses."""
     assert cluster.client.answer("PATCH", path)[0] == 404
     assert cluster.posted == []
-    assert cluster.client.answer("PATCH", "/jobs/dddddddd?mode=cancel")[0] == 202
+    assert cluster.client.answer("PATCH", "/jobs/dddddddd?mode=CANCEL")[0] == 202
     assert [type(event).__name__ for event in cluster.posted] == ["CancelRequested"]
