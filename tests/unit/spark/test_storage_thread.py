@@ -73,6 +73,67 @@ def test_a_checkpoint_does_not_wait_for_thousands_of_files_to_be_deleted() -> No
     over = threading.Event()
     thread.end(over.set)
     assert over.wait(10)
-    assert posted == [3, 4, 5, 1, 2]
+    assert posted == [3, 4, 1, 5, 2]
     assert [path for path in store.done if path in paths] == paths
     assert store.done[-1] == "job", "behind it nothing may look into the job's directory"
+
+
+def test_a_checkpoint_waits_for_one_part_of_all_that_is_to_be_deleted() -> None:
+    """Deletions of a slow store that pile up would have each checkpoint wait for a part of every one of them."""
+    store, posted = Store(), []
+    thread = StorageThread(store, lambda event: posted.append(event.operation), posted.append)
+    for operation in range(1, 51):
+        thread.carry_out(DeleteFiles(operation, [f"{operation}-{n}" for n in range(200)]))
+    thread.carry_out(StoreManifest(99, MANIFEST))
+    store.may_delete.set()
+    over = threading.Event()
+    thread.end(over.set)
+    assert over.wait(10)
+    assert store.done.index("publish") <= 64
+    assert sorted(posted) == [*range(1, 51), 99]
+    assert len(store.done) == 50 * 200 + 1
+
+
+def test_files_are_deleted_when_nothing_needs_them_any_more() -> None:
+    """A driver killed in between would leave a checkpoint that refers to files that are gone."""
+    store = Store()
+    store.may_delete.set()
+    begin = threading.Event()
+    thread = StorageThread(store, lambda event: None, lambda error: None)
+
+    def wait() -> None:
+        begin.wait(10)
+
+    thread.call(wait)
+    for operation in (1, 3, 5):
+        thread.carry_out(DiscardCheckpoint(operation, MANIFEST))
+        thread.carry_out(DeleteFiles(operation + 1, [str(operation + 1)]))
+    begin.set()
+    over = threading.Event()
+    thread.end(over.set)
+    assert over.wait(10)
+    discarded = [place for place, done in enumerate(store.done) if done == "discard"]
+    for number, place in enumerate(discarded, start=1):
+        assert store.done.index(str(2 * number)) > place
+
+
+def test_a_last_call_that_fails_is_made_once() -> None:
+    """The thread of a job that has ended would call it for ever."""
+    failures: list[BaseException] = []
+    calls: list[int] = []
+    over = threading.Event()
+
+    def fail(error: BaseException) -> None:
+        failures.append(error)
+        over.set()
+
+    def last() -> None:
+        calls.append(1)
+        raise OSError("too many open files")
+
+    thread = StorageThread(Store(), lambda event: None, fail)
+    thread.end(last)
+    assert over.wait(10)
+    assert not thread.call(lambda: None), "nobody would ever make it"
+    time.sleep(0.05)
+    assert (len(calls), len(failures)) == (1, 1)
