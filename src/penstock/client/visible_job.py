@@ -11,6 +11,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.wall_clock import now_ms
 from penstock.logs.job_log import JobLog
 from penstock.rest.endpoint import RestEndpoint
+from penstock.rest.flame_graphs import FlameGraphs
 from penstock.rest.meter import Meter
 from penstock.rest.served_jobs import JobEntry, ServedJob
 from penstock.rpc.keys import ControlAddress
@@ -55,6 +56,7 @@ class VisibleJob:
         if endpoint is None:
             return lambda: None
         folder = None if log.settings is None else Path(log.settings.folder)
-        entry = JobEntry(self._job_id, job, configuration, checkpoints, folder, Meter(job.metrics))
+        meter, flame_graphs = Meter(job.metrics), FlameGraphs(configuration)
+        entry = JobEntry(self._job_id, job, configuration, checkpoints, folder, meter, flame_graphs)
         endpoint.jobs.add(entry)
         return lambda: endpoint.job_ended(entry)

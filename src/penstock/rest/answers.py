@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -92,7 +93,8 @@ def job_of(request: Request) -> JobEntry:
     entry = jobs_of(request).find(job_id)
     if entry is None:
         raise not_found(request, "jobid", f"Job {job_id} not found")
-    return entry
+    # One answer is of one moment: the job may be rescaled, and subtasks be gone, between two looks at it.
+    return dataclasses.replace(entry, seen=entry.job.execution_graph)
 
 
 def vertex_of(request: Request, entry: JobEntry) -> JobVertex:

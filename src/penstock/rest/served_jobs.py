@@ -6,7 +6,6 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -69,21 +68,20 @@ class JobEntry:
     log_folder: Path | None
     """None: it keeps no logs."""
     meter: Meter
+    flame_graphs: FlameGraphs
+    """Those that somebody has looked at."""
     triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
     """Of savepoints."""
     checkpoint_triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
     """Of checkpoints: a client may give both the same id."""
     committed: NewestState = field(default_factory=NewestState)
+    seen: ExecutionGraph | None = None
+    """By the request that has this entry; None: no request has it."""
 
     @property
     def graph(self) -> ExecutionGraph:
-        """The job as it was a moment ago."""
-        return self.job.execution_graph
-
-    @cached_property
-    def flame_graphs(self) -> FlameGraphs:
-        """Those that somebody has looked at."""
-        return FlameGraphs(self.configuration)
+        """The job as it was a moment ago; for one request always the same one."""
+        return self.job.execution_graph if self.seen is None else self.seen
 
     @property
     def application_id(self) -> str:

@@ -121,7 +121,10 @@ async def _asked(request: Request, question: Callable[[CommittedState], Any]) ->
     entry = job_of(request)
     try:
         # By a thread of its own: files are read, which may be far away.
-        return await run_in_threadpool(entry.committed.ask, lambda: entry.graph, entry.checkpoint_directory, question)
+        # Its job as it is when they are read.
+        return await run_in_threadpool(
+            entry.committed.ask, lambda: entry.job.execution_graph, entry.checkpoint_directory, question
+        )
     except StateNotFoundError as error:
         raise HTTPException(404, str(error)) from None
     except KeyTypeError as error:

@@ -19,6 +19,7 @@ from penstock.jobmaster.state_query import LiveState, StateQuery
 from penstock.plan.job_graph import JobGraph
 from penstock.plan.vertex_ids import vertex_id
 from penstock.rest.endpoint import RestEndpoint
+from penstock.rest.flame_graphs import FlameGraphs
 from penstock.rest.meter import Meter
 from penstock.rest.served_jobs import JobEntry
 from penstock.rpc.messages import OperatorReport, TaskReport
@@ -112,7 +113,8 @@ class Served:
             configuration.set_string(key, value)
         self.logs = directory / "logs"
         self.logs.mkdir()
-        self.entry = JobEntry(id, self.job, configuration, checkpoints, self.logs, Meter(self.job.metrics))
+        meter, flame_graphs = Meter(self.job.metrics), FlameGraphs(configuration)
+        self.entry = JobEntry(id, self.job, configuration, checkpoints, self.logs, meter, flame_graphs)
         self.endpoint.jobs.add(self.entry)
         self.host = self.endpoint.address.url.removeprefix("http://")
 

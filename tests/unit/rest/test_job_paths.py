@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.jobmaster.played_job import plan
+from tests.unit.jobmaster.played_job import Job, plan
 from tests.unit.rest.served import PlayedJob, Served, report
 
 from penstock.common.configuration import Configuration
 from penstock.common.errors import UserFunctionError
 from penstock.common.job_id import JobID
-from penstock.jobmaster.execution_graph import Execution
+from penstock.jobmaster.execution_graph import Execution, ExecutionGraph
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.rest.job_paths import vertex_state
 from penstock.rest.task_aggregates import aggregate_of
@@ -225,3 +225,31 @@ def test_a_batched_job_is_shown_as_one(tmp_path: Path) -> None:
     cause = served.get(f"/jobs/id/savepoints/{trigger}")["operation"]["failure-cause"]
     assert "no savepoints" in cause["stack-trace"]
     served.endpoint.close()
+
+
+class _ShrinkingJob(PlayedJob):
+    """Rescaled from two subtasks to one at each second look at it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.smaller = Job(graph=plan(parallelism=1)).recorder.published
+        self.looks = 0
+        self.changes = False
+
+    @property
+    def execution_graph(self) -> ExecutionGraph:
+        self.looks += 1
+        return self.smaller if self.changes and self.looks % 2 == 0 else self.played.recorder.published
+
+
+@pytest.mark.parametrize("part", ["", "/subtasks/1", "/subtasks/1/attempts/0", "/subtasktimes", "/backpressure"])
+def test_an_answer_is_of_one_moment(tmp_path: Path, part: str) -> None:
+    """A look at a subtask while its job is scaled down would be an error of the server's."""
+    job = _ShrinkingJob()
+    served = Served(tmp_path, job)
+    path = f"{served.vertex(1)}{part}"
+    before = served.get(path)
+    job.changes, job.looks = True, 0
+    after = served.get(path)
+    served.endpoint.close()
+    assert after.keys() == before.keys() and len(after.get("subtasks", [])) == len(before.get("subtasks", []))
