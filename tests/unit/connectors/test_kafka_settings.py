@@ -279,3 +279,14 @@ def test_an_error_of_a_serializer_names_the_topic(part: str) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         builder.build().serialize("x", None)
     assert raised.value.__notes__ == [f"as the {part} of a message to topic 'of-x'"]
+
+
+@pytest.mark.parametrize(
+    ("key", "instead"), [("auto.offset.reset", "set_starting_offsets"), ("enable.auto.commit", "with checkpoints")]
+)
+def test_settings_that_mean_nothing_here_are_told(caplog: pytest.LogCaptureFixture, key: str, instead: str) -> None:
+    """Who has set `auto.offset.reset` to latest would wonder why the whole topic is read."""
+    source = KafkaSource.builder().set_bootstrap_servers("localhost:9").set_topics("a").set_property(key, "latest")
+    with caplog.at_level(logging.WARNING):
+        source.set_value_only_deserializer(SimpleStringSchema()).build()
+    assert f"the property {key} is not used: " in caplog.text and instead in caplog.text

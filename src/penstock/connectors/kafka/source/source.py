@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from collections.abc import Mapping
@@ -24,7 +25,13 @@ from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 _DISCOVERY_MS = 300_000
 _DISCOVERY = "partition.discovery.interval.ms"
 _COMMIT = "commit.offsets.on.checkpoint"
-_OWN = (_DISCOVERY, _COMMIT, "register.consumer.metrics", "enable.auto.commit", "auto.offset.reset")
+_OVERRIDDEN = {
+    "auto.offset.reset": "set_starting_offsets says from where a partition is read",
+    "enable.auto.commit": f"offsets are committed with checkpoints, unless {_COMMIT} is false",
+}
+"""Settings of a consumer that mean nothing here, and what is in their place."""
+_OWN = (_DISCOVERY, _COMMIT, "register.consumer.metrics", *_OVERRIDDEN)
+_log = logging.getLogger(__name__)
 
 
 class KafkaSource(Source[Any]):
@@ -151,7 +158,7 @@ class KafkaSourceBuilder:
         return self
 
     def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> KafkaSourceBuilder:
-        """End at these offsets too, but remain an unbounded source."""
+        """End at these offsets too, but remain an unbounded source. Partitions that come later are not looked for."""
         self._stopping = _initializer(stopping_offsets_initializer)
         self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
         return self
@@ -212,6 +219,8 @@ class KafkaSourceBuilder:
             raise ValueError("a KafkaSource needs a deserializer: set_value_only_deserializer or set_deserializer")
         properties = as_of_librdkafka(self._properties)
         self._check_group(properties)
+        for key in _OVERRIDDEN.keys() & properties.keys():
+            _log.warning("KafkaSource: the property %s is not used: %s", key, _OVERRIDDEN[key])
         interval_ms = _interval_ms(self._properties.get(_DISCOVERY, str(_DISCOVERY_MS)))
         looks_again = interval_ms > 0 and self._boundedness is not Boundedness.BOUNDED and self._stopping is None
         reading = Reading(self._subscription, self._starting, self._stopping, interval_ms if looks_again else None)
