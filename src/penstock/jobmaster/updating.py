@@ -36,6 +36,12 @@ from penstock.runtime.task.events import ControlEvent, DropUpdate, PrepareUpdate
 from penstock.runtime.task.opaque import Opaque
 
 
+_AGAIN = (
+    ". Ask again: between two failures it runs for a moment. Or run the new program as a job of its own from the newest "
+    "checkpoint: penstock run -s DIRECTORY/ID/chk-N"
+)
+
+
 class UpdatePhase(enum.Enum):
     """Where an update is."""
 
@@ -93,9 +99,9 @@ class JobUpdating:
     def _check(self) -> None:
         job = self._job
         if not self._ending.takes_checkpoints or self._ending.is_requested:
-            again = ". Ask again when it runs" if job.status is JobStatus.RESTARTING else ""
             raise JobError(
-                f"the job is about to end, or is not RUNNING ({job.status.name}): it can't be updated now{again}"
+                f"the job is about to end, or is not RUNNING ({job.status.name}): it can't be updated now"
+                f"{_AGAIN if job.status is JobStatus.RESTARTING else ''}"
             )
         if job.is_changing:
             raise JobError("the job is being rescaled or updated already: ask again when it is")

@@ -170,6 +170,8 @@ def test_a_failure_before_the_checkpoint_is_told() -> None:
     job = updating()
     effects = job.fails(TaskLostError("gone"))
     assert "the job has failed meanwhile" in refused(effects)
+    again = refused(job.handle(request(number=8)))
+    assert "(RESTARTING)" in again and "penstock run -s DIRECTORY/ID/chk-N" in again, "what else there is to do"
     job.of_tasks(lambda vertex: Finished(vertex, 0))
     job.restarts()
     assert of_next_attempts(job) == 1
