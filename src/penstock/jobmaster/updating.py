@@ -35,10 +35,9 @@ from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import ControlEvent, DropUpdate, PrepareUpdate, UpdatePrepared
 from penstock.runtime.task.opaque import Opaque
 
-
 _AGAIN = (
-    ". Ask again: between two failures it runs for a moment. Or run the new program as a job of its own from the newest "
-    "checkpoint: penstock run -s DIRECTORY/ID/chk-N"
+    ". Ask again: between two failures it runs for a moment. Or run the new program as a job of its own from the "
+    "newest checkpoint: penstock run -s DIRECTORY/ID/chk-N"
 )
 
 
