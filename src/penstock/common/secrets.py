@@ -13,8 +13,8 @@ from typing import Any
 
 TOLD_MOST = 1 << 15
 """So many characters of an error are told: the frames of a deep traceback, and what is behind them."""
-_CUT_LATER = 1 << 10
-"""A secret that the cut would halve is looked for in so much more: half of a URL has no `@`."""
+_END_MOST = 1 << 12
+"""So many of them are of the end of a traceback, which says what was raised."""
 _HIDDEN = "***"
 _IN_A_URL = re.compile(r"(?<=://)[^\s/:@'\"]*:[^\s/'\"]+(?=@)")
 _IN_S3 = re.compile(r"(?<=\bs3://)[^\s/:@'\"]*:[^\s@'\"]+(?=@)")
@@ -46,6 +46,9 @@ _HEADER = re.compile(
 )
 _COOKIES = re.compile(r"(\bcookie\\?['\"]?\s*:\s*\\?['\"]?)[^\r\n'\"\\]+", re.IGNORECASE)
 """With all that is in the line: a header has several."""
+_HALF_URL = re.compile(r"(?<=://)\S*\Z")
+"""Where a text is cut: what would show that it has a password is cut off. Other secrets have a name before them."""
+_FRAME = re.compile(r"\n +File \"")
 _LONG = 1 << 9
 _KEY = re.compile(r"(?<=-----BEGIN )([A-Z ]*PRIVATE KEY-----).*?(?=-----END |\Z)", re.DOTALL)
 
@@ -70,11 +73,24 @@ def told(text: str) -> str:
     """What goes out of an error's text: nothing secret, and no more than is read.
 
     One that quotes a value of megabytes would be kept, sent, and looked through again for each client that lists jobs.
+    Of a traceback its last frame stays: what is behind it was raised.
     """
-    left_out = len(text) - TOLD_MOST
-    if left_out <= 0:
+    if len(text) <= TOLD_MOST:
         return without_passwords(text)
-    return f"{without_passwords(text[: TOLD_MOST + _CUT_LATER])[:TOLD_MOST]} … ({left_out:,} more characters)"
+    frames = [frame.start() for frame in _FRAME.finditer(text, len(text) - _END_MOST)]
+    end = text[frames[-1] :] if frames else ""
+    begin = text[: TOLD_MOST - len(end)]
+    left_out = len(text) - len(begin) - len(end)
+    begin = without_passwords(_HALF_URL.sub(_HIDDEN, begin))
+    return f"{begin} … ({left_out:,} more characters){without_passwords(end)}"
+
+
+def told_error(error: BaseException | None) -> str:
+    """What an error says, as far as it is `told`: one of a library or a user, which looks after nothing of that."""
+    try:
+        return told(str(error))
+    except Exception as broken:
+        return f"{type(error).__name__}, whose text can't be made: {type(broken).__name__}"
 
 
 def hidden_in(value: Any) -> Any:
@@ -83,7 +99,7 @@ def hidden_in(value: Any) -> Any:
         # Most texts are names and ids.
         if not ("=" in value or ":" in value or "-----BEGIN" in value):
             return value
-        return without_passwords(value) if len(value) < _LONG else _in_a_long_one(value)
+        return _in_a_long_one(value) if _LONG <= len(value) <= 2 * TOLD_MOST else without_passwords(value)
     if isinstance(value, dict):
         return {
             key: _HIDDEN if isinstance(part, str) and _is_secret_name(key) else hidden_in(part)

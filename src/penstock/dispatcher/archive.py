@@ -5,7 +5,6 @@ Source: Flink docs, "History Server"; FsJobArchivist.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterator
 from functools import lru_cache
@@ -20,7 +19,6 @@ from penstock.common.decoding import from_json
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.whole_files import write_at_the_end
-from penstock.jobmaster.execution_graph import EARLIER_MOST
 
 _OF_JOB = (
     "", "/accumulators", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/execution-result",
@@ -131,17 +129,12 @@ def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
             for subtask in answer["subtasks"] if not part else ():
                 yield f"{path}/subtasks/{subtask['subtask']}", subtask
                 yield f"{path}/subtasks/{subtask['subtask']}/attempts/{subtask['attempt']}", subtask
-                yield from _earlier_attempts(client, f"{path}/subtasks/{subtask['subtask']}", subtask["attempt"])
+        # By one request: a job that was restarted often has thousands.
+        for earlier in client.get(f"{path}/earlier-attempts")["attempts"]:
+            yield f"{path}/subtasks/{earlier['subtask']}/attempts/{earlier['attempt']}", earlier
     for place, checkpoint in enumerate(details["/checkpoints"].get("history", [])):
         path = f"{job}/checkpoints/details/{checkpoint['id']}"
         answer = client.get(path)
         yield path, answer
         for vertex_id in answer["tasks"] if place < _BY_SUBTASK_MOST else ():
             yield f"{path}/subtasks/{vertex_id}", client.get(f"{path}/subtasks/{vertex_id}")
-
-
-def _earlier_attempts(client: RestClient, path: str, present: int) -> Iterator[tuple[str, Any]]:
-    for attempt in range(max(0, present - EARLIER_MOST), present):
-        # Attempts of a job are counted, and this subtask was not in each of them.
-        with contextlib.suppress(JobError):
-            yield f"{path}/attempts/{attempt}", client.get(f"{path}/attempts/{attempt}")

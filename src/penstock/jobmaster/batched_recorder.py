@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.common.job_status import JobStatus
+from penstock.common.secrets import told_error
 from penstock.jobmaster.execution_graph import ENDED, Checkpoints, Execution, ExecutionGraph, JobFailure, error_name
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobGraph
@@ -64,7 +65,7 @@ class BatchedRecorder:
         """The job has another status. `error`: why it failed."""
         self._status_ms[status] = now_ms
         if error is not None:
-            self._failures = (JobFailure(error_name(error), str(error), now_ms),)
+            self._failures = (JobFailure(error_name(error), told_error(error), now_ms),)
         if status in _AT_END:
             self._become(list(self._executions), _AT_END[status], now_ms)
         elif status is JobStatus.CANCELLING:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from penstock.common.job_status import JobStatus
+from penstock.common.secrets import told_error
 from penstock.jobmaster.effects import Finish, JobEffect
 from penstock.jobmaster.execution_graph import JobFailure, error_name
 from penstock.jobmaster.job_master import JobMaster
@@ -54,8 +55,8 @@ class FailureHistory:
         for region in self._master.regions:
             attempt = region.attempt
             if attempt.error is error and attempt.failed_slot is not None:
-                return JobFailure(error_name(error), str(error), now_ms, attempt.failed_slot, attempt.number)
-        return JobFailure(error_name(error), str(error), now_ms)
+                return JobFailure(error_name(error), told_error(error), now_ms, attempt.failed_slot, attempt.number)
+        return JobFailure(error_name(error), told_error(error), now_ms)
 
 
 def _is_failure(effect: JobEffect) -> TypeGuard[RestartScheduled | RestartJoined | EndFailed | Finish]:

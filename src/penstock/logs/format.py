@@ -1,9 +1,8 @@
-"""How records of our logs become lines: no traceback shows what is secret."""
+"""How records of our logs become lines: none shows what is secret, and none is without an end."""
 
 from __future__ import annotations
 
 import logging
-from types import TracebackType
 
 from penstock.common.secrets import told
 
@@ -13,13 +12,4 @@ class LogFormat(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, with its traceback."""
-        if record.exc_info:
-            # Another handler may have kept it as it is.
-            record.exc_text = None
-        return super().format(record)
-
-    def formatException(  # noqa: N802
-        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
-    ) -> str:
-        """The traceback, with stars for what is secret, and not without an end."""
-        return told(super().formatException(ei))
+        return told(super().format(record))

@@ -57,6 +57,18 @@ def attempt(request: Request) -> dict[str, Any]:
     return _subtask(vertex, execution, entry.meter.growths().get(execution.task) if present else None, now_ms())
 
 
+def earlier_attempts(request: Request) -> dict[str, Any]:
+    """GET …/vertices/:vertexid/earlier-attempts: those of all its subtasks that have ended. Flink has no such path."""
+    entry = job_of(request)
+    vertex, at_ms = vertex_of(request, entry), now_ms()
+    executions = entry.graph.executions_of(vertex.id)
+    return {
+        "attempts": [
+            _subtask(vertex, earlier, None, at_ms) for execution in executions for earlier in execution.earlier
+        ]
+    }
+
+
 def attempt_of(request: Request, entry: JobEntry) -> tuple[JobVertex, Execution]:
     """The attempt that the path names. Raises HTTPException: 404."""
     vertex = vertex_of(request, entry)
@@ -202,6 +214,7 @@ routes = [
     get(f"{_VERTEX}/subtasktimes", subtask_times),
     get(f"{_VERTEX}/taskmanagers", task_managers),
     get(f"{_VERTEX}/backpressure", back_pressure),
+    get(f"{_VERTEX}/earlier-attempts", earlier_attempts),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}", subtask),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}/attempts/{{attempt}}", attempt),
 ]

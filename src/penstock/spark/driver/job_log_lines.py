@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.checkpoint.report import CheckpointReport
 from penstock.common.raised_line import raised_line
+from penstock.common.secrets import told_error
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, Finish, JobEffect
 from penstock.jobmaster.events import (
@@ -97,7 +98,7 @@ class JobLogLines:
                 names = ", ".join(effect.operators)
                 _notices.warning("%s: new functions from checkpoint %d on: %s", self._name, effect.checkpoint_id, names)
             elif isinstance(effect, JobNotice):
-                _notices.warning(_NOTICES[type(effect)], self._name, effect.error)
+                _notices.warning(_NOTICES[type(effect)], self._name, told_error(effect.error))
             elif isinstance(effect, Deploy):
                 checkpoint = f" from {len(effect.restored)} restored subtasks" * bool(effect.restored)
                 self._log.info("%s is deployed%s", _attempt(effect.attempt), checkpoint)
@@ -118,7 +119,7 @@ class JobLogLines:
     def _restart_line(self, notice: RestartScheduled) -> str:
         """What the user reads about a restart; of an error that repeats only where it was, and what."""
         at = datetime.datetime.fromtimestamp(notice.now_ms / 1000).strftime("%H:%M:%S")
-        lines = str(notice.error).splitlines() or [""]
+        lines = told_error(notice.error).splitlines() or [""]
         again = lines[-1] == self._last_line
         self._in_a_row = self._in_a_row + 1 if again else 1
         self._last_line = lines[-1]
@@ -168,7 +169,7 @@ class JobLogLines:
         if effect.error is None:
             self._log.info("the job has ended: %s", effect.status.name)
         else:
-            self._log.error("the job has ended: %s\n%s", effect.status.name, effect.error)
+            self._log.error("the job has ended: %s\n%s", effect.status.name, told_error(effect.error))
 
 
 def _attempt(attempt: AttemptId) -> str:
@@ -200,8 +201,8 @@ _NOTICES: dict[type[JobNotice], str] = {
 
 _EVENTS: dict[type[JobEvent], Callable[[logging.Logger, Any], None]] = {
     Reported: _reported,
-    QueryFailed: lambda log, event: log.warning("%s has failed\n%s", _attempt(event.attempt), event.error),
-    HostFailed: lambda log, event: log.error("a fault of the job itself\n%s", event.error),
+    QueryFailed: lambda log, event: log.warning("%s has failed\n%s", _attempt(event.attempt), told_error(event.error)),
+    HostFailed: lambda log, event: log.error("a fault of the job itself\n%s", told_error(event.error)),
     CancelRequested: lambda log, event: log.info("cancellation requested"),
     RescaleRequested: lambda log, event: log.info("another parallelism requested"),
     UpdateRequested: lambda log, event: log.info("other functions requested"),
