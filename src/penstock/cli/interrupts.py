@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from types import FrameType, TracebackType
+from typing import Any
 
 EXIT_CODE = 130
 """Exit status of a program ended by Ctrl-C, as in shells: 128 and the number of the signal."""
@@ -18,9 +19,11 @@ _STANDARD_ERROR = 2
 _FIRST = "\nCtrl-C: the program is being stopped. Once more: at once, without waiting for its tasks to close"
 _SECOND = "\nstopped at once"
 _TERMINATED = (
-    "\nSIGTERM: the program ends at once. Jobs with checkpoints go on from the newest with penstock run -s latest; "
-    "to end a job with a savepoint: penstock stop"
+    "\nSIGTERM: the program ends at once. A job of a cluster goes on there; another one, with checkpoints, goes on "
+    "from the newest with penstock run -s latest. To end a job with a savepoint: penstock stop"
 )
+_TELL_S = 1.0
+"""So long the end waits until that is told: what reads standard error may have stopped."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,6 +32,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._latest_s: float | None = None
+        self._process = 0
+        self._former: Any = signal.SIG_DFL
 
     @property
     def has_come(self) -> bool:
@@ -39,7 +44,8 @@ class Interrupts:
         # Signals come to the main thread only, and only there a handler can be set.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._interrupt)
-            signal.signal(signal.SIGTERM, _terminate)
+            self._process = os.getpid()
+            self._former = signal.signal(signal.SIGTERM, self._terminate)
         return self
 
     def __exit__(
@@ -48,6 +54,7 @@ class Interrupts:
         # The handler stays if it was used: what Python does at its end can be interrupted, too, with a traceback.
         if self._latest_s is None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGTERM, self._former)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         now_s = time.monotonic()
@@ -65,13 +72,20 @@ class Interrupts:
         _say(_FIRST)
         raise KeyboardInterrupt
 
+    def _terminate(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # A child of the program's has this handler, and tells nothing: its parent goes on.
+        if os.getpid() == self._process:
+            telling = threading.Thread(target=_tell_of_the_end, daemon=True)
+            telling.start()
+            telling.join(_TELL_S)
+        os.kill(os.getpid(), signal.SIGTERM)
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _say(_TERMINATED)
+
+def _tell_of_the_end() -> None:
     # As Flink's log has it: who asks later why the job has ended looks there.
     _log.info("RECEIVED SIGNAL 15: SIGTERM")
-    os.kill(os.getpid(), signal.SIGTERM)
+    _say(_TERMINATED)
 
 
 def give_up_jvm() -> None:
