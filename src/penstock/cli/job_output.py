@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.cli.local_clusters import SubmittedJob, clients_of_clusters, submitted_as, submitted_to
-from penstock.common.errors import JobError, PenstockError
+from penstock.common.errors import JobError
 from penstock.common.one_line import on_one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def show_output(reference: str | None, follow: bool, address: str | None) -> Non
     """
     from penstock.client.remote_output import RemoteOutput
 
-    job = _found(reference, _clusters(address))
+    job = _found(reference, *_clusters(address))
     output = RemoteOutput(job.cluster, job.state["id"])
     output.show()
     while follow:
@@ -34,28 +34,23 @@ def show_output(reference: str | None, follow: bool, address: str | None) -> Non
         time.sleep(_EVERY_S)
 
 
-def _clusters(address: str | None) -> list[RestClient]:
+def _clusters(address: str | None) -> tuple[list[RestClient], list[str]]:
     from penstock.client.rest_client import RestClient
 
     if address is not None:
-        return [RestClient.at(address)]
-    found = clients_of_clusters()
-    if not found:
+        return [RestClient.at(address)], []
+    found, silent = clients_of_clusters()
+    if not (found or silent):
         raise JobError(
             "no cluster is running on this machine. What a job prints that is of no cluster is shown where it was "
             "started, and kept nowhere; for a cluster elsewhere: --cluster HOST:PORT"
         )
-    return found
+    return found, silent
 
 
-def _found(reference: str | None, clusters: list[RestClient]) -> SubmittedJob:
-    """Raises JobError unless it is one."""
-    jobs, silent = [], []
-    for cluster in clusters:
-        try:
-            jobs += submitted_to(cluster)
-        except PenstockError as error:
-            silent.append(str(error))
+def _found(reference: str | None, clusters: list[RestClient], silent: list[str]) -> SubmittedJob:
+    """Raises JobError unless it is one. `silent`: why other clusters can't be asked."""
+    jobs, unanswered = submitted_to(clusters)
     jobs.sort(key=lambda job: job.state["submitted_ms"])
     matching = jobs[-1:] if reference is None else submitted_as(reference, jobs)
     if len(matching) == 1:
@@ -67,4 +62,4 @@ def _found(reference: str | None, clusters: list[RestClient]) -> SubmittedJob:
         told = f"no cluster on this machine has a job '{on_one_line(str(reference))}'. There are:"
     else:
         told = "no cluster on this machine has or had a job"
-    raise JobError("\n".join([told, *lines, *silent]))
+    raise JobError("\n".join([told, *lines, *silent, *unanswered]))

@@ -93,17 +93,14 @@ def list_jobs(
 
 def _of_clusters(with_ended: bool) -> list[str]:
     """A line of each of their jobs that is not known otherwise, as those that run are; `with_ended`: or has ended."""
-    from penstock.cli.local_clusters import clients_of_clusters, is_to_begin, job_line
+    from penstock.cli.local_clusters import clients_of_clusters, is_to_begin, job_line, submitted_to
 
-    lines = []
-    try:
-        for client in clients_of_clusters():
-            found = client.get("/submissions")
-            lines += [job_line(job) for job in found if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
-    except PenstockError as error:
-        typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(1) from None
-    return lines
+    clients, silent = clients_of_clusters()
+    jobs, unanswered = submitted_to(clients)
+    for why in (*silent, *unanswered):
+        typer.echo(f"penstock.JobError: {why}", err=True)
+    states = [job.state for job in jobs]
+    return [job_line(job) for job in states if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
 
 
 def _lines_of(job: RunningJob) -> list[str]:
@@ -243,10 +240,13 @@ def cancel(
 
 def _cancel(job: str) -> str:
     from penstock.cli.local_clusters import cancel_before_it_runs
+    from penstock.cluster.job_reference import is_named
     from penstock.cluster.running_jobs import JobRegistry
 
     # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
-    if not JobRegistry().named(job) and cancel_before_it_runs(job):
+    running = JobRegistry().named(job)
+    is_meant = any(is_named(job, one.name, (one.job_id,)) for one in running)
+    if not is_meant and cancel_before_it_runs(job, another_runs=bool(running)):
         return ""
     return _ask(job, "cancel")
 

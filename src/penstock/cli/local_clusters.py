@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.cluster.job_reference import referred_to
+from penstock.cluster.job_reference import is_named, referred_to
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.one_line import on_one_line
 from penstock.common.quantities import as_moment
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from penstock.client.rest_client import RestClient
 
 
-def clients_of_clusters() -> list[RestClient]:
-    """One of each that takes jobs. Raises JobError if one can't be asked."""
+def clients_of_clusters() -> tuple[list[RestClient], list[str]]:
+    """One of each that takes jobs; and of those that can't be asked, why."""
     # Imported here, not at the top: `penstock --help` is to answer at once.
     from penstock.client.rest_client import RestClient
     from penstock.cluster.running_cluster import running_clusters
 
-    found = []
+    found, silent = [], []
     for one in running_clusters():
         if one.rest is not None:
             try:
                 found.append(RestClient(one.rest.url, one.rest.token()))
             except OSError as error:
-                raise JobError(f"the cluster with the jobs in {one.directory} can't be asked: {error}") from None
-    return found
+                silent.append(f"the cluster with the jobs in {one.directory} can't be asked: {error}")
+    return found, silent
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,15 @@ class SubmittedJob:
         return [id for id in (self.state["job_id"], self.state["id"]) if id]
 
 
-def submitted_to(cluster: RestClient) -> list[SubmittedJob]:
-    """All jobs that a cluster knows. Raises JobError."""
-    return [SubmittedJob(cluster, state) for state in cluster.get("/submissions")]
+def submitted_to(clusters: list[RestClient]) -> tuple[list[SubmittedJob], list[str]]:
+    """All jobs that clusters know; and of those that do not answer, what they say."""
+    jobs, silent = [], []
+    for cluster in clusters:
+        try:
+            jobs += [SubmittedJob(cluster, state) for state in cluster.get("/submissions")]
+        except PenstockError as error:
+            silent.append(str(error))
+    return jobs, silent
 
 
 def submitted_as(reference: str, jobs: list[SubmittedJob]) -> list[SubmittedJob]:
@@ -68,18 +74,18 @@ def is_to_begin(job: dict[str, Any]) -> bool:
     return bool(job["waiting"] or (job["phase"] == "STARTING" and not job["job_id"]))
 
 
-def cancel_before_it_runs(reference: str) -> bool:
+def cancel_before_it_runs(reference: str, another_runs: bool = False) -> bool:
     """Cancel the job of a cluster with this name, or this beginning of its id, which takes no commands yet.
 
     False: there is none. Raises JobError if there are several, or a cluster that can't be asked may have it.
+    `another_runs`: one whose id begins so. Then it is only that of exactly this name.
     """
-    jobs, silent = [], []
-    for client in clients_of_clusters():
-        try:
-            jobs += submitted_to(client)
-        except PenstockError as error:
-            silent.append(str(error))
+    clients, silent = clients_of_clusters()
+    jobs, unanswered = submitted_to(clients)
+    silent += unanswered
     found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
+    if another_runs:
+        found, silent = [job for job in found if is_named(reference, job.state["name"], job.ids)], []
     if len(found) > 1:
         lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in found]
         told = f"'{on_one_line(reference)}' is the name or the beginning of several jobs that wait; name one by its id:"

@@ -18,5 +18,10 @@ def referred_to(
     id = reference.strip().lower()
     if not id:
         return []
-    named = [job for job in jobs if reference == name_of(job) or id in ids_of(job)]
+    named = [job for job in jobs if is_named(reference, name_of(job), ids_of(job))]
     return named or [job for job in jobs if any(known.startswith(id) for known in ids_of(job))]
+
+
+def is_named(reference: str, name: str, ids: Iterable[str]) -> bool:
+    """Whether this is the job's name or its id, and not only the beginning of its id."""
+    return reference == name or reference.strip().lower() in ids

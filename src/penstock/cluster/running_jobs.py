@@ -117,8 +117,8 @@ class JobRegistry:
         return sorted(found, key=lambda job: job.started_ms)
 
     def named(self, reference: str) -> list[RunningJob]:
-        """All that run and are meant by this id, prefix of an id, or name."""
-        return _matching(reference, self.jobs())
+        """All that run and are meant by this id, prefix of an id, or name. Those that are gone are not forgotten."""
+        return _matching(reference, self._looked_at(forgets=False)[0])
 
     def find(self, reference: str) -> RunningJob:
         """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
@@ -149,8 +149,8 @@ class JobRegistry:
             raise JobError(f"no job '{named}' runs on this machine. There are:\n{running}")
         raise JobError(f"no job '{named}' runs on this machine; no job of this user does")
 
-    def _looked_at(self) -> tuple[list[RunningJob], list[RunningJob]]:
-        """Those that run, oldest first; and those whose processes are gone, which are forgotten by that."""
+    def _looked_at(self, forgets: bool = True) -> tuple[list[RunningJob], list[RunningJob]]:
+        """Those that run, oldest first; and those whose processes are gone: `forgets` them by that."""
         alive, gone = [], []
         for path in self._directory.glob("*.json"):
             # It may have been removed, or be half written.
@@ -161,7 +161,8 @@ class JobRegistry:
                     alive.append(job)
                 else:
                     gone.append(job)
-                    _forget(path, content)
+                    if forgets:
+                        _forget(path, content)
         return sorted(alive, key=lambda job: job.started_ms), gone
 
     def _path(self, job_id: str) -> Path:

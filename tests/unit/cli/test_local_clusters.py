@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from penstock.cli import local_clusters
 from penstock.cli.local_clusters import cancel_before_it_runs
 from penstock.cli.main import app
 from penstock.client.rest_client import RestClient
+from penstock.cluster import running_cluster
+from penstock.cluster.rest_address import RestAddress
+from penstock.cluster.running_cluster import RunningCluster
 from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError
 from penstock.dispatcher.events import CancelRequested
@@ -30,7 +34,7 @@ def silent() -> list[RestClient]:
 @pytest.fixture
 def cluster(tmp_path: Path, silent: list[RestClient], monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedCluster]:
     one = PlayedCluster(tmp_path)
-    monkeypatch.setattr(local_clusters, "clients_of_clusters", lambda: [*silent, one.client])
+    monkeypatch.setattr(local_clusters, "clients_of_clusters", lambda: ([*silent, one.client], []))
     yield one
     one.close()
 
@@ -83,3 +87,44 @@ def test_jobs_that_run_leave_those_of_their_name_that_wait(
         JobRegistry().remove(id, os.getpid())
     assert CliRunner().invoke(app, ["cancel", "waits"]).exit_code == 0
     assert len(cluster.posted) == 1
+
+
+def test_the_name_of_a_job_that_waits_goes_before_the_beginning_of_an_id(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`penstock cancel feed` would end one that runs, whose id happens to begin so."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cluster.host_jobs[:] = [dataclasses.replace(job, name="feed") for job in cluster.host_jobs if job.id == "dddddddd"]
+    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
+    JobRegistry().add(RunningJob("feed00001111", "another", os.getpid(), 0, address))
+    assert CliRunner().invoke(app, ["cancel", "feed"]).exit_code == 0
+    assert len(cluster.posted) == 1
+
+
+def test_a_job_whose_process_was_killed_is_said_to_be_one(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "No job runs" reads as if it had ended well."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    ended = subprocess.Popen(["true"])
+    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
+    JobRegistry().add(RunningJob("1111", "killed", ended.pid, 0, address))
+    ended.wait()
+    cancelled = CliRunner().invoke(app, ["cancel", "killed"])
+    assert cancelled.exit_code == 1 and "has ended without a word" in cancelled.stderr
+
+
+def test_a_cluster_without_its_token_hides_no_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that waits in the other one could not be cancelled, nor listed."""
+    one = PlayedCluster(tmp_path)
+    token = tmp_path / "token"
+    token.write_text(one.server.token)
+    gone = RunningCluster(1, "/jobs/of/one", RestAddress("http://127.0.0.1:9", str(tmp_path / "gone")))
+    other = RunningCluster(2, "/jobs/of/the/other", RestAddress(one.client.url, str(token)))
+    monkeypatch.setattr(running_cluster, "running_clusters", lambda: [gone, other])
+    assert cancel_before_it_runs("dddddddd")
+    listed = CliRunner().invoke(app, ["list", "-s"])
+    assert "waits for 1 slot" in listed.stdout and "/jobs/of/one can't be asked" in listed.stderr
+    with pytest.raises(JobError, match="/jobs/of/one can't be asked"):
+        cancel_before_it_runs("nobody")
+    one.close()
