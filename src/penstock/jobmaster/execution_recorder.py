@@ -28,7 +28,7 @@ from penstock.jobmaster.execution_graph import (
 from penstock.jobmaster.execution_state import ExecutionState
 from penstock.jobmaster.failure_history import FailureHistory
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.notices import Autoscaled, RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import Autoscaled, FailedToo, RestartJoined, RestartScheduled
 from penstock.runtime.ids import SlotId, SubtaskId
 
 PUBLISH_EVERY_MS = 100
@@ -74,7 +74,7 @@ class ExecutionRecorder:
             elif isinstance(effect, Deploy):
                 self._note_restored(effect, now_ms)
             # What changes all tasks is seen at once: these are rare.
-            if isinstance(effect, Deploy | Finish | RestartScheduled | RestartJoined | Autoscaled):
+            if isinstance(effect, Deploy | Finish | RestartScheduled | RestartJoined | FailedToo | Autoscaled):
                 self._is_stale, self._published_ms = True, 0
         # Before all run, a task's heartbeat says that it initializes.
         if is_noted(event) or self.published.status is not JobStatus.RUNNING:

@@ -19,12 +19,13 @@ from penstock.checkpoint.failure import output_twice
 from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
 from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
+from penstock.common.secrets import told_error
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import JobEffect, RestartResults
 from penstock.jobmaster.ending import JobEnding
 from penstock.jobmaster.job_end import JobEnd
-from penstock.jobmaster.notices import EndFailed, FellBack, RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import EndFailed, FailedToo, FellBack, RestartJoined, RestartScheduled
 from penstock.jobmaster.recovery import Recovery
 from penstock.jobmaster.region import Region
 from penstock.jobmaster.restarts import RestartDecision
@@ -134,9 +135,11 @@ class Failover:
             return JobStatus.CANCELED if is_cancelled else JobStatus.FINISHED, None
         if coordinator.stopped:
             # What the savepoint names with which the job stops is committed: a restart would write it a second time.
-            error = next((region.attempt.error for region in [*failures, *regions] if region.has_failed), None)
+            failed = [region.attempt for region in [*failures, *regions] if region.has_failed]
+            error = failed[0].error if failed else None
             self._ending.failed(error)
             self._emit(EndFailed(error))
+            self._note_others(error, failed)
             return JobStatus.FINISHED, None
         if is_cancelled:
             # As in Flink: a job that is cancelled while it fails is cancelled.
@@ -180,6 +183,7 @@ class Failover:
         if self.restart_at_ms is not None and not repeats and not any(map(self._restarts.is_final, attempts)):
             # They join those that wait already: all of it is one failure, as for Flink's exponential delay.
             self._emit(RestartJoined(error))
+            self._note_others(error, attempts)
             return None
         delay_ms = self._restarts.delay_ms(attempts, self._job.now_ms)
         if delay_ms is not None and repeats:
@@ -189,6 +193,7 @@ class Failover:
             self._note_others(error, attempts)
             self.restart_at_ms = self._job.now_ms + delay_ms
             return None
+        self._note_others(error, attempts)
         self.restart_at_ms = None
         if self._job.regions.all_ended:
             return JobStatus.FAILED, error
@@ -201,11 +206,11 @@ class Failover:
 
     def _note_others(self, told: BaseException | None, attempts: list[Attempt]) -> None:
         """Those that failed in the same moment; not once more where all have failed by the same."""
-        texts = {str(told)}
+        texts = {told_error(told)}
         for attempt in attempts:
-            if (text := str(attempt.error)) not in texts:
+            if (text := told_error(attempt.error)) not in texts:
                 texts.add(text)
-                self._emit(RestartJoined(attempt.error))
+                self._emit(FailedToo(attempt.error))
 
     @property
     def may_restart(self) -> bool:

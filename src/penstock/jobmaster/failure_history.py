@@ -11,7 +11,7 @@ from penstock.common.secrets import told_error
 from penstock.jobmaster.effects import Finish, JobEffect
 from penstock.jobmaster.execution_graph import JobFailure, error_name
 from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.notices import EndFailed, RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import EndFailed, FailedToo, RestartJoined, RestartScheduled
 
 _FAILURES_MOST = 16
 """Flink: web.exception-history-size."""
@@ -59,9 +59,9 @@ class FailureHistory:
         return JobFailure(error_name(error), told_error(error), now_ms)
 
 
-def _is_failure(effect: JobEffect) -> TypeGuard[RestartScheduled | RestartJoined | EndFailed | Finish]:
+def _is_failure(effect: JobEffect) -> TypeGuard[RestartScheduled | RestartJoined | FailedToo | EndFailed | Finish]:
     if isinstance(effect, RestartScheduled):
         return not effect.waits
     if isinstance(effect, Finish):
         return effect.status is JobStatus.FAILED
-    return isinstance(effect, RestartJoined | EndFailed)
+    return isinstance(effect, RestartJoined | FailedToo | EndFailed)

@@ -27,6 +27,12 @@ class RestartJoined(msgspec.Struct, frozen=True):
     error: BaseException | None
 
 
+class FailedToo(msgspec.Struct, frozen=True):
+    """A further region has failed in the same moment as the one of which another notice, or the end, tells."""
+
+    error: BaseException | None
+
+
 class FellBack(msgspec.Struct, frozen=True):
     """The newest checkpoint is damaged: the job is restored from the one before."""
 
@@ -77,6 +83,7 @@ class Autoscaled(msgspec.Struct, frozen=True):
 JobNotice = (
     RestartScheduled
     | RestartJoined
+    | FailedToo
     | FellBack
     | EndFailed
     | EnumeratorNotClosed

@@ -30,7 +30,7 @@ from penstock.jobmaster.events import (
     QueryFailed,
     StorageEnded,
 )
-from penstock.jobmaster.notices import RestartJoined, RestartScheduled
+from penstock.jobmaster.notices import FailedToo, RestartScheduled
 from penstock.jobmaster.settings import JobSettings
 from penstock.rpc.messages import Register, SlotFailed
 from penstock.runtime.task.events import (
@@ -82,7 +82,18 @@ def test_failures_that_come_together_are_all_told() -> None:
         played.waits(60_000)
         (scheduled,) = (effect for effect in played.effects if isinstance(effect, RestartScheduled))
         assert str(scheduled.error) == "first"
-        assert [str(effect.error) for effect in played.effects if isinstance(effect, RestartJoined)] == told
+        assert [str(effect.error) for effect in played.effects if isinstance(effect, FailedToo)] == told
+
+
+def test_failures_that_end_the_job_together_are_all_in_its_history() -> None:
+    """The one that is not told is met after the job has been started again."""
+    played = job(attempts=0).runs()
+    levels = [played.graph.vertices_of(region)[0].level for region in (0, 1)]
+    for level, text in zip(levels, ("first", "second"), strict=True):
+        played.report(level, SlotFailed("JobError", text))
+    played.waits(60_000)
+    assert played.finish is not None and played.finish.status is JobStatus.FAILED
+    assert [failure.text for failure in played.recorder.failures.newest] == ["second", "first"], "oldest first"
 
 
 def test_a_region_that_fails_is_restarted_alone() -> None:

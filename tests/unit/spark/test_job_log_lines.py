@@ -17,6 +17,7 @@ from penstock.jobmaster.notices import (
     Autoscaled,
     EndFailed,
     EnumeratorNotClosed,
+    FailedToo,
     FellBack,
     RestartJoined,
     RestartScheduled,
@@ -108,9 +109,9 @@ def test_checkpoints_that_fail_are_noted_until_one_completes(log, caplog) -> Non
 def test_notices_name_the_job_and_the_error(log, caplog) -> None:
     """A user of several jobs could not tell which of them went back to an older checkpoint, and why."""
     error = TaskLostError("away")
-    events(log).followed([RestartJoined(error), FellBack(error), EndFailed(error)])
+    events(log).followed([RestartJoined(error), FailedToo(error), FellBack(error), EndFailed(error)])
     assert all("job 'x'" in message and message.endswith(": away") for message in caplog.messages)
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 4
 
 
 def test_decisions_of_the_autoscaler_say_why(log, caplog) -> None:

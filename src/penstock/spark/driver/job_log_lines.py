@@ -26,6 +26,7 @@ from penstock.jobmaster.notices import (
     Autoscaled,
     EndFailed,
     EnumeratorNotClosed,
+    FailedToo,
     FellBack,
     JobNotice,
     RescaleFailed,
@@ -193,6 +194,7 @@ def _reported(log: logging.Logger, event: Reported) -> None:
 
 _NOTICES: dict[type[JobNotice], str] = {
     RestartJoined: "%s: a further region failed and restarts with the others: %s",
+    FailedToo: "%s: a further region failed at the same time: %s",
     FellBack: "%s falls back to the previous checkpoint: %s",
     RescaleFailed: "%s goes back to the parallelism it had, since it failed before all of it ran with another: %s",
     EndFailed: "%s stopped with a savepoint, but its end failed: %s",
