@@ -24,15 +24,17 @@ from penstock.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.options import CHECKPOINT_INTERVAL
+from penstock.common.secrets import told_error
 from penstock.jobmaster.checkpoint_vertices import has_committers
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import Deliver, JobEffect, Reply
 from penstock.jobmaster.events import SavepointRequested
+from penstock.jobmaster.notices import Stopping
 from penstock.runtime.task.opaque import Opaque
 
 
-class StoppedUncommittedError(CheckpointError):
-    """The job has stopped with a savepoint, and not all output before it is committed."""
+class StopFailedError(CheckpointError):
+    """The savepoint with which a job stops is there, and the job has not ended as it should."""
 
 
 class JobEnding:
@@ -137,19 +139,19 @@ class JobEnding:
         if request is None:
             return
         savepoint = request.options.savepoint
-        if status is JobStatus.FINISHED and not self._job.coordinator.has_open_commits:
+        cause = error or self._failure
+        why = "a commit has not ended" if cause is None else told_error(cause)
+        if self._job.coordinator.has_open_commits:
+            text = (
+                f"the job has stopped with the savepoint {savepoint}, but not all output before it is committed: "
+                f"{why}. A job that starts from the savepoint commits it"
+            )
+        elif status is not JobStatus.FINISHED:
+            text = f"the savepoint {savepoint} is there, and all output before it is committed, but then: {why}"
+        else:
             self._emit(Reply(request.request, savepoint))
             return
-        why = error or self._failure or "a commit has not ended"
-        self._emit(
-            Reply(
-                request.request,
-                error=StoppedUncommittedError(
-                    f"the job has stopped with the savepoint {savepoint}, but not all output before it is committed: "
-                    f"{why}. A job that starts from the savepoint commits it"
-                ),
-            )
-        )
+        self._emit(Reply(request.request, error=StopFailedError(text)))
 
     def failed(self, error: BaseException | None) -> None:
         """Tasks, or a commit, have failed behind the savepoint with which the job stops."""
@@ -171,6 +173,7 @@ class JobEnding:
                 return
             if options.stop:
                 self._stopped = request
+                self._emit(Stopping(options.savepoint))
             else:
                 self._emit(Reply(request.request, options.savepoint or str(outcome.checkpoint_id)))
             then()

@@ -45,6 +45,12 @@ class EndFailed(msgspec.Struct, frozen=True):
     error: BaseException | None
 
 
+class Stopping(msgspec.Struct, frozen=True):
+    """The savepoint with which the job stops is stored. What it has prepared is committed, which may take any time."""
+
+    savepoint: str
+
+
 class EnumeratorNotClosed(msgspec.Struct, frozen=True):
     """A split enumerator of a source has raised when it was closed."""
 
@@ -87,6 +93,7 @@ JobNotice = (
     | FellBack
     | EndFailed
     | EnumeratorNotClosed
+    | Stopping
     | Rescaling
     | RescaleFailed
     | Updated

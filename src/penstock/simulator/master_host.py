@@ -35,7 +35,7 @@ from penstock.jobmaster.effects import (
     StateReply,
     StopAttempt,
 )
-from penstock.jobmaster.ending import StoppedUncommittedError
+from penstock.jobmaster.ending import StopFailedError
 from penstock.jobmaster.events import (
     AttemptStopped,
     JobEvent,
@@ -382,7 +382,7 @@ class MasterHost:
         self._around.trace.add("user", f"{options.savepoint}: {reply.error or 'complete'}")
         if reply.error is None and (options.stop or not self._around.circumstances.has_interval):
             self._around.outside.complete(self._around.storage.savepoints[options.savepoint])
-        if options.stop and (reply.error is None or isinstance(reply.error, StoppedUncommittedError)):
+        if options.stop and (reply.error is None or isinstance(reply.error, StopFailedError)):
             self.stopped_with = options.savepoint
             self.drained = options.drain
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tests.unit.jobmaster.played_job import Job, savepoint_requested
 
 from penstock.jobmaster.effects import Finish, JobEffect, Reply
-from penstock.jobmaster.ending import StoppedUncommittedError
+from penstock.jobmaster.ending import StopFailedError
 from penstock.jobmaster.events import CancelRequested, CommitEnded
+from penstock.jobmaster.notices import Stopping
 from penstock.runtime.task.events import Finished
 
 STOP = savepoint_requested(5, "/sp", stop=True)
@@ -38,8 +39,30 @@ def test_who_stops_a_job_is_told_that_its_output_is_not_committed() -> None:
     job.handle(CommitEnded(commit, OSError("the target is away")))
     job.of_tasks(lambda v: Finished(v, 0))
     (answer,) = replies(job.effects)
-    assert isinstance(answer.error, StoppedUncommittedError) and job.finish
+    assert isinstance(answer.error, StopFailedError) and job.finish
     assert "savepoint /sp" in str(answer.error) and "the target is away" in str(answer.error)
+
+
+def test_who_stops_a_job_that_is_cancelled_when_all_is_committed_is_told_so() -> None:
+    """He would look for output that is missing."""
+    job = Job().runs()
+    job.handle(STOP)
+    job.acknowledges(1, "file")
+    job.handle(CancelRequested())
+    job.of_tasks(lambda v: Finished(v, 0))
+    (answer,) = replies(job.effects)
+    assert isinstance(answer.error, StopFailedError)
+    assert "the savepoint /sp is there, and all output before it is committed" in str(answer.error)
+    assert "cancelled" in str(answer.error)
+
+
+def test_the_path_is_told_as_soon_as_it_is_stored() -> None:
+    """Who stops a job whose commits hang, and then kills it, would have to look for the savepoint."""
+    job = Job().runs()
+    job.commits = False
+    job.handle(STOP)
+    effects = job.acknowledges(1, "file")
+    assert Stopping("/sp") in effects and not replies(effects)
 
 
 def test_who_stops_a_job_that_is_cancelled_then_is_answered() -> None:
@@ -51,4 +74,4 @@ def test_who_stops_a_job_that_is_cancelled_then_is_answered() -> None:
     job.handle(CancelRequested())
     job.of_tasks(lambda v: Finished(v, 0))
     (answer,) = replies(job.effects)
-    assert isinstance(answer.error, StoppedUncommittedError) and "/sp" in str(answer.error)
+    assert isinstance(answer.error, StopFailedError) and "/sp" in str(answer.error)

@@ -33,6 +33,7 @@ from penstock.jobmaster.notices import (
     Rescaling,
     RestartJoined,
     RestartScheduled,
+    Stopping,
     Updated,
 )
 from penstock.rpc.messages import SlotFailed
@@ -91,6 +92,10 @@ class JobLogLines:
                 _notices.log(logging.DEBUG if is_told else logging.WARNING, "%s", line)
             elif isinstance(effect, EnumeratorNotClosed):
                 _notices.error("a split enumerator could not be closed", exc_info=effect.error)
+            elif isinstance(effect, Stopping):
+                self._log.info(
+                    "it stops with the savepoint %s, which is stored: its output is committed", effect.savepoint
+                )
             elif isinstance(effect, Rescaling):
                 _notices.warning("%s is rescaled: %s", self._name, _changes(effect))
             elif isinstance(effect, Autoscaled):
