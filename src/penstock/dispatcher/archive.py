@@ -116,6 +116,10 @@ def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
     job = f"/jobs/{job_id}"
     overview = client.get(_OVERVIEW)
     yield _OVERVIEW, {"jobs": [one for one in overview["jobs"] if one["jid"] == job_id]}
+    # A client may ask only now what became of the savepoint with which it has stopped the job.
+    for kind, outcomes in client.get(f"{job}/triggers").items():
+        for trigger_id, outcome in outcomes.items():
+            yield f"{job}/{kind}/{trigger_id}", outcome
     details = {}
     for part in _OF_JOB:
         details[part] = client.get(job + part)

@@ -125,7 +125,7 @@ def number_of(request: Request, name: str) -> int:
 async def bytes_of(request: Request) -> bytes:
     """The body of a request, whatever length it has announced. Raises HTTPException: 413."""
     announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced[:_DIGITS]) > BODY_MOST:
+    if announced.isascii() and announced.isdigit() and int(announced[:_DIGITS]) > BODY_MOST:
         # At once: one that never comes would hold the connection until it is given up.
         raise _too_long()
     body = bytearray()

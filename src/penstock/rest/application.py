@@ -29,6 +29,7 @@ from penstock.rest import (
     prometheus,
     rescaling_paths,
     state_paths,
+    trigger_outcomes,
     vertex_paths,
 )
 from penstock.rest.answers import error_answer
@@ -49,6 +50,7 @@ ROUTES: Sequence[BaseRoute] = (
     *flame_graph_paths.routes,
     *checkpoint_paths.routes,
     *checkpoint_triggers.routes,
+    *trigger_outcomes.routes,
     *cluster_paths.routes,
     *log_paths.routes,
     *state_paths.routes,

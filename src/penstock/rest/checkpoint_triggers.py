@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from penstock.rest.answers import body_of, get, id_of, job_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute
-from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.operation_paths import Trigger, check_runs, check_trigger_id
+from penstock.rest.trigger_outcomes import of_checkpoint
 
 _TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
 _log = logging.getLogger(__name__)
@@ -50,12 +50,9 @@ def outcome(request: Request) -> dict[str, Any]:
     if future is None:
         text = f"There is no checkpoint with the trigger id {trigger_id} of job {entry.job_id}"
         raise not_found(request, "triggerid", text)
-    if not future.done():
-        return {"status": {"id": "IN_PROGRESS"}, "operation": None}
-    error = future.exception()
-    operation = {"checkpointId": int(future.result())} if error is None else {"failureCause": failure_cause(error)}
-    entry.checkpoint_triggers.was_read(trigger_id)
-    return {"status": {"id": "COMPLETED"}, "operation": operation}
+    if future.done():
+        entry.checkpoint_triggers.was_read(trigger_id)
+    return of_checkpoint(future)
 
 
 routes = [

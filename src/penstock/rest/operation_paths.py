@@ -16,8 +16,8 @@ from penstock.common.file_systems import is_url
 from penstock.common.job_status import JobStatus
 from penstock.rest.answers import body_of, get, id_of, job_of, json_answer, not_found
 from penstock.rest.described_route import DescribedRoute, Parameter
-from penstock.rest.java_exceptions import failure_cause
 from penstock.rest.served_jobs import JobEntry
+from penstock.rest.trigger_outcomes import of_savepoint
 
 _log = logging.getLogger(__name__)
 _MODE = Parameter("mode", "`cancel`, and nothing else.")
@@ -94,12 +94,9 @@ def outcome(request: Request) -> dict[str, Any]:
     if future is None:
         text = f"There is no savepoint with the trigger id {trigger_id} of job {entry.job_id}"
         raise not_found(request, "triggerid", text)
-    if not future.done():
-        return {"status": {"id": "IN_PROGRESS"}, "operation": None}
-    error = future.exception()
-    operation = {"location": future.result()} if error is None else {"failure-cause": failure_cause(error)}
-    entry.triggers.was_read(trigger_id)
-    return {"status": {"id": "COMPLETED"}, "operation": operation}
+    if future.done():
+        entry.triggers.was_read(trigger_id)
+    return of_savepoint(future)
 
 
 async def cancel(request: Request) -> Response:

@@ -17,6 +17,8 @@ class SavepointTriggers:
 
     def __init__(self) -> None:
         self._outcomes: dict[str, Future[str]] = {}
+        self._ended: list[str] = []
+        """Those whose outcome is there, in the order in which it came."""
         self._unread: set[str] = set()
         self._lock = threading.Condition()
 
@@ -31,11 +33,23 @@ class SavepointTriggers:
         with self._lock:
             self._outcomes[trigger_id] = outcome
             self._unread.add(trigger_id)
-            done = [id for id, one in self._outcomes.items() if one.done()]
-            for oldest in done[:-_MOST]:
-                del self._outcomes[oldest]
-                self._unread.discard(oldest)
+        outcome.add_done_callback(lambda _: self._has_ended(trigger_id))
         return trigger_id
+
+    def _has_ended(self, trigger_id: str) -> None:
+        with self._lock:
+            self._ended.append(trigger_id)
+            if len(self._ended) > _MOST:
+                # Rather one that its client knows of.
+                oldest = next((id for id in self._ended if id not in self._unread), self._ended[0])
+                self._ended.remove(oldest)
+                self._unread.discard(oldest)
+                del self._outcomes[oldest]
+
+    def ended(self) -> dict[str, Future[str]]:
+        """Those whose outcome is there, by trigger id."""
+        with self._lock:
+            return {id: self._outcomes[id] for id in self._ended}
 
     def was_read(self, trigger_id: str) -> None:
         """A client has been told the outcome."""

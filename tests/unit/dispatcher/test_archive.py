@@ -86,6 +86,32 @@ def test_what_is_kept_is_what_the_job_has_answered(kept: tuple[Served, Archive])
     assert json.loads(archived.find(paths[-1]) or b"")["num_subtasks"] == 2
 
 
+def asked(served: Served, what: str, body: dict[str, str]) -> str:
+    status, _, answer = served.ask(f"/jobs/id/{what}", "POST", body)
+    assert status == 202
+    return str(json.loads(answer)["request-id"])
+
+
+def test_outcomes_of_savepoints_are_kept(tmp_path: Path) -> None:
+    """Who has stopped the job, and asks a minute later, would read that there was no such savepoint."""
+    (tmp_path / "served").mkdir()
+    served = Served(tmp_path / "served")
+    for level, index in ((0, 0), (1, 0), (1, 1)):
+        served.job.played.report(level, Register(), index=index)
+    stop = asked(served, "stop", {"targetDirectory": "/s"})
+    taken = asked(served, "checkpoints", {})
+    served.job.savepoints[0][3].set_result("/s/savepoint-1")
+    served.job.checkpoints[0][1].set_result("3")
+    (tmp_path / "token").write_text(served.endpoint.token)
+    archive(RestAddress(served.endpoint.address.url, str(tmp_path / "token")), "id", tmp_path / "archive")
+    served.endpoint.close()
+    found = read_archive(tmp_path / "archive")
+    assert found is not None
+    stopped = json.loads(found.find(f"/jobs/id/savepoints/{stop}") or b"{}")
+    assert stopped == {"status": {"id": "COMPLETED"}, "operation": {"location": "/s/savepoint-1"}}
+    assert json.loads(found.find(f"/jobs/id/checkpoints/{taken}") or b"{}")["operation"] == {"checkpointId": 3}
+
+
 def test_attempts_before_the_last_are_kept(tmp_path: Path) -> None:
     """Where and when a task had failed would be gone with its job: who asks why it restarted asks afterwards."""
     (tmp_path / "served").mkdir()
