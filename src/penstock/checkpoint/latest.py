@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pyarrow import fs
 
+from penstock.checkpoint.continued import continued_by
 from penstock.checkpoint.failure import output_twice
 from penstock.checkpoint.job_record import (
     End,
@@ -100,6 +101,15 @@ def latest_of(base: str, job_name: str, repeats: list[str] | None = None) -> Lat
         raise CheckpointError(
             f"the newest checkpoint of a job named '{job_name}', {newest.path}, is older than the end of another job."
             f"{max(ended)} To start from the checkpoint all the same, name it: -s {newest.path}"
+        )
+    with reading(base):
+        successor = continued_by(newest.directory, newest.manifest.checkpoint_id)
+    if successor:
+        # What that job has committed would be committed once more.
+        raise CheckpointError(
+            f"from the newest checkpoint of a job named '{job_name}', {newest.path}, the job {successor} has gone on, "
+            "which has ended and left none, or whose checkpoints are elsewhere. To start from the checkpoint all the "
+            f"same, name it: -s {newest.path}"
         )
     return newest
 

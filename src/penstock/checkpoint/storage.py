@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -116,7 +116,7 @@ class DirectoryStorage(StateFiles):
 
     `record`: what the run publishes by; workers, which publish nothing, need its `epoch` only. `newest`: the number of
     the newest checkpoint when the run took the job over. `keeps_end`: the record stays when the job has ended, until
-    `remove_ended_job` removes it.
+    `remove_ended_job` removes it. `begins`: called once, before anything is published.
     """
 
     def __init__(
@@ -126,14 +126,17 @@ class DirectoryStorage(StateFiles):
         epoch: int = 1,
         newest: int = 0,
         keeps_end: bool = False,
+        begins: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(directory)
+        self._begins = begins
         self._keeps_end = keeps_end
         self._record = record or JobRecord(record_in(directory), epoch=epoch)
         self._newest = newest
 
     def publish(self, manifest: Manifest) -> str:
         """Publish a checkpoint; returns its directory. Raises FencedError if another run has taken the job over."""
+        self._begin()
         number = self._record.publish(manifest)
         self._newest = max(self._newest, manifest.checkpoint_id)
         directory = f"chk-{manifest.checkpoint_id}"
@@ -148,11 +151,17 @@ class DirectoryStorage(StateFiles):
 
     def end(self, how: str, savepoint: str = "") -> None:
         """Record that the job has ended. Raises FencedError."""
+        self._begin()
         self._record.end(how, savepoint)
 
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Record that output is committed with a savepoint. Raises FencedError."""
+        self._begin()
         self._record.saved(savepoint, checkpoint)
+
+    def _begin(self) -> None:
+        begins, self._begins = self._begins, lambda: None
+        begins()
 
     def discard(self, manifest: Manifest) -> None:
         """Remove the manifest of a subsumed checkpoint. `remove` removes its files. Raises FencedError."""

@@ -6,6 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Callable
 
+from penstock.checkpoint.continued import origin_of
 from penstock.checkpoint.ended_jobs import remove_ended
 from penstock.checkpoint.job_record import NOTHING, JobRecord, recorded
 from penstock.checkpoint.latest import Latest, latest_of, latest_of_job, reading
@@ -259,8 +260,19 @@ def take_job(
             lease.hold()
     except OSError as error:
         raise _unwritable(place.directory, error) from error
-    storage = DirectoryStorage(place.directory, record, record.epoch, newest, keeps_end=start.keeps_end)
+    begins = _begins(start, job_id, name, base)
+    storage = DirectoryStorage(place.directory, record, record.epoch, newest, start.keeps_end, begins)
     return RunIdentity(place, storage, record.epoch, lease)
+
+
+def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Callable[[], object]:
+    """What is to be done when a job begins to publish: one that starts from a path goes on from another job."""
+    origin = start.origin
+    # A fork of another name is one beside it.
+    if base is None or origin is None or start.latest is not None or origin.job_name != name:
+        return lambda: None
+    continued = origin_of(start.path, origin, base)
+    return lambda: continued.is_continued_by(job_id)
 
 
 @dataclasses.dataclass(frozen=True)
