@@ -47,7 +47,8 @@ class KafkaCommitter(Committer):
             raise TransactionLostError(
                 f"the transaction '{one.transactional_id}' (producer {one.producer_id}, epoch {one.epoch}) was "
                 f"aborted before it could be committed: its id is now {now.state}, epoch {now.epoch}. What it wrote "
-                "is lost. Either the job was down for longer than transaction.timeout.ms, or another job has the same "
-                "transactional id prefix and job id. Start again from an earlier savepoint, or accept the loss and "
-                "start from one that was taken later"
+                "is lost. Either the job was down for longer than transaction.timeout.ms; or it has failed behind this "
+                "savepoint, and has gone back to a checkpoint before it; or another job has the same transactional id "
+                "prefix and job id. Start again from an earlier savepoint, or accept the loss and start from one that "
+                "was taken later"
             )

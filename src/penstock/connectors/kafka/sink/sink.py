@@ -93,7 +93,9 @@ class KafkaSink(Sink[Any]):
         """Create a writer; with EXACTLY_ONCE it aborts what former attempts have left open."""
         if self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
             return PlainWriter(self._schema, self._settings(), self._guarantee)
-        sink = f"{self._prefix}-{context.job_id}-{context.operator_id}".replace("/", "_")
+        # Without `/`, which separates what comes behind it, and so that no two uids have the same.
+        name = f"{self._prefix}-{context.job_id}-{context.operator_id}"
+        sink = name.replace("%", "%25").replace("/", "%2F")
         ids = TransactionalIds(sink, context.subtask, context.attempt)
         return TransactionalWriter(self._schema, self._settings(), self._properties, context, ids, state)
 

@@ -68,17 +68,18 @@ def _attempt_of_all(attempt: str) -> list[str]:
 def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool | None:
     """Whether a transaction was committed, from what its id is `now`; None: it is still open, or nobody knows.
 
-    An id is taken over by another producer, with a later epoch, only when its transaction was seen committed. A
-    transaction that the coordinator aborts, because its time is over, leaves the next epoch behind, and aborted.
+    An id is taken over by another producer, with a later epoch, only when its transaction was seen committed. One that
+    the coordinator aborts, because its time is over, or since a job gives it up (`TransactionClient.fence`), leaves the
+    next epoch behind, and aborted.
     """
     if now is None:
         return None
     if (now.producer_id, now.epoch) == (transaction.producer_id, transaction.epoch):
         return True if now.state in _COMMITTED else False if now.state in _ABORTED else None
-    timed_out = (
+    given_up = (
         now.producer_id == transaction.producer_id and now.epoch == transaction.epoch + 1 and now.state in _ABORTED
     )
-    return not timed_out
+    return not given_up
 
 
 def abort_former(
@@ -93,7 +94,10 @@ def abort_former(
         if not ids.is_of_former(transactional_id) or not former.include(subtask):
             continue
         now = client.describe(transactional_id)
-        if now is None or KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:
+        if now is None or now.state != "Ongoing":
+            # It has ended since it was listed: how, is to be seen later, too.
+            continue
+        if KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:
             continue
         _log.info("the transaction '%s' of a former attempt is aborted", transactional_id)
         client.fence(transactional_id)

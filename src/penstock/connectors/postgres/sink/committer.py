@@ -59,6 +59,7 @@ def _commit(session: Session, one: PostgresTransaction) -> None:
         )
     elif status != "committed":
         raise TransactionLostError(
-            f"the prepared transaction '{one.name}' was rolled back by somebody before it could be committed. What it "
-            "wrote is lost. Start again from an earlier savepoint, or accept the loss and start from a later one"
+            f"the prepared transaction '{one.name}' was rolled back before it could be committed. What it wrote is "
+            "lost. Either somebody has done so, or the job has failed behind this savepoint, and has gone back to a "
+            "checkpoint before it. Start again from an earlier savepoint, or accept the loss and start from a later one"
         )

@@ -47,8 +47,9 @@ class RedisCommitter(Committer):
                 raise TransactionLostError(
                     f"Redis at {self._server} has lost commands that a checkpoint names: the key '{one.log}' has no "
                     f"chunk {chunk}, and it was not applied. It was deleted, or the server has come back without its "
-                    "last writes (appendonly, appendfsync). Start again from an earlier savepoint, or accept the loss "
-                    "and start from a later one"
+                    "last writes (appendonly, appendfsync); or the job has failed behind this savepoint, and has gone "
+                    "back to a checkpoint before it. Start again from an earlier savepoint, or accept the loss and "
+                    "start from a later one"
                 )
             if outcome.refused is not None:
                 error = self._server.refused(outcome.refused, f"refused the command {shown(outcome.command)}")

@@ -1,0 +1,81 @@
+"""Transactions that a job has given up, and what says so to a job that starts from a savepoint which names them."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from tests.connectors.driven import prepared, until
+from tests.connectors.kafka_topics import Topics, sink_of, texts
+
+from penstock.connectors.kafka.sink.committer import TransactionLostError
+from penstock.testing.conformance.sink import SimpleSinkContext
+
+pytestmark = pytest.mark.connectors
+
+
+def attempt(number: int, job_id: str) -> SimpleSinkContext:
+    return SimpleSinkContext(attempt=f"job-1-{number}-1{number}", job_id=job_id, is_restored=number > 0)
+
+
+def test_what_a_savepoint_names_and_the_job_has_given_up_is_lost_aloud(topics: Topics) -> None:
+    """The job fails behind the savepoint, goes back to the checkpoint before it, and is ended; the one that starts
+    from the savepoint took what was aborted then for committed, and its output was missing without a word."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    first, committer = sink.create_writer(attempt(0, topic)), sink.create_committer()
+    assert committer is not None
+    first.write_chunk(texts(1, 2), None)
+    checkpoint, state = prepared(first, 1)
+    committer.commit(checkpoint)
+    first.write_chunk(texts(3, 4), None)
+    savepoint, _ = prepared(first, 2)
+
+    second = sink.restore_writer(attempt(1, topic), state)
+    with pytest.raises(TransactionLostError, match="has failed behind this savepoint"):
+        committer.commit_again(savepoint)
+    committer.commit_again(checkpoint)
+    second.close()
+    first.close()
+
+
+def test_what_is_committed_stays_so_when_what_came_next_is_given_up(topics: Topics) -> None:
+    """A job could not start from a savepoint whose output is all there."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    first, committer = sink.create_writer(attempt(0, topic)), sink.create_committer()
+    assert committer is not None
+    committed = []
+    for number in range(1, 6):
+        first.write_chunk(texts(number), None)
+        named, state = prepared(first, number)
+        committer.commit(named)
+        committed += named
+    first.write_chunk(texts(100), None)
+    first.flush(False)
+    assert len({one.transactional_id for one in committed}) < 5, "none was taken over by a successor"
+
+    second = sink.restore_writer(attempt(1, topic), state)
+    for one in committed:
+        committer.commit_again([one])
+    second.write_chunk(texts(6), None)
+    committer.commit(prepared(second, 6)[0])
+    until(lambda: topics.values(topic) == texts(*range(1, 7)))
+    second.close()
+    first.close()
+
+
+def test_sinks_whose_uids_look_alike_have_transactions_of_their_own(topics: Topics) -> None:
+    """The sink `a_b` aborted what the sink `a/b` had prepared, and its output was missing."""
+    sinks = {uid: topics.create() for uid in ("a/b", "a_b", "a%2Fb")}
+    job = uuid.uuid4().hex
+    named = {}
+    for number, (uid, topic) in enumerate(sinks.items()):
+        writer = sink_of(topics, topic).build().create_writer(SimpleSinkContext(job_id=job, operator_id=uid))
+        writer.write_chunk(texts(number), None)
+        named[uid] = prepared(writer, 1)[0]
+    for number, (uid, topic) in enumerate(sinks.items()):
+        committer = sink_of(topics, topic).build().create_committer()
+        assert committer is not None
+        committer.commit(named[uid])
+        until(lambda topic=topic, number=number: topics.values(topic) == texts(number))
