@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_BEGAN = 19
-"""Where the time of the start stands in /proc/PID/stat, behind the name, which may have spaces in it."""
+_STATE, _BEGAN = 0, 19
+"""Where its state and the time of its start stand in /proc/PID/stat, behind the name, which may have spaces in it."""
+_ENDED = ("Z", "X")
+"""States of one whose parent has not asked yet how it ended: in a container without an init, for ever."""
 
 
 def beginning_of(pid: int) -> str:
     """What tells it from another process that has its number later; empty: nothing does, or it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_BEGAN]
-    except (OSError, IndexError):
-        # macOS has no /proc.
-        return ""
+    return _stat_of(pid)[_BEGAN]
 
 
 def is_alive(pid: int, beginning: str) -> bool:
@@ -26,4 +24,15 @@ def is_alive(pid: int, beginning: str) -> bool:
         return False
     except PermissionError:
         pass
-    return not beginning or beginning_of(pid) == beginning
+    stat = _stat_of(pid)
+    return stat[_STATE] not in _ENDED and (not beginning or stat[_BEGAN] == beginning)
+
+
+def _stat_of(pid: int) -> list[str]:
+    """With empty fields if it is gone."""
+    try:
+        found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        # macOS has no /proc.
+        found = []
+    return found if len(found) > _BEGAN else [""] * (_BEGAN + 1)
