@@ -50,6 +50,20 @@ FILE_SINK = """
         writer.write("x" * 10_000, None)
     writer.flush(False)
 """
+RESTORED_FILE_SINK = """
+    from penstock.testing.conformance.sink import SimpleSinkContext
+    from penstock.common.serialization import Encoder
+    from penstock.datastream.connectors.file_system import FileSink
+    sink = FileSink.for_row_format(place, Encoder.simple_string_encoder()).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    for _ in range(9):
+        writer.write("x" * 10_000, None)
+    writer.flush(False)
+    assert writer.prepare_commit() == []
+    state = writer.snapshot_state(1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 100_000))
+    sink.restore_writer(SimpleSinkContext(attempt="another", is_restored=True), state)
+"""
 
 
 @pytest.mark.parametrize(
@@ -59,8 +73,9 @@ FILE_SINK = """
         (ROCKSDB, "JobError: state can't be written to RocksDB in {place}/"),
         (JOB_STORE, "OSError: [Errno 27] File too large: '{place}/.state'"),
         (FILE_SINK, "OSError: [Errno 27] {reason}: '{place}'"),
+        (RESTORED_FILE_SINK, "OSError: [Errno 27] {reason}: '{place}'"),
     ],
-    ids=["state file", "rocksdb", "job store", "file sink"],
+    ids=["state file", "rocksdb", "job store", "file sink", "restored file sink"],
 )
 def test_what_can_not_be_written_is_named(body: str, told: str, tmp_path: Path) -> None:
     """A machine has several disks: "no space left on device" sends its operator to look at each."""

@@ -85,7 +85,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 visible.open,
             )
         try:
-            self._restore(restored)
+            with naming(self._base_path):
+                self._restore(restored)
         except BaseException:
             self.close()
             raise
