@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -41,7 +41,7 @@ class RunRequest(msgspec.Struct, frozen=True, rename="camel"):
     entry_class: str | None = None
     program_args: str | None = None
     program_args_list: list[str] | None = None
-    parallelism: int | None = None
+    parallelism: Annotated[int, msgspec.Meta(ge=1)] | None = None
     savepoint_path: str | None = None
     allow_non_restored_state: bool | None = None
     claim_mode: str | None = None

@@ -120,6 +120,7 @@ def test_a_program_that_fails_says_why(client: httpx.Client) -> None:
         ({"claimMode": "CLAIM"}, "claimMode: NO_CLAIM alone"),
         ({"programArgs": "'open"}, "programArgs: No closing quotation"),
         ({"parallelism": "many"}, "parallelism"),
+        ({"parallelism": -1}, "parallelism"),
         ({"programArgsList": ["a\0b"]}, "the program can't be started: embedded null byte"),
         ({"entryClass": "../../x.py"}, "has no file '../../x.py'"),
         ({"flinkConfiguration": {"paralelism.default": "2"}}, "parallelism.default"),

@@ -21,6 +21,7 @@ _GONE_AFTER = {
 """Seconds, and milliseconds. A server whose machine has vanished would be waited for by the system's two hours."""
 _LASTING = ("28", "3D", "42", "0A")
 """Classes of SQLSTATE that another try does not change: authorization, unknown database, access rules, features."""
+_NOT_LET_IN = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 
 
 class PostgresError(JobError):
@@ -77,8 +78,14 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         password = self._settings().get("password")
         return text.replace(password, _HIDDEN) if password else text
 
-    def _unreachable(self, error: Exception) -> TransientPostgresError:
-        return TransientPostgresError(f"no connection to PostgreSQL at {self}: {self.hide(str(error))}")
+    def _unreachable(self, error: Exception) -> PostgresError:
+        text = f"no connection to PostgreSQL at {self}: {self.hide(str(error)).rstrip()}"
+        # There is no SQLSTATE before there is a connection: a server that speaks another language is tried again.
+        if any(said in text for said in _NOT_LET_IN):
+            return PostgresError(
+                f"{text}. Check user and password: set_user_name and set_password, or postgresql://user:password@host"
+            )
+        return TransientPostgresError(text)
 
     def _parameters(self, application_name: str, settings: dict[str, str]) -> dict[str, str]:
         defaults = {
