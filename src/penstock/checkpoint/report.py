@@ -51,6 +51,8 @@ class CheckpointReport:
     """How many subtasks each vertex had, by its id."""
     savepoint: str = ""
     """The directory of a savepoint; empty for a checkpoint."""
+    stops: bool = False
+    """Whether the job stops with it."""
     counts: bool = False
     """Whether its failure counts against the tolerance: `CheckpointFailureReason`."""
 
@@ -93,5 +95,6 @@ def _report(pending: PendingCheckpoint, ended_ms: int, failure: str = "", counts
         tasks=[task for task, _ in of_tasks],
         parallelism=dict(pending.parallelism),
         savepoint=pending.savepoint,
+        stops=pending.request.options.stop,
         counts=counts,
     )

@@ -91,6 +91,8 @@ class CheckpointUnderWay(msgspec.Struct, frozen=True):
     """Whose they are, in the same order."""
     parallelism: Mapping[int, int] = {}
     """How many subtasks each vertex has, by its id."""
+    stops: bool = False
+    """Whether the job stops with it."""
 
 
 class RestoredCheckpoint(msgspec.Struct, frozen=True):

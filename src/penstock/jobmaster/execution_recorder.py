@@ -189,4 +189,5 @@ def _under_way(pending: PendingCheckpoint) -> CheckpointUnderWay:
         list(reports.values()),
         list(reports),
         pending.parallelism,
+        pending.request.options.stop,
     )

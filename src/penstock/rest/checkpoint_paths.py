@@ -29,7 +29,10 @@ def statistics(request: Request) -> dict[str, Any]:
     entry = job_of(request)
     checkpoints = entry.graph.checkpoints
     latest, summaries = checkpoints.latest, checkpoints.summaries
-    shown = [*(under_way_of(one) for one in checkpoints.under_way), *(_report(entry, r) for r in checkpoints.history)]
+    shown = [
+        *(_under_way(entry, one) for one in checkpoints.under_way),
+        *(_report(entry, r) for r in checkpoints.history),
+    ]
     restored = checkpoints.restored
     return {
         "counts": {
@@ -69,7 +72,7 @@ def details(request: Request) -> dict[str, Any]:
     """GET /jobs/:jobid/checkpoints/details/:checkpointid: one checkpoint, with the figures of each vertex."""
     entry = job_of(request)
     found = _find(request, entry.graph)
-    shown = under_way_of(found) if isinstance(found, CheckpointUnderWay) else _report(entry, found)
+    shown = _under_way(entry, found) if isinstance(found, CheckpointUnderWay) else _report(entry, found)
     vertices = [vertex for vertex in entry.graph.graph.vertices if vertex.id in found.parallelism]
     return {**shown, "tasks": {vertex_id(vertex): _task(found, vertex.id) for vertex in vertices}}
 
@@ -135,7 +138,7 @@ def _path(entry: JobEntry, checkpoint_id: int) -> str:
     return f"{entry.checkpoint_directory}/chk-{checkpoint_id}"
 
 
-def _common(one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
+def _common(entry: JobEntry, one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
     if isinstance(one, CheckpointReport):
         # Added up once: a hundred are listed, each perhaps of thousands of subtasks.
         written, total, in_flight = one.written_bytes, one.total_bytes, one.in_flight_bytes
@@ -155,9 +158,16 @@ def _common(one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
         "persisted_data": in_flight,
         "num_subtasks": one.of_subtasks,
         "num_acknowledged_subtasks": one.acknowledged,
-        "checkpoint_type": "SAVEPOINT" if one.savepoint else "CHECKPOINT",
+        "checkpoint_type": _type(entry, one),
         "tasks": {},
     }
+
+
+def _type(entry: JobEntry, one: Checkpoint) -> str:
+    """Flink: RestAPICheckpointType."""
+    if one.savepoint:
+        return "SYNC_SAVEPOINT" if one.stops else "SAVEPOINT"
+    return "UNALIGNED_CHECKPOINT" if entry.configuration.get(options.UNALIGNED_CHECKPOINTS) else "CHECKPOINT"
 
 
 def _status(one: Checkpoint) -> str:
@@ -166,10 +176,9 @@ def _status(one: Checkpoint) -> str:
     return "COMPLETED" if one.is_completed else "FAILED"
 
 
-def under_way_of(one: CheckpointUnderWay) -> dict[str, Any]:
-    """A checkpoint that is being collected."""
+def _under_way(entry: JobEntry, one: CheckpointUnderWay) -> dict[str, Any]:
     duration_ms = _longest_ms(one.subtasks)
-    common = _common(one, _at_ms(one, duration_ms))
+    common = _common(entry, one, _at_ms(one, duration_ms))
     return {"className": "in_progress", **common, "end_to_end_duration": duration_ms}
 
 
@@ -177,12 +186,12 @@ def _report(entry: JobEntry, report: CheckpointReport) -> dict[str, Any]:
     ended_ms = report.triggered_ms + report.duration_ms
     duration = {"end_to_end_duration": report.duration_ms}
     if not report.is_completed:
-        common = _common(report, _at_ms(report, _longest_ms(report.subtasks)))
+        common = _common(entry, report, _at_ms(report, _longest_ms(report.subtasks)))
         failure = {"failure_timestamp": ended_ms, "failure_message": report.failure}
         return {"className": "failed", **common, **duration, **failure}
     retained = bool(report.savepoint) or report.checkpoint_id in entry.graph.checkpoints.retained
     place = {"external_path": report.savepoint or _path(entry, report.checkpoint_id), "discarded": not retained}
-    return {"className": "completed", **_common(report, ended_ms), **duration, **place}
+    return {"className": "completed", **_common(entry, report, ended_ms), **duration, **place}
 
 
 def _parts(one: Checkpoint, vertex: int) -> list[SubtaskReport]:

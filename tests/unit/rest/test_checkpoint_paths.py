@@ -201,3 +201,21 @@ def test_a_restart_from_a_savepoint_names_where_it_is(tmp_path: Path) -> None:
     restored = served.get("/jobs/id/checkpoints")["latest"]["restored"]
     assert (restored["is_savepoint"], restored["external_path"]) == (True, "/savepoints/one")
     served.endpoint.close()
+
+
+@pytest.mark.parametrize("is_unaligned", [False, True])
+def test_a_checkpoint_says_of_which_type_it_is(tmp_path: Path, is_unaligned: bool) -> None:
+    """Pages and scripts that look for the savepoint with which a job stops go by it. Source: RestAPICheckpointType."""
+    settings = {"execution.checkpointing.unaligned.enabled": str(is_unaligned).lower()}
+    one = Served(tmp_path, PlayedJob(plan()), settings)
+    job = one.job.played.runs()
+    job.takes_checkpoint()
+    for number, stops in enumerate((False, True), start=1):
+        job.handle(SavepointRequested(number, CheckpointOptions(savepoint=f"/s{number}", stop=stops)))
+        job.waits(100)
+        if not stops:
+            job.acknowledges(2)
+    job.waits(1_000)
+    types = [shown["checkpoint_type"] for shown in one.get("/jobs/id/checkpoints")["history"]]
+    one.endpoint.close()
+    assert types == ["SYNC_SAVEPOINT", "SAVEPOINT", "UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT"]
