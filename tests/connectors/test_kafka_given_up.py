@@ -8,7 +8,8 @@ import pytest
 from tests.connectors.driven import prepared, until
 from tests.connectors.kafka_topics import Topics, sink_of, texts
 
-from penstock.connectors.kafka.sink.committer import TransactionLostError
+from penstock.connectors.kafka.protocol.transactions import TransactionClient
+from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 pytestmark = pytest.mark.connectors
@@ -36,6 +37,24 @@ def test_what_a_savepoint_names_and_the_job_has_given_up_is_lost_aloud(topics: T
         committer.commit_again(savepoint)
     committer.commit_again(checkpoint)
     second.close()
+    first.close()
+
+
+def test_two_that_give_the_same_up_leave_it_given_up(topics: Topics) -> None:
+    """A run that was stopped within its restart, and goes on when another one has taken over: what the savepoint names
+    was committed again, by what they left behind."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    first, committer = sink.create_writer(attempt(0, topic)), sink.create_committer()
+    assert isinstance(committer, KafkaCommitter)
+    first.write_chunk(texts(1), None)
+    ((savepoint,), _) = prepared(first, 1)
+    client = TransactionClient({"bootstrap.servers": topics.bootstrap})
+    for _ in range(3):
+        client.fence(savepoint.transactional_id, savepoint.producer_id, savepoint.epoch)
+        with pytest.raises(TransactionLostError):
+            committer.commit_again([savepoint])
+    client.close()
     first.close()
 
 

@@ -262,6 +262,6 @@ def test_a_run_can_be_seen(tmp_path: Path) -> None:
     text = written.decode()
 
     assert re.search(r"job [0-9a-f]{32} 'word count' starts: STREAMING, 2 slots\r\n", text), text
-    assert re.search(r"\r\x1b\[K[0-9a-f]{8} 'word count' starting 1\.\d s", text), text
+    assert len(set(re.findall(r"\r\x1b\[K[0-9a-f]{8} 'word count' starting (\d+\.\d) s", text))) > 1, text
     assert "('question', 1)\r\n" in text
     assert re.search(r"job [0-9a-f]{8} 'word count' finished after \d+\.\d s: 2 records in, 10 out\r\n$", text), text

@@ -15,7 +15,7 @@ from pyarrow import fs
 
 from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.record_files import DIRECTORY
-from penstock.checkpoint.storage import file_system_of
+from penstock.checkpoint.storage import file_system_of, files_directory
 
 _NOTE = re.compile(r"continued-(\d+)-by-(\w+)\Z")
 _log = logging.getLogger(__name__)
@@ -47,10 +47,14 @@ class Origin(NamedTuple):
             )
 
 
-def origin_of(path: str, manifest: Manifest, base: str) -> Origin:
-    """Where a job begins that starts from this path. `base`: the directory below which those of all jobs are."""
-    directory = f"{base.rstrip('/')}/{manifest.job_id}" if manifest.savepoint else path.rstrip("/").rpartition("/")[0]
-    return Origin(directory, manifest.checkpoint_id)
+def origin_of(path: str, manifest: Manifest, base: str | None) -> Origin | None:
+    """Where a job begins that starts from this path. None: its job can't be found.
+
+    `base`: the directory below which those of all jobs are, by which the job of a savepoint is found.
+    """
+    if not manifest.savepoint:
+        return Origin(files_directory(path, manifest), manifest.checkpoint_id)
+    return None if base is None else Origin(f"{base.rstrip('/')}/{manifest.job_id}", manifest.checkpoint_id)
 
 
 def continued_by(directory: str, checkpoint_id: int) -> str:

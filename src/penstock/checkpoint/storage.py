@@ -116,7 +116,7 @@ class DirectoryStorage(StateFiles):
 
     `record`: what the run publishes by; workers, which publish nothing, need its `epoch` only. `newest`: the number of
     the newest checkpoint when the run took the job over. `keeps_end`: the record stays when the job has ended, until
-    `remove_ended_job` removes it. `begins`: called once, before anything is published.
+    `remove_ended_job` removes it. `begins`: called once, before anything is published, a savepoint too.
     """
 
     def __init__(
@@ -232,6 +232,8 @@ class DirectoryStorage(StateFiles):
 
     def savepoint(self, directory: str) -> SavepointStorage:
         """Where a savepoint is kept."""
+        # Another job may start from it, and commit, before this one has a checkpoint.
+        self._begin()
         return SavepointStorage(directory)
 
     def _inside(self, path: str) -> str:

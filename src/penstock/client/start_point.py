@@ -269,10 +269,10 @@ def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Call
     """What is to be done when a job begins to publish: one that starts from a path goes on from another job."""
     origin = start.origin
     # A fork of another name is one beside it.
-    if base is None or origin is None or start.latest is not None or origin.job_name != name:
+    if origin is None or start.latest is not None or origin.job_name != name:
         return lambda: None
     continued = origin_of(start.path, origin, base)
-    return lambda: continued.is_continued_by(job_id)
+    return lambda: continued.is_continued_by(job_id) if continued is not None else None
 
 
 @dataclasses.dataclass(frozen=True)

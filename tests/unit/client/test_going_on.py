@@ -11,6 +11,7 @@ from tests.unit.client.test_slots_check import graph
 
 from penstock.checkpoint.latest import latest_of
 from penstock.client.start_point import RunIdentity, start_point, take_job
+from penstock.common.configuration import Configuration
 from penstock.common.errors import CheckpointError
 
 A, B = "a" * 32, "b" * 32
@@ -38,10 +39,13 @@ def ended(run: RunIdentity) -> None:
     run.release()
 
 
-def test_a_checkpoint_from_which_an_ended_job_has_gone_on_is_not_the_latest(tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_it_is_named", ["{}", "{}/", "{}/_metadata", "file://{}"])
+def test_a_checkpoint_from_which_an_ended_job_has_gone_on_is_not_the_latest(
+    tmp_path: Path, as_it_is_named: str
+) -> None:
     """A supervisor that always starts with -s latest would have all output behind it committed a second time."""
     path = killed(tmp_path, 2, 3)
-    second = begun(tmp_path, B, str(path))
+    second = begun(tmp_path, B, as_it_is_named.format(path))
     assert latest_of(str(tmp_path), "numbers").path == str(path), "nothing is committed yet"
     second.storage.publish(manifest_of(4, job_id=B, job_name="numbers"))
     assert latest_of(str(tmp_path), "numbers").path == str(tmp_path / B / "chk-4")
@@ -62,6 +66,31 @@ def test_so_is_one_before_the_savepoint_from_which_the_ended_job_has_gone_on(tmp
     second = begun(tmp_path, B, str(savepoint))
     second.storage.publish(manifest_of(5, job_id=B, job_name="numbers"))
     ended(second)
+    with pytest.raises(CheckpointError, match=f"the job {B} has gone on"):
+        latest_of(str(tmp_path), "numbers")
+
+
+def test_so_is_one_behind_which_a_savepoint_was_taken_first(tmp_path: Path) -> None:
+    """A third job starts from the savepoint, commits, and ends: the second one never had a checkpoint to be found."""
+    path = killed(tmp_path, 3)
+    second, savepoint = begun(tmp_path, B, str(path)), tmp_path / "savepoints" / "one"
+    second.storage.savepoint(str(savepoint)).publish(manifest_of(4, job_id=B, job_name="numbers", savepoint=True))
+    second.release()
+    third = begun(tmp_path, "c" * 32, str(savepoint))
+    third.storage.publish(manifest_of(5, job_id="c" * 32, job_name="numbers"))
+    ended(third)
+    with pytest.raises(CheckpointError, match=f"the job {B} has gone on"):
+        latest_of(str(tmp_path), "numbers")
+
+
+def test_so_is_one_from_which_a_job_has_gone_on_whose_own_are_not_kept(tmp_path: Path) -> None:
+    """It has no execution.checkpointing.dir, and its output is committed all the same."""
+    path = killed(tmp_path, 3)
+    more = {"execution.state-recovery.ignore-unclaimed-state": "true", "execution.checkpointing.interval": "1 h"}
+    configuration = Configuration.from_dict({"execution.state-recovery.path": str(path), **more})
+    second = take_job(start_point(graph(1), configuration), B, "numbers", configuration, True, lambda: None)
+    second.storage.publish(manifest_of(4, job_id=B, job_name="numbers"))
+    second.release()
     with pytest.raises(CheckpointError, match=f"the job {B} has gone on"):
         latest_of(str(tmp_path), "numbers")
 

@@ -18,7 +18,6 @@ from penstock.connectors.kafka.protocol.wire import Request, Response
 T = TypeVar("T")
 
 _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TXN, _DESCRIBE, _LIST = 10, 22, 26, 65, 66
-_ABORTED = "CompleteAbort"
 _LOG = "__transaction_state"
 """The topic of transactions: the leader of a partition of it is the coordinator of the ids there."""
 _PAUSE_S = 0.02
@@ -110,28 +109,22 @@ class TransactionClient:
         error, _ = self._until_done(transactional_id, ask)
         return error == ErrorCode.NONE
 
-    def fence(self, transactional_id: str) -> None:
-        """Abort what is open under this id, so that who has begun it can't go on.
+    def fence(self, transactional_id: str, producer_id: int, epoch: int) -> None:
+        """Abort this transaction, if it is open, so that who has begun it can't go on.
 
-        The id stays as that has left it: with the next epoch, and aborted. To ask for a producer once more, as clients
-        do, would leave a later epoch and nothing open, as the successor of a transaction that was committed does.
+        The id stays as that has left it: with the next epoch, and aborted. To ask for a producer without its epoch, as
+        clients do, would leave a later one and nothing open, as the successor of a transaction that was committed does.
+        The coordinator compares (KIP-360): another run, or its time limit, may have aborted it meanwhile.
         """
-        before = self.describe(transactional_id)
 
         def ask() -> tuple[int, None]:
-            now = self.describe(transactional_id)
-            if now is None:
-                return ErrorCode.NONE, None
-            if now.state.startswith("Prepare"):
-                # It is being ended, by this call or another one.
-                return ErrorCode.CONCURRENT_TRANSACTIONS, None
-            if before is not None and now.epoch != before.epoch and now.state == _ABORTED:
-                return ErrorCode.NONE, None
-            request = Request(_INIT_PRODUCER_ID, 1).string(transactional_id).int32(_FENCE_TIMEOUT_MS)
+            request = Request(_INIT_PRODUCER_ID, 3, is_flexible=True).string(transactional_id)
+            request.int32(_FENCE_TIMEOUT_MS).int64(producer_id).int16(epoch).tags()
             response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
             return response.int16(), None
 
+        # While it is being aborted that is CONCURRENT_TRANSACTIONS, and then its epoch is one of the past.
         self._until_done(transactional_id, ask)
 
     def ongoing(self, prefix: str) -> list[str]:

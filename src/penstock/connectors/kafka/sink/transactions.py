@@ -100,4 +100,4 @@ def abort_former(
         if KafkaTransaction(transactional_id, now.producer_id, now.epoch) in kept:
             continue
         _log.info("the transaction '%s' of a former attempt is aborted", transactional_id)
-        client.fence(transactional_id)
+        client.fence(transactional_id, now.producer_id, now.epoch)

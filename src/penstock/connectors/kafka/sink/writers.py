@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.completable_future import WAKES_S
 from penstock.common.user_calls import RAISED, as_exception
@@ -137,7 +139,7 @@ class TransactionalWriter(_Writer):
         # Readers of committed messages wait for what is open. If brokers are away, the next attempt ends it.
         client = TransactionClient(self._client.properties, _CLOSE_S)
         with contextlib.suppress(OSError):
-            client.fence(transaction.transaction.transactional_id)
+            client.fence(*msgspec.structs.astuple(transaction.transaction))
         client.close()
 
     def _is_settled(self, one: KafkaTransaction) -> bool:
