@@ -112,19 +112,23 @@ class TransactionClient:
     def fence(self, transactional_id: str, producer_id: int, epoch: int) -> None:
         """Abort this transaction, if it is open, so that who has begun it can't go on.
 
-        The id stays as that has left it: with the next epoch, and aborted. To ask for a producer without its epoch, as
-        clients do, would leave a later one and nothing open, as the successor of a transaction that was committed does.
-        The coordinator compares (KIP-360): another run, or its time limit, may have aborted it meanwhile.
+        The id stays as that has left it: with the next epoch, and aborted. To ask for a producer once more, as clients
+        do, would leave a later epoch and nothing open, as the successor of a transaction that was committed does. So it
+        is looked at before each request; between the two another run may do the same, which no request can tell.
         """
 
         def ask() -> tuple[int, None]:
-            request = Request(_INIT_PRODUCER_ID, 3, is_flexible=True).string(transactional_id)
-            request.int32(_FENCE_TIMEOUT_MS).int64(producer_id).int16(epoch).tags()
+            now = self.describe(transactional_id)
+            if now is not None and now.state.startswith("Prepare"):
+                # It is being ended, by this call or another one.
+                return ErrorCode.CONCURRENT_TRANSACTIONS, None
+            if now != Described("Ongoing", producer_id, epoch):
+                return ErrorCode.NONE, None
+            request = Request(_INIT_PRODUCER_ID, 1).string(transactional_id).int32(_FENCE_TIMEOUT_MS)
             response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
             return response.int16(), None
 
-        # While it is being aborted that is CONCURRENT_TRANSACTIONS, and then its epoch is one of the past.
         self._until_done(transactional_id, ask)
 
     def ongoing(self, prefix: str) -> list[str]:
