@@ -27,7 +27,7 @@ class Origin(NamedTuple):
     directory: str
     checkpoint_id: int
 
-    def is_continued_by(self, job_id: str) -> None:
+    def note_continued_by(self, job_id: str) -> None:
         """Note that a job has gone on from here: what it commits now is behind this checkpoint. Raises nothing."""
         try:
             system, root = file_system_of(self.directory)

@@ -68,12 +68,13 @@ def list_jobs(
         for job in leader.get("/jobs/overview")["jobs"]:
             typer.echo(f"{job['jid']}  {as_moment(job['start-time'])}  {job['state']:<12}  {on_one_line(job['name'])}")
         return
-    of_clusters = _of_clusters(all_jobs) if scheduled or all_jobs else []
+    of_clusters, silent = _of_clusters(all_jobs) if scheduled or all_jobs else ([], [])
     if scheduled and not (running or all_jobs):
         for line in of_clusters:
             typer.echo(line)
         if not of_clusters:
             typer.echo("no job waits in a cluster on this machine", err=True)
+        _exit_if_unanswered(silent)
         return
     starting = JobRegistry().starting()
     jobs = JobRegistry().jobs()
@@ -89,18 +90,29 @@ def list_jobs(
             typer.echo(f"{one.job_id}  {as_moment(one.started_ms)}  STARTING   {on_one_line(one.name)}")
     if not (jobs or starting or of_clusters):
         typer.echo("no job is running on this machine", err=True)
+    _exit_if_unanswered(silent)
 
 
-def _of_clusters(with_ended: bool) -> list[str]:
-    """A line of each of their jobs that is not known otherwise, as those that run are; `with_ended`: or has ended."""
+def _exit_if_unanswered(silent: list[str]) -> None:
+    """Tell why clusters can't be asked: the list may lack jobs of theirs. Raises typer.Exit then."""
+    for why in silent:
+        typer.echo(f"penstock.JobError: {why}", err=True)
+    if silent:
+        raise typer.Exit(1)
+
+
+def _of_clusters(with_ended: bool) -> tuple[list[str], list[str]]:
+    """A line of each of their jobs that is not known otherwise, and why some can't be asked.
+
+    Those that run are known otherwise; `with_ended`: with those that have ended.
+    """
     from penstock.cli.local_clusters import clients_of_clusters, is_to_begin, job_line, submitted_to
 
     clients, silent = clients_of_clusters()
     jobs, unanswered = submitted_to(clients)
-    for why in (*silent, *unanswered):
-        typer.echo(f"penstock.JobError: {why}", err=True)
     states = [job.state for job in jobs]
-    return [job_line(job) for job in states if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
+    lines = [job_line(job) for job in states if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
+    return lines, [*silent, *unanswered]
 
 
 def _lines_of(job: RunningJob) -> list[str]:

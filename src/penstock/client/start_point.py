@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable
+from functools import partial
 
 from penstock.checkpoint.continued import origin_of
 from penstock.checkpoint.ended_jobs import remove_ended
@@ -272,7 +273,7 @@ def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Call
     if origin is None or start.latest is not None or origin.job_name != name:
         return lambda: None
     continued = origin_of(start.path, origin, base)
-    return lambda: continued.is_continued_by(job_id) if continued is not None else None
+    return (lambda: None) if continued is None else partial(continued.note_continued_by, job_id)
 
 
 @dataclasses.dataclass(frozen=True)

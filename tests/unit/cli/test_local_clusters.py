@@ -25,6 +25,12 @@ from penstock.dispatcher.events import CancelRequested
 from penstock.rpc.keys import ControlAddress
 
 
+def register(id: str, name: str, pid: int) -> None:
+    """A job that is said to run, and takes no command."""
+    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
+    JobRegistry().add(RunningJob(id, name, pid, 0, address))
+
+
 @pytest.fixture
 def silent() -> list[RestClient]:
     """Clusters that do not answer."""
@@ -78,9 +84,8 @@ def test_jobs_that_run_leave_those_of_their_name_that_wait(
 ) -> None:
     """`penstock cancel` ended the job that waited, where several ran, or where the one that was meant was busy."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
     for id in ("1111", "2222"):
-        JobRegistry().add(RunningJob(id, "waits", os.getpid(), 0, address))
+        register(id, "waits", os.getpid())
     cancelled = CliRunner().invoke(app, ["cancel", "waits"])
     assert cancelled.exit_code == 1 and "several jobs" in cancelled.stderr and not cluster.posted
     for id in ("1111", "2222"):
@@ -95,8 +100,7 @@ def test_the_name_of_a_job_that_waits_goes_before_the_beginning_of_an_id(
     """`penstock cancel feed` would end one that runs, whose id happens to begin so."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cluster.host_jobs[:] = [dataclasses.replace(job, name="feed") for job in cluster.host_jobs if job.id == "dddddddd"]
-    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
-    JobRegistry().add(RunningJob("feed00001111", "another", os.getpid(), 0, address))
+    register("feed00001111", "another", os.getpid())
     assert CliRunner().invoke(app, ["cancel", "feed"]).exit_code == 0
     assert len(cluster.posted) == 1
 
@@ -107,8 +111,7 @@ def test_a_job_whose_process_was_killed_is_said_to_be_one(
     """ "No job runs" reads as if it had ended well."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ended = subprocess.Popen(["true"])
-    address = ControlAddress("tcp://127.0.0.1:1", b"server", b"client", b"secret")
-    JobRegistry().add(RunningJob("1111", "killed", ended.pid, 0, address))
+    register("1111", "killed", ended.pid)
     ended.wait()
     cancelled = CliRunner().invoke(app, ["cancel", "killed"])
     assert cancelled.exit_code == 1 and "has ended without a word" in cancelled.stderr
@@ -125,6 +128,7 @@ def test_a_cluster_without_its_token_hides_no_other_one(tmp_path: Path, monkeypa
     assert cancel_before_it_runs("dddddddd")
     listed = CliRunner().invoke(app, ["list", "-s"])
     assert "waits for 1 slot" in listed.stdout and "/jobs/of/one can't be asked" in listed.stderr
+    assert listed.exit_code == 1, "a script would take the list for whole"
     with pytest.raises(JobError, match="/jobs/of/one can't be asked"):
         cancel_before_it_runs("nobody")
     one.close()

@@ -30,10 +30,8 @@ class KafkaCommitter(Committer):
 
     def abort(self, committables: Sequence[KafkaTransaction]) -> None:
         for one in committables:
-            now = self._client.describe(one.transactional_id)
             # By its epoch: if it was committed, the id may belong to a transaction that goes on.
-            if now is not None and (now.state, now.producer_id, now.epoch) == ("Ongoing", one.producer_id, one.epoch):
-                self._client.fence(one.transactional_id, one.producer_id, one.epoch)
+            self._client.fence(one.transactional_id, one.producer_id, one.epoch)
 
     def _check(self, one: KafkaTransaction) -> None:
         now = self._client.describe(one.transactional_id)
