@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tests.connectors.driven import prepared, until
@@ -123,3 +124,23 @@ def test_transactions_are_found_though_the_first_broker_is_stopped(topics: Topic
         client.close()
     writer.close()
     assert topics.values(topic) == texts(1)
+
+
+def test_transactions_are_found_while_their_coordinator_starts() -> None:
+    """It answers for a third of a second that there are none, before it reads them: a job that had waited for it left
+    those of its former attempt open, and readers waited for `transaction.timeout.ms`."""
+    with KafkaBroker() as broker:
+        topics = Topics(broker.bootstrap)
+        topic = topics.create()
+        writer = sink_of(topics, topic).build().create_writer(SimpleSinkContext(job_id=topic))
+        writer.write_chunk(texts(1), None)
+        ((one,), _) = prepared(writer)
+        for _ in range(3):
+            broker.stop()
+            client = TransactionClient({"bootstrap.servers": topics.bootstrap})
+            with ThreadPoolExecutor(1) as waits:
+                found = waits.submit(client.ongoing, f"penstock-{topic}")
+                broker.start()
+                assert found.result() == [one.transactional_id]
+            client.close()
+        writer.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 
+import msgspec
 import pytest
 from tests.connectors.driven import prepared, until
 from tests.connectors.kafka_topics import Topics, sink_of, texts
 
-from penstock.connectors.kafka.protocol.transactions import TransactionClient
+from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
 from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
+from penstock.connectors.kafka.sink.transactions import KafkaTransaction
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 pytestmark = pytest.mark.connectors
@@ -55,6 +58,45 @@ def test_two_that_give_the_same_up_leave_it_given_up(topics: Topics) -> None:
         with pytest.raises(TransactionLostError):
             committer.commit_again([savepoint])
     client.close()
+    first.close()
+
+
+class _LooksFirst(TransactionClient):
+    """Another run does the same between its look and its request."""
+
+    def __init__(self, bootstrap: str, other: TransactionClient, lost: KafkaTransaction) -> None:
+        super().__init__({"bootstrap.servers": bootstrap})
+        self._other, self._lost = other, lost
+
+    def describe(self, transactional_id: str) -> Described | None:
+        now = super().describe(transactional_id)
+        self._other.fence(*msgspec.structs.astuple(self._lost))
+        return now
+
+
+def test_two_that_give_the_same_up_at_once_leave_it_given_up(topics: Topics) -> None:
+    """No look before a request can exclude it: a later epoch without a transaction was taken for a commit's."""
+    topic = topics.create()
+    sink = sink_of(topics, topic).build()
+    first, committer = sink.create_writer(attempt(0, topic)), sink.create_committer()
+    assert committer is not None
+    first.write_chunk(texts(1), None)
+    before, _ = prepared(first, 1)
+    committer.commit(before)
+    first.write_chunk(texts(2), None)
+    ((savepoint,), _) = prepared(first, 2)
+    with contextlib.closing(TransactionClient({"bootstrap.servers": topics.bootstrap})) as other:
+        late = _LooksFirst(topics.bootstrap, other, savepoint)
+        late.fence(*msgspec.structs.astuple(savepoint))
+        late.close()
+        now = other.describe(savepoint.transactional_id)
+    assert now is not None
+    assert (now.state, now.epoch) == ("Empty", savepoint.epoch + 2), "the case that this is about has not occurred"
+
+    with pytest.raises(TransactionLostError):
+        committer.commit_again([savepoint])
+    committer.commit_again(before)
+    assert topics.values(topic) == texts(1)
     first.close()
 
 

@@ -13,7 +13,8 @@ from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
 from penstock.connectors.kafka.client_log import Seldom
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
-from penstock.connectors.kafka.protocol.transactions import Described
+from penstock.connectors.kafka.protocol.partitions import id_of_each_partition, partition_of
+from penstock.connectors.kafka.protocol.transactions import Described, timeout_of_fence, timeout_of_producer
 from penstock.connectors.kafka.protocol.wire import Request, Response
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction, TransactionalIds, is_committed
 from penstock.connectors.kafka.source.offsets import Offsets
@@ -47,6 +48,10 @@ A0, A1 = KafkaTopicPartition("a", 0), KafkaTopicPartition("a", 1)
         (Described("Ongoing", 7, 4), True),
         (Described("CompleteAbort", 7, 5), True),
         (Described("Empty", 8, 0), True),
+        (Described("Empty", 7, 5, timeout_of_fence(3)), False),
+        (Described("Empty", 7, 9, timeout_of_fence(3)), False),
+        (Described("Empty", 7, 6, timeout_of_fence(4)), True),
+        (Described("Empty", 7, 4, 60_000), True),
         (None, None),
     ],
 )
@@ -63,6 +68,27 @@ def test_transactional_ids() -> None:
     assert ids.is_of_former("penstock-job-sink/4/job-2-2-400/1")
     assert ids.is_of_former("penstock-job-sink/4/job-1-3-400/1")
     assert not ids.is_of_former("penstock-job-sink/4/job-2-3-511/1")
+
+
+def test_the_time_of_a_transaction_is_none_of_a_fence() -> None:
+    """Output that was committed would be taken for given up."""
+    of_fences = {timeout_of_fence(epoch) for epoch in range(1 << 15)}
+    for set_by_user, expected in (("60001", "60000"), ("60000", "60000"), ("soon", "soon")):
+        assert timeout_of_producer(set_by_user) == expected
+    assert not any(int(timeout_of_producer(str(timeout_ms))) in of_fences for timeout_ms in range(1 << 16))
+
+
+def test_ids_for_all_partitions_of_the_log() -> None:
+    """A coordinator that has not read its transactions would be overlooked, and readers wait for what it has open."""
+    ids = id_of_each_partition(50, "penstock-job-sink/")
+
+    assert [partition_of(name, 50) for name in ids] == list(range(50))
+    assert {name.startswith("penstock-job-sink/") for name in ids} == {True}
+    # As Java has it: "".hashCode(), "polygenelubricants".hashCode() == Integer.MIN_VALUE, "id".hashCode() == 3355.
+    assert partition_of("", 50) == 0
+    assert partition_of("polygenelubricants", 50) == 0
+    assert partition_of("id", 50) == 3355 % 50
+    assert partition_of("streams", 1000) == 1_881_890_573 % 1000, "its hash code is below 0"
 
 
 def test_partitions_are_spread() -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from penstock.common.stored import stored_as
 from penstock.connectors.base.options import checked_at_least, checked_text
+from penstock.connectors.kafka.protocol.partitions import hash_code
 
 
 @stored_as("kafka-topic-partition")
@@ -53,8 +54,5 @@ def owner_of(partition: KafkaTopicPartition, parallelism: int) -> int:
 
     Source: Flink, KafkaSourceEnumerator.getSplitOwner.
     """
-    code = 0
-    for character in partition.topic:
-        code = (code * 31 + ord(character)) & 0xFFFFFFFF
-    first = ((code * 31) & 0x7FFFFFFF) % parallelism
+    first = ((hash_code(partition.topic) * 31) & 0x7FFFFFFF) % parallelism
     return (first + partition.partition) % parallelism

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from penstock.connectors.kafka.protocol.brokers import Brokers
 from penstock.connectors.kafka.protocol.connection import Address
+from penstock.connectors.kafka.protocol.partitions import id_of_each_partition
 from penstock.connectors.kafka.protocol.wire import Request, Response
 
 T = TypeVar("T")
@@ -20,8 +21,9 @@ T = TypeVar("T")
 _FIND_COORDINATOR, _INIT_PRODUCER_ID, _END_TXN, _DESCRIBE, _LIST = 10, 22, 26, 65, 66
 _LOG = "__transaction_state"
 """The topic of transactions: the leader of a partition of it is the coordinator of the ids there."""
+_PARTITIONS = 50
+"""Of that topic, where the user is not told: transaction.state.log.num.partitions, by default."""
 _PAUSE_S = 0.02
-_FENCE_TIMEOUT_MS = 60_000
 
 
 class ErrorCode(enum.IntEnum):
@@ -38,6 +40,7 @@ class ErrorCode(enum.IntEnum):
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
     INVALID_PRODUCER_ID_MAPPING = 49
+    INVALID_TRANSACTION_TIMEOUT = 50
     CONCURRENT_TRANSACTIONS = 51
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     PRODUCER_FENCED = 90
@@ -69,6 +72,24 @@ class Described(NamedTuple):
     state: str
     producer_id: int
     epoch: int
+    timeout_ms: int = 0
+    """As the last producer has asked for it."""
+
+    @property
+    def fenced_epoch(self) -> int | None:
+        """The transaction that was given up by who was the last to ask for a producer; None: that was a producer."""
+        return self.timeout_ms // 2 if self.timeout_ms % 2 else None
+
+
+def timeout_of_fence(epoch: int) -> int:
+    """In milliseconds. It keeps in the id which transaction was given up."""
+    return 2 * epoch + 1
+
+
+def timeout_of_producer(timeout_ms: str) -> str:
+    """What a producer asks for, where its user has set `timeout_ms`: an even number, so that it is none of a fence."""
+    # What is no number is refused by the client.
+    return str(int(timeout_ms) & ~1) if timeout_ms.isdecimal() else timeout_ms
 
 
 class TransactionClient:
@@ -113,33 +134,45 @@ class TransactionClient:
         """Abort this transaction, if it is open, so that who has begun it can't go on.
 
         The id stays as that has left it: with the next epoch, and aborted. To ask for a producer once more, as clients
-        do, would leave a later epoch and nothing open, as the successor of a transaction that was committed does. So it
-        is looked at before each request; between the two another run may do the same, which no request can tell.
+        do, leaves a later epoch and nothing open, as the successor of a transaction that was committed does. So it
+        is looked at before each request; if another run does the same between the two, `fenced_epoch` tells.
         """
+        timeout_ms = timeout_of_fence(epoch)
 
         def ask() -> tuple[int, None]:
+            nonlocal timeout_ms
             now = self.describe(transactional_id)
             if now is not None and now.state.startswith("Prepare"):
                 # It is being ended, by this call or another one.
                 return ErrorCode.CONCURRENT_TRANSACTIONS, None
-            if now != Described("Ongoing", producer_id, epoch):
+            if now is None or now[:3] != ("Ongoing", producer_id, epoch):
                 return ErrorCode.NONE, None
-            request = Request(_INIT_PRODUCER_ID, 1).string(transactional_id).int32(_FENCE_TIMEOUT_MS)
+            request = Request(_INIT_PRODUCER_ID, 1).string(transactional_id).int32(timeout_ms)
             response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
-            return response.int16(), None
+            error = response.int16()
+            if error == ErrorCode.INVALID_TRANSACTION_TIMEOUT and timeout_ms > 1:
+                # Brokers that allow less than a minute: they keep no epoch.
+                timeout_ms = 1
+                return ErrorCode.CONCURRENT_TRANSACTIONS, None
+            return error, None
 
         self._until_done(transactional_id, ask)
 
     def ongoing(self, prefix: str) -> list[str]:
         """The ids that begin so and have an open transaction, at all coordinators.
 
-        While one of them moves to another broker, none may know its transactions: then all are asked again.
+        While one of them moves to another broker, or has not read its transactions yet, which a broker does after its
+        start, none may know them: then all are asked again.
         """
 
         def ask() -> tuple[int, list[str]]:
             found: list[str] = []
             coordinators = self._brokers.leaders(_LOG)
+            if coordinators != {}:
+                ids = id_of_each_partition(_PARTITIONS if coordinators is None else len(coordinators), prefix)
+                if error := self._error_of_coordinators(ids):
+                    return error, []
             for address in self._brokers.all() if coordinators is None else set(coordinators.values()):
                 if coordinators is not None and self._brokers.leaders(_LOG, address) != coordinators:
                     return ErrorCode.LEADER_NOT_AVAILABLE, []
@@ -157,6 +190,23 @@ class TransactionClient:
     def close(self) -> None:
         """Close all connections. The client may be used again."""
         self._brokers.close()
+
+    def _error_of_coordinators(self, transactional_ids: list[str]) -> int:
+        """Of the first of them that does not answer for its ids yet; else NONE.
+
+        `ListTransactions` has no error for a broker that leads a partition and has not begun to read it.
+        """
+        by_coordinator: dict[Address, list[str]] = {}
+        for one in transactional_ids:
+            by_coordinator.setdefault(self._coordinator_of(one), []).append(one)
+        for address, ids in by_coordinator.items():
+            response = self._brokers.call(address, Request(_DESCRIBE, 0, is_flexible=True).strings(ids).tags())
+            response.int32()
+            for error, _ in response.array(lambda response=response: _described(response)):  # type: ignore[misc]
+                if error != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND and error != ErrorCode.NONE:
+                    self._coordinators.clear()
+                    return int(error)
+        return ErrorCode.NONE
 
     def _until_done(self, transactional_id: str, ask: Callable[[], tuple[int, T]]) -> tuple[int, T]:
         deadline = time.monotonic() + self._patience_s
@@ -209,9 +259,9 @@ def _described(response: Response) -> tuple[int, Described]:
     error = response.int16()
     response.string()
     state = response.string()
-    response.int32()
+    timeout_ms = response.int32()
     response.int64()
-    described = Described(state, response.int64(), response.int16())
+    described = Described(state, response.int64(), response.int16(), timeout_ms)
 
     def topic() -> None:
         response.string()

@@ -12,6 +12,7 @@ from penstock.connectors.kafka.client import Properties, checked_property, clien
 from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import check_security
+from penstock.connectors.kafka.protocol.transactions import timeout_of_producer
 from penstock.connectors.kafka.sink.committer import KafkaCommitter
 from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
 from penstock.connectors.kafka.sink.serialization import KafkaRecordSerializationSchema
@@ -107,6 +108,7 @@ class KafkaSink(Sink[Any]):
         settings = _DEFAULTS | self._properties
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             settings.setdefault("transaction.timeout.ms", _TIMEOUT_MS)
+            settings["transaction.timeout.ms"] = timeout_of_producer(settings["transaction.timeout.ms"])
         else:
             settings.pop("transaction.timeout.ms", None)
         return client_settings(settings)

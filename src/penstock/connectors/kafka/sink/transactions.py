@@ -70,16 +70,16 @@ def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool |
 
     An id is taken over by another producer, with a later epoch, only when its transaction was seen committed. One that
     the coordinator aborts, because its time is over, or since a job gives it up (`TransactionClient.fence`), leaves the
-    next epoch behind, and aborted.
+    next epoch behind, and aborted; or, if two runs of a job give it up at once, says that it was given up.
     """
     if now is None:
         return None
     if (now.producer_id, now.epoch) == (transaction.producer_id, transaction.epoch):
         return True if now.state in _COMMITTED else False if now.state in _ABORTED else None
-    given_up = (
-        now.producer_id == transaction.producer_id and now.epoch == transaction.epoch + 1 and now.state in _ABORTED
-    )
-    return not given_up
+    if now.producer_id != transaction.producer_id:
+        return True
+    given_up = now.epoch == transaction.epoch + 1 and now.state in _ABORTED
+    return not given_up and now.fenced_epoch != transaction.epoch
 
 
 def abort_former(

@@ -1,0 +1,33 @@
+"""Which partition of the topic of transactions keeps an id: its leader is the coordinator of that id."""
+
+from __future__ import annotations
+
+import itertools
+
+_SIGN = 1 << 31
+
+
+def hash_code(text: str) -> int:
+    """Java's `String.hashCode`, without its sign: 32 bits."""
+    code = 0
+    for character in text:
+        code = (code * 31 + ord(character)) & 0xFFFFFFFF
+    return code
+
+
+def partition_of(transactional_id: str, partitions: int) -> int:
+    """The partition of an id. Source: Kafka, TransactionStateManager.partitionFor."""
+    code = hash_code(transactional_id)
+    magnitude = code if code < _SIGN else (1 << 32) - code
+    return (0 if magnitude == _SIGN else magnitude) % partitions
+
+
+def id_of_each_partition(partitions: int, prefix: str) -> list[str]:
+    """An id for each partition that nobody uses, by the partitions' numbers. All begin with `prefix`."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        name = f"{prefix}?{number}"
+        found.setdefault(partition_of(name, partitions), name)
+        if len(found) == partitions:
+            return [found[partition] for partition in range(partitions)]
+    raise AssertionError("there are numbers without end")
