@@ -172,9 +172,9 @@ def test_a_source_says_what_it_lacks() -> None:
     builder.set_property("commit.offsets.on.checkpoint", "false")
     with pytest.raises(ValueError, match=r"interval\.ms is a number of milliseconds, got .5 min."):
         builder.set_property("partition.discovery.interval.ms", "5 min").build()
-    builder.set_property("partition.discovery.interval.ms", "5").set_starting_offsets(
-        KafkaOffsetsInitializer.offsets({A0: 3})
-    ).build()
+    builder.set_property("partition.discovery.interval.ms", "5")
+    for given in ({A0: 3}, {}):
+        builder.set_starting_offsets(KafkaOffsetsInitializer.offsets(given)).build()
     asks = builder.set_starting_offsets(KafkaOffsetsInitializer.committed_offsets(KafkaOffsetResetStrategy.EARLIEST))
     with pytest.raises(ValueError, match="needs one: set_group_id"):
         asks.build()

@@ -68,7 +68,7 @@ class KafkaOffsetsInitializer:
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
         """What the group of the source has committed. The strategy is for partitions without; NONE fails the job."""
-        return _Given({}, offset_reset_strategy)
+        return _Given({}, offset_reset_strategy, asks_group=True)
 
     @staticmethod
     def offsets(
@@ -106,11 +106,11 @@ class _AtTime(KafkaOffsetsInitializer):
 
 
 class _Given(KafkaOffsetsInitializer):
-    def __init__(self, offsets: Offsets, reset_strategy: KafkaOffsetResetStrategy) -> None:
+    def __init__(self, offsets: Offsets, reset_strategy: KafkaOffsetResetStrategy, *, asks_group: bool = False) -> None:
         if not isinstance(reset_strategy, KafkaOffsetResetStrategy):
             raise TypeError(f"offset_reset_strategy must be a KafkaOffsetResetStrategy, got {reset_strategy!r}")
         self._offsets = offsets
-        self.asks_group = not offsets
+        self.asks_group = asks_group
         self.reset_strategy = reset_strategy
 
     def offsets_of(self, partitions: Collection[KafkaTopicPartition], broker: OffsetsOfBroker) -> Offsets:
