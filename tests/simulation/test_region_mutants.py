@@ -121,8 +121,8 @@ PROVOKED: dict[Callable[[pytest.MonkeyPatch], None], dict[str, Any]] = {
 }  # fmt: skip
 """Circumstances that make a rare fault show soon: with those that seeds draw, it takes thousands of them."""
 FIRST = {
-    no_abort_at_the_others: 252, late_output_of_others_discarded: 310, a_drained_region_goes_on_alone: 182,
-    commits_of_others_forgotten: 261, files_of_others_swept: 752, one_region_falls_back_alone: 180,
+    no_abort_at_the_others: 252, late_output_of_others_discarded: 310, a_drained_region_goes_on_alone: 278,
+    commits_of_others_forgotten: 261, files_of_others_swept: 930, one_region_falls_back_alone: 180,
     what_the_ended_region_prepared_kept: 19, what_others_prepared_discarded: 365,
     restored_while_a_manifest_is_on_its_way: 141,
 }  # fmt: skip
