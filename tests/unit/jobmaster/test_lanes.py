@@ -98,6 +98,28 @@ def test_what_fails_is_reported_and_the_lane_goes_on() -> None:
     assert lanes.sinks[1].done == [("take", ["y"])]
 
 
+def test_nothing_is_committed_behind_what_has_failed_until_all_is_handed_out_again() -> None:
+    """Sinks that tell by a mark what they have committed, as Delta's and Redis' do, took the failed one for done."""
+    lanes = Lanes()
+    sink, other = lanes.sinks[1], lanes.sinks[2]
+    sink.error = error = OSError("away")
+    lanes.lanes.commit(Commit(1, 1, 0, ["a"]))
+    lanes.lanes.commit(Commit(2, 1, 1, ["b"]))
+    lanes.pool.run()
+    sink.error = None
+    lanes.lanes.commit(Commit(3, 1, 0, ["c"]))
+    lanes.lanes.commit(Commit(4, 2, 0, ["of another sink"]))
+    lanes.lanes.restart(RestartResults(AttemptId(0, 1), frozenset({1})))
+    for operation, value in enumerate("abc", 5):
+        lanes.lanes.commit(Commit(operation, 1, 0, [value], again=True))
+    lanes.pool.run_all()
+    assert sink.done == [("again", [value]) for value in "abc"] and other.done == [("commit", ["of another sink"])]
+    ended = [event for event in lanes.posted if isinstance(event, CommitEnded)]
+    assert {one.operation: one.error for one in ended} == {
+        1: error, 2: error, 3: error, 4: None, 5: None, 6: None, 7: None,
+    }  # fmt: skip
+
+
 def test_what_could_not_be_delivered_is_delivered_after_the_restart() -> None:
     """Results whose checkpoint is complete, which no task sends again, would be missing after a full disk."""
     lanes = Lanes()

@@ -4,8 +4,9 @@ Each sink has a lane: its calls are made one after the other, in the order of th
 different sinks run concurrently on a bounded pool, so a slow committer delays neither checkpoints nor other sinks.
 The pool is the host's: threads on Spark's driver, a seeded queue in the simulator.
 
-A commit that fails is repeated when its region is restarted, since the checkpoint names it. What is delivered is named
-by no checkpoint, and may belong to one that is complete: no task sends it again. So a delivery that fails stays at the
+A commit that fails is repeated when its region is restarted, since the checkpoint names it. Until then its sink commits
+nothing: many tell by a mark what was committed, and the mark of a later commit would count for the one that failed. All
+that was handed out before the restart fails with it, and is handed out again. What is delivered is named by no checkpoint, and may belong to one that is complete: no task sends it again. So a delivery that fails stays at the
 head of its lane, with everything behind it, and is tried again when its region is restarted.
 """
 
@@ -53,6 +54,8 @@ class ResultLanes:
         self._errors: dict[int, BaseException] = {}
         """The first error of each sink since its last restart, in their order: if its region is not restarted, the job
         fails with the first of them at its end."""
+        self._not_committed: dict[int, tuple[int, Exception]] = {}
+        """By sink, the number of its restarts when the last commit that has failed was handed out, and why it has."""
         self._attempts: dict[int, AttemptId] = {}
         """By sink, the attempt of its region, once it was restarted."""
         self._closing = False
@@ -109,10 +112,15 @@ class ResultLanes:
         restarts = self._restarts[effect.sink]
 
         def commit() -> bool:
+            failed_at, error = self._not_committed.get(effect.sink, (-1, None))
+            if error is not None and restarts <= failed_at:
+                self._post(CommitEnded(effect.operation, error))
+                return True
             try:
                 (sink.commit_again if effect.again else sink.commit)(effect.subtask, effect.committables)
             except RAISED as raised:
                 error = as_exception(raised)
+                self._not_committed[effect.sink] = restarts, error
                 self._failed(error, effect.sink, restarts)
                 self._post(CommitEnded(effect.operation, error))
             else:
