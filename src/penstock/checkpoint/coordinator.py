@@ -82,6 +82,11 @@ class CheckpointCoordinator:
         self._pending: dict[int, PendingCheckpoint] = {}
         self._requests = CheckpointRequests()
         self._last_id = 0
+        self._unsure_id = 0
+        """The newest checkpoint whose manifest could not be stored, as its storage said. It may be on record all the
+        same, and what is started from there commits what it names."""
+        self._kept: list[Committables] = []
+        """What is aborted once a later one is stored, therefore."""
         self._running = False
         self._enumerator_states: EnumeratorStates = dict
 
@@ -131,7 +136,11 @@ class CheckpointCoordinator:
             request.then(CheckpointFailureReason.ATTEMPT_ENDED.error())
         for number, committables in dropped:
             # A savepoint that was handed to the user goes on naming what had been prepared by then.
-            if number > self._savepoints.newest_id and not self._storage.is_fenced:
+            if number <= self._savepoints.newest_id or self._storage.is_fenced:
+                continue
+            if number <= self._unsure_id:
+                self._kept.append(committables)
+            else:
                 self._ledger.abort(committables)
         if not self._plan.tasks:
             self._savepoints.no_task_left()
@@ -311,7 +320,8 @@ class CheckpointCoordinator:
 
         def stored(error: str, now_ms: int) -> None:
             if error:
-                # No manifest names it now: it is committed with the next checkpoint that completes.
+                # It is committed with the next checkpoint that completes.
+                self._unsure_id = pending.checkpoint_id
                 self._ledger.carry(named)
                 pending.named = None
                 self._abort(pending, CheckpointFailureReason.MANIFEST_NOT_STORED, error, now_ms)
@@ -350,6 +360,9 @@ class CheckpointCoordinator:
         for older in [other for other in self._pending.values() if other.checkpoint_id < pending.checkpoint_id]:
             self._abort(older, CheckpointFailureReason.SUBSUMED, str(pending.checkpoint_id), now_ms)
         del self._pending[pending.checkpoint_id]
+        self._unsure_id = 0
+        while self._kept:
+            self._ledger.abort(self._kept.pop(0))
         self._tolerance.reset()
         self._completed.add(manifest)
         self.history.completed(pending, manifest)

@@ -150,6 +150,22 @@ def test_a_savepoint_that_could_not_be_stored_is_answered_and_its_output_is_kept
     assert [values for _, subtask, values in job.committed if subtask == 0] == [["a"], ["b"]]
 
 
+def test_what_may_be_on_record_all_the_same_is_kept_until_a_later_one_is() -> None:
+    """The answer of a store is lost, and the job ends: what starts from there commits what was discarded since."""
+    job = Job(interval_ms=100)
+    job.storage.fail()
+    job.acknowledge(job.triggers(), commits=[(SINK, ["a"])])
+    job.storage.heal()
+    job.ends_attempt()
+    assert job.aborted == []
+    begins_again(job).acknowledge(job.triggers(), commits=[(SINK, ["a, again"])])
+    assert [values for _, _, values in job.aborted] == [["a"], ["a"]]
+    assert [values for _, _, values in job.committed] == [["a, again"], ["a, again"]]
+    job.acknowledge(job.triggers(), (COUNT, 0), commits=[(SINK, ["b"])])
+    job.ends_attempt()
+    assert [values for _, _, values in job.aborted[2:]] == [["b"]], "what no manifest has named goes at once"
+
+
 def test_files_of_a_savepoint_are_no_part_of_a_chain() -> None:
     """The next checkpoint would keep files of a user's savepoint alive, or be built on them and be lost with them."""
     job = Job(interval_ms=100)
