@@ -51,6 +51,8 @@ class JobEnding:
         """Whether a savepoint with which the job stops waits or is under way."""
         self.is_closing = False
         """Whether the end of all data has come, or the job stops: no checkpoint begins but the last one."""
+        self._delivers = False
+        """Whether tasks were closed without a last checkpoint: what they acknowledge now is delivered."""
 
     @property
     def takes_checkpoints(self) -> bool:
@@ -114,10 +116,14 @@ class JobEnding:
         return settings.interval_ms is not None or (settings.has_directory and has_committers(self._job.graph))
 
     def _close_without_checkpoint(self) -> None:
+        self._delivers = True
+        self._deliver_carried()
+        self._close()
+
+    def _deliver_carried(self) -> None:
         for sink, subtask, values in self._job.coordinator.take_carried():
             region = self._job.regions.of_sink(sink)
             self._emit(Deliver(region.attempt.id, sink, subtask, Opaque(values)))
-        self._close()
 
     def _close(self) -> None:
         self.is_closing = True
@@ -129,6 +135,10 @@ class JobEnding:
     def all_ended(self) -> None:
         """No task is left. A savepoint that waits for the end of the data will not be taken."""
         self.is_closing = False
+        delivers, self._delivers = self._delivers, False
+        if delivers and all(region.status is JobStatus.FINISHED for region in self._job.regions):
+            # A task may have written its part of a savepoint, which has failed since, until it was told to close.
+            self._deliver_carried()
         if self._draining is not None:
             self._emit(Reply(self._draining.request, error=JobError("the job failed before the savepoint")))
             self._draining = None
@@ -145,6 +155,12 @@ class JobEnding:
             text = (
                 f"the job has stopped with the savepoint {savepoint}, but not all output before it is committed: "
                 f"{why}. A job that starts from the savepoint commits it"
+            )
+        elif self._failure is not None:
+            text = (
+                f"the job has stopped with the savepoint {savepoint}, but then tasks failed: {why}. What they had to "
+                "send when they heard of it, as write-ahead sinks do, may be missing. A job that starts from the "
+                "savepoint sends it"
             )
         elif status is not JobStatus.FINISHED:
             text = f"the savepoint {savepoint} is there, and all output before it is committed, but then: {why}"

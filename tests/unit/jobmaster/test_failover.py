@@ -21,6 +21,7 @@ from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Finish, JobEffect, Reply, RestartResults, SendToSlot, StopAttempt
+from penstock.jobmaster.ending import StopFailedError
 from penstock.jobmaster.events import (
     AttemptStopped,
     CancelRequested,
@@ -416,7 +417,8 @@ def test_a_region_that_fails_while_the_job_stops_with_a_savepoint() -> None:
     while played.operations:
         played.store()
     played.of_region(0, lambda v: Finished(v, 0))
-    assert any(isinstance(effect, Reply) and effect.error is None for effect in played.effects)
+    (reply,) = [effect for effect in played.effects if isinstance(effect, Reply)]
+    assert isinstance(reply.error, StopFailedError) and "savepoint /sp, but then tasks failed" in str(reply.error)
     assert played.finish == Finish(JobStatus.FINISHED, None)
     assert committed(played.effects) == [(played.sinks[0], ["a"]), (played.sinks[1], ["b"])]
 

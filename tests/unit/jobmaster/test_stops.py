@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.unit.jobmaster.played_job import Job, savepoint_requested
 
+from penstock.common.errors import JobError
 from penstock.jobmaster.effects import Finish, JobEffect, Reply
 from penstock.jobmaster.ending import StopFailedError
 from penstock.jobmaster.events import CancelRequested, CommitEnded
@@ -54,6 +55,18 @@ def test_who_stops_a_job_that_is_cancelled_when_all_is_committed_is_told_so() ->
     assert isinstance(answer.error, StopFailedError)
     assert "the savepoint /sp is there, and all output before it is committed" in str(answer.error)
     assert "cancelled" in str(answer.error)
+
+
+def test_who_stops_a_job_is_told_that_a_task_could_not_send_its_last_part() -> None:
+    """A write-ahead sink sends when it hears that the savepoint is complete: its target was away, and nobody knew that
+    output is missing. Source: Flink, StopWithSavepointStoppingException."""
+    job = Job().runs()
+    job.handle(STOP)
+    job.acknowledges(1, "file")
+    job.fails(JobError("the batch could not be sent"))
+    (answer,) = replies(job.effects)
+    assert isinstance(answer.error, StopFailedError) and job.finish
+    assert "savepoint /sp, but then tasks failed" in str(answer.error) and "the batch could not" in str(answer.error)
 
 
 def test_the_path_is_told_as_soon_as_it_is_stored() -> None:

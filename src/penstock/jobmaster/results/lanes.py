@@ -6,8 +6,11 @@ The pool is the host's: threads on Spark's driver, a seeded queue in the simulat
 
 A commit that fails is repeated when its region is restarted, since the checkpoint names it. Until then its sink commits
 nothing: many tell by a mark what was committed, and the mark of a later commit would count for the one that failed. All
-that was handed out before the restart fails with it, and is handed out again. What is delivered is named by no checkpoint, and may belong to one that is complete: no task sends it again. So a delivery that fails stays at the
-head of its lane, with everything behind it, and is tried again when its region is restarted.
+that was handed out before the restart fails with it, and is handed out again.
+
+What is delivered is named by no checkpoint, and may belong to one that is complete: no task sends it again. So a
+delivery that fails stays at the head of its lane, with everything behind it, and is tried again when its region is
+restarted.
 """
 
 from __future__ import annotations
