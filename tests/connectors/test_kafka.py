@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.snippets import SNIPPETS
 
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import SourceError
+from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
 from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
@@ -22,6 +24,7 @@ from penstock.connectors.kafka.sink.open_transaction import TransactionAbortedEr
 from penstock.connectors.kafka.sink.producer import ProducerError
 from penstock.connectors.kafka.sink.sink import KafkaSink
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction
+from penstock.connectors.kafka.source.offsets import Offsets
 from penstock.connectors.kafka.source.source import KafkaSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.kafka import (
@@ -127,6 +130,22 @@ def test_where_reading_begins_and_ends(topics: Topics) -> None:
     assert read(offsets.earliest(), offsets.timestamp(1002)) == "01"
     assert read(offsets.offsets({partition: 2}), offsets.offsets({partition: 5})) == "234"
     assert read(offsets.latest(), offsets.latest()) == ""
+
+
+def test_what_is_written_while_it_is_asked_where_a_time_begins_is_read(topics: Topics) -> None:
+    """The partition had no record of that time yet, and then one before its end: it was skipped. Source: Flink,
+    TimestampOffsetsInitializer, which asks for the end first."""
+    topic = topics.create()
+    partition = KafkaTopicPartition(topic, 0)
+    topics.write(topic, texts(1), timestamp=1000)
+
+    class WrittenMeanwhile(KafkaCluster):
+        def end(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
+            topics.write(topic, texts(2), timestamp=3000)
+            return super().end(partitions)
+
+    cluster = WrittenMeanwhile({"bootstrap.servers": topics.bootstrap})
+    assert KafkaOffsetsInitializer.timestamp(2000).offsets_of([partition], cluster) == {partition: 1}
 
 
 def test_a_group_with_other_members(topics: Topics, caplog: pytest.LogCaptureFixture) -> None:

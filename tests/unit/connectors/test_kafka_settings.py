@@ -68,6 +68,8 @@ def test_transactional_ids() -> None:
     assert ids.is_of_former("penstock-job-sink/4/job-2-2-400/1")
     assert ids.is_of_former("penstock-job-sink/4/job-1-3-400/1")
     assert not ids.is_of_former("penstock-job-sink/4/job-2-3-511/1")
+    for later in ("job-2-4-400", "job-3-0-400", "job-2-10-400"):
+        assert not ids.is_of_former(f"penstock-job-sink/4/{later}/0"), "a run that was stopped would undo its successor"
 
 
 def test_the_time_of_a_transaction_is_none_of_a_fence() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.common.stored import stored_as
+from penstock.connectors.base.attempts import order_of
 from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
 
@@ -55,14 +56,12 @@ class TransactionalIds(NamedTuple):
         return f"{self.sink}/{self.subtask}/{self.attempt}/{number}"
 
     def is_of_former(self, transactional_id: str) -> bool:
-        """Whether the id is of another attempt of the same sink, of whichever subtask."""
+        """Whether the id is of an earlier attempt of the same sink, of whichever subtask.
+
+        A later one may have prepared what its run commits: who is the former itself must leave that alone.
+        """
         attempt = transactional_id.removeprefix(f"{self.sink}/").split("/")[1]
-        return _attempt_of_all(attempt) != _attempt_of_all(self.attempt)
-
-
-def _attempt_of_all(attempt: str) -> list[str]:
-    # Job, epoch and number; then comes what is of this subtask's process.
-    return attempt.split("-")[:3]
+        return order_of(attempt) < order_of(self.attempt)
 
 
 def is_committed(transaction: KafkaTransaction, now: Described | None) -> bool | None:
