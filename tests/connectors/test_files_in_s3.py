@@ -14,7 +14,7 @@ import pytest
 from tests.connectors.driven import SourceInTest
 from tests.unit.connectors.file_sinks import all_prepared, checkpointed, lines_below
 
-from penstock.common.errors import ProgramError, SourceError
+from penstock.common.errors import JobError, ProgramError, SourceError
 from penstock.common.time import Duration
 from penstock.connectors.files.sink import BucketAssigner, FileCompactor, FileCompactStrategy, FileSink, RollingPolicy
 from penstock.connectors.files.sink.uploads import PART_BYTES_MIN
@@ -241,3 +241,40 @@ def test_a_bucket_is_watched(bucket: str, store: Store) -> None:
         run.close()
         run = SourceInTest(source, 2, state)
     run.close()
+
+
+def test_a_job_that_starts_from_a_checkpoint_of_one_that_runs_on_is_told_by_that_one(bucket: str) -> None:
+    """It completes the upload that the other one still writes to: what came after the checkpoint was missing."""
+    sink = lines_below(f"{bucket}/out").build()
+    runs_on = sink.create_writer(SimpleSinkContext(job_id="a"))
+    runs_on.write_chunk(["1", *[_LINE] * _LINES_OF_A_PART], None)
+    _, items = checkpointed(runs_on, 1)
+    runs_on.write_chunk(["2", *[_LINE] * _LINES_OF_A_PART], None)
+    fork = sink.restore_writer(SimpleSinkContext(job_id="b", is_restored=True), items)
+    sink.create_committer().commit(all_prepared(fork))
+
+    with pytest.raises(JobError, match=r"completed with 1 of its 2 parts.*let it start from a savepoint"):
+        sink.create_committer().commit(all_prepared(runs_on))
+    runs_on.close()
+    fork.close()
+
+
+def test_a_savepoint_behind_which_its_job_has_gone_back_says_so(bucket: str) -> None:
+    """The upload was completed as it was at the checkpoint before: what the savepoint names besides was missing."""
+    sink = lines_below(f"{bucket}/out").build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write_chunk(["1", *[_LINE] * _LINES_OF_A_PART], None)
+    _, items = checkpointed(writer, 1)
+    writer.write_chunk(["2", "3"], None)
+    writer.prepare_savepoint()
+    savepoint = all_prepared(writer)
+    writer.close()
+    successor = sink.restore_writer(SimpleSinkContext(attempt="job-1-1-x", is_restored=True), items)
+    successor.write("2", None)
+    checkpoint = all_prepared(successor)
+    sink.create_committer().commit(checkpoint)
+    successor.close()
+
+    with pytest.raises(JobError, match="has failed behind this savepoint"):
+        sink.create_committer().commit_again(savepoint)
+    sink.create_committer().commit_again(checkpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,45 @@ def test_a_program_that_now_closes_files_with_each_checkpoint_finishes_those_of_
     committables, left = checkpointed(changed.restore_writer(SimpleSinkContext(attempt="attempt-2"), items))
     changed.create_committer().commit(committables)
     assert visible_lines(tmp_path) == ["a"] and left == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_savepoint_stays_whole_when_its_job_goes_back_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    """The file was removed as a former one when its successor was committed: records were missing without a word."""
+
+    def no_links(source: str, target: str) -> None:
+        raise OSError("not supported")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    sink = lines_below(tmp_path).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write("1", None)
+    _, items = checkpointed(writer)
+    writer.write_chunk(["2", "3"], None)
+    savepoint = all_prepared(writer)
+    writer.close()
+    successor = sink.restore_writer(SimpleSinkContext(attempt="job-1-1-x", is_restored=True), items)
+    successor.write("2", None)
+    sink.create_committer().commit(all_prepared(successor))
+    assert sorted(visible_lines(tmp_path)) == ["1", "2"]
+
+    for _ in range(2):
+        sink.create_committer().commit_again(savepoint)
+        assert sorted(visible_lines(tmp_path)) == ["1", "1", "2", "2", "3"]
+    assert not hidden_files(tmp_path)
+
+
+def test_a_savepoint_that_is_committed_leaves_nothing_beside(tmp_path: Path) -> None:
+    """Each savepoint would leave a hidden file for each that was being written."""
+    sink = lines_below(tmp_path).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write("1", None)
+    checkpointed(writer)
+    writer.write("2", None)
+    savepoint = all_prepared(writer)
+    assert len(hidden_files(tmp_path)) == 2
+    sink.create_committer().commit(savepoint)
+    assert visible_lines(tmp_path) == ["1", "2"] and not hidden_files(tmp_path)

@@ -101,12 +101,32 @@ def test_what_was_left_open_is_aborted_after_a_restart(tmp_path):
     assert table.left() == [".open"]
 
     again = pickle.loads(pickle.dumps(table)).restore_writer(SimpleSinkContext(attempt="attempt-2"), state)
-    assert table.notes()[-2:] == [f"recover_and_abort {state[0]}", f"abort {state[0]}"]
+    left = state[0].transaction
+    assert table.notes()[-2:] == [f"recover_and_abort {left}", f"abort {left}"]
     again.write(2, None)
     table.create_committer().commit(prepared(again, 2)[0])
     again.close()
     assert sorted(table.seen()) == [1, 2]
     assert not table.left()
+
+
+def test_another_job_leaves_a_transaction_alone(tmp_path):
+    """A job that starts from a savepoint aborted what the one that runs on writes to: its output was missing."""
+    table = Table(tmp_path / "table")
+    runs_on = table.create_writer(SimpleSinkContext(job_id="a"))
+    runs_on.write(1, None)
+    committables, state = prepared(runs_on, 1)
+    table.create_committer().commit(committables)
+    runs_on.write(2, None)
+    other = Table(tmp_path / "table").restore_writer(SimpleSinkContext(job_id="b", is_restored=True), state)
+    table.create_committer().commit(prepared(runs_on, 2)[0])
+    assert sorted(table.seen()) == [1, 2]
+    other.close()
+    runs_on.close()
+
+    before_jobs_were_kept = [table.create_writer(SimpleSinkContext()).snapshot_state(1)[0].transaction]
+    table.restore_writer(SimpleSinkContext(), before_jobs_were_kept)
+    assert table.notes()[-2] == f"recover_and_abort {before_jobs_were_kept[0]}"
 
 
 def test_what_was_pre_committed_but_belongs_to_no_checkpoint_is_aborted(tmp_path):

@@ -78,7 +78,10 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
         self.commit(transaction)
 
     def recover_and_abort(self, transaction: Transaction) -> None:
-        """Called in a restored subtask for transactions that the failed one left open. Default: `abort`."""
+        """Called in a restored subtask for transactions that the failed one left open. Default: `abort`.
+
+        Not for those of another job, from whose savepoint or checkpoint this one starts: it may go on writing to them.
+        """
         self.abort(transaction)
 
     def close(self) -> None:
@@ -89,7 +92,7 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
         return _TransactionWriter(self, context, [])
 
     def restore_writer(self, context: SinkContext, state: list[Any]) -> SinkWriter[T]:
-        """Create a writer that first aborts the transactions in `state`."""
+        """Create a writer that first aborts the transactions in `state`, as far as they are of this job."""
         return _TransactionWriter(self, context, state)
 
     def create_committer(self) -> Committer:
@@ -107,6 +110,14 @@ class Prepared(msgspec.Struct, frozen=True):
     transaction: Any
 
 
+@stored_as("begun-transaction")
+class Begun(msgspec.Struct, frozen=True):
+    """A transaction that was begun, and by which job."""
+
+    job_id: str
+    transaction: Any
+
+
 class _TransactionWriter(SinkWriter[T]):
     def __init__(self, sink: TwoPhaseCommitSink[T, Any], context: SinkContext, left_open: Sequence[Any]) -> None:
         self._sink = sink
@@ -117,8 +128,13 @@ class _TransactionWriter(SinkWriter[T]):
         self._begun = self._written = False
         self._transaction: Any = None
         sink.open(context)
-        for transaction in left_open:
-            sink.recover_and_abort(transaction)
+        self._job_id = context.job_id
+        for one in left_open:
+            if not isinstance(one, Begun):
+                # Of penstock before it kept the job.
+                sink.recover_and_abort(one)
+            elif one.job_id == context.job_id:
+                sink.recover_and_abort(one.transaction)
         self._begin()
 
     def write(self, value: T, timestamp: int | None) -> None:
@@ -145,7 +161,7 @@ class _TransactionWriter(SinkWriter[T]):
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         # Begun, but not prepared: it will contain records from after the barrier, which a restore of this checkpoint
         # reprocesses. The restored writer therefore aborts it.
-        return [self._transaction] if self._begun else []
+        return [Begun(self._job_id, self._transaction)] if self._begun else []
 
     def close(self) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -22,6 +23,10 @@ from penstock.connectors.files.storage import resolve_below
 
 _log = logging.getLogger(__name__)
 
+_NO_OBJECT = {"404", "NoSuchKey", "NotFound"}
+_COUNT_OF_PARTS = re.compile(r"-(\d+)\Z")
+"""In the tag of an object that was uploaded in parts."""
+
 Completed = PendingFile | PendingUpload
 
 
@@ -30,7 +35,8 @@ class FileCommitter(Committer):
 
     A rename is atomic on local disks and HDFS, and an object appears as a whole, so readers of final names see complete
     files only. Commits are idempotent: a file that exists under its final name only is committed. After a recovery, a
-    file that exists under neither name was committed and then removed by a reader.
+    file that exists under neither name was committed and then removed by a reader. An upload is completed once: whoever
+    goes on from an earlier checkpoint completes it with fewer parts, and the rest of it is lost.
     """
 
     def __init__(self, base_path: str) -> None:
@@ -39,7 +45,8 @@ class FileCommitter(Committer):
     def commit(self, committables: Sequence[Completed]) -> None:
         """Publish files.
 
-        Raises JobError if one exists under neither name, DamagedCheckpointError if its size is not what it was.
+        Raises JobError if one exists under neither name, or as less than it was, DamagedCheckpointError if its size is
+        not what it was.
         """
         for file in committables:
             if not self._publish(file):
@@ -48,7 +55,7 @@ class FileCommitter(Committer):
         self._end(committables)
 
     def commit_again(self, committables: Sequence[Completed]) -> None:
-        """Publish files not yet published. Raises DamagedCheckpointError if the size of a file has changed."""
+        """Publish files not yet published. Raises JobError if one is less than it was, or DamagedCheckpointError."""
         for file in committables:
             if not self._publish(file):
                 _log.warning("%s was committed before and has been removed since", without_passwords(file.final_path))
@@ -97,16 +104,30 @@ class FileCommitter(Committer):
         location = location_of(self._base_path, upload.final_path)
         parts = [{"PartNumber": number, "ETag": tag} for number, tag in upload.parts]
         try:
-            self._client.complete_multipart_upload(
+            answer = self._client.complete_multipart_upload(
                 **location, UploadId=upload.upload_id, MultipartUpload={"Parts": parts}
             )
-            return True
         except Exception as error:
             if error_code(error) != "NoSuchUpload":
                 raise
-        # Completed before, or aborted.
-        file_system, final = resolve_below(self._base_path, upload.final_path)
-        return file_system.get_file_info(final).type is fs.FileType.File
+            # Completed before, or aborted.
+            try:
+                answer = self._client.head_object(**location)
+            except Exception as unknown:
+                if error_code(unknown) not in _NO_OBJECT:
+                    raise
+                return False
+        # Stores may answer that it is completed, too, where that was before, and with other parts. Who copies an object
+        # may give it another tag.
+        count = _COUNT_OF_PARTS.search(answer.get("ETag", "").strip('"'))
+        if count is not None and int(count[1]) != len(parts):
+            raise JobError(
+                f"{without_passwords(upload.final_path)} was completed with {count[1]} of its {len(parts)} parts, and "
+                "the rest of it is lost: it was gone on with from an earlier checkpoint. Either another job started "
+                "from a checkpoint of this one, which ran on: let it start from a savepoint; or the job has failed "
+                "behind this savepoint, and has gone back to the checkpoint before it. Start again from a later one"
+            )
+        return True
 
     def _end(self, committables: Sequence[Completed]) -> None:
         """Have the final names on disk, those of an earlier try, too: afterwards no run commits these files again."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
+import shutil
 from typing import IO
 
 import msgspec
@@ -65,6 +67,25 @@ class RenamedFiles(RecoverableWriter):
         make_directory(self._file_system, below(self._inner_base, directory))
         file = PendingFile(below(self._base_path, hidden), below(self._base_path, path), 0, replaced)
         return RenamedFile(self._file_system, below(self._inner_base, hidden), file, self._context.job_id)
+
+    def apart(self, file: PendingFile) -> PendingFile:
+        """The same file under a name that no checkpoint before has: for a savepoint.
+
+        If the job goes back behind the savepoint, what was in the file at that checkpoint comes into another one, which
+        removes it when it is committed. The savepoint must go on naming all of it.
+        """
+        path = f"{file.pending_path}.savepoint"
+        former = resolve_below(self._base_path, file.pending_path)[1]
+        inner = resolve_below(self._base_path, path)[1]
+        try:
+            os.link(former, inner)
+        except OSError:
+            # Some file systems have no links.
+            shutil.copyfile(former, inner)
+            sync(self._file_system, inner)
+        sync_parent(self._file_system, inner)
+        replaced = (*file.replaced, file.pending_path)
+        return msgspec.structs.replace(file, pending_path=path, replaced=replaced, is_persisted=False)
 
     def recover(self, persisted: FileInProgress, path: str) -> Recovered:
         # Into a file of its own. A worker that was stopped, and taken for dead, goes on writing to the former one; and

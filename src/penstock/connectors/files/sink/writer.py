@@ -70,6 +70,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         self._open: dict[str, Part] = {}
         self._pending: list[Any] = []
         self._hands_over_all = False
+        self._is_savepoint = False
         self._renamed = RenamedFiles(settings.base_path, context)
         client = client_of(settings.base_path)
         visible = self._renamed if client is None else Uploads(settings.base_path, client)
@@ -142,7 +143,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
 
     def prepare_savepoint(self) -> None:
         """All files will be closed: several jobs may start from the savepoint, and only one can go on with a file."""
-        self._hands_over_all = True
+        self._hands_over_all = self._is_savepoint = True
 
     def prepare_commit(self) -> list[Any]:
         """Close the files that don't go on over a checkpoint, and return those completed since the last call."""
@@ -153,7 +154,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
                 self._roll(bucket)
         if self._compaction is not None:
             self._pending += self._compaction.take(everything)
-        self._hands_over_all = False
+        self._hands_over_all = self._is_savepoint = False
         pending, self._pending = self._pending, []
         return pending
 
@@ -224,6 +225,8 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         # Finish before removing it from the open files: if finishing fails, `close` still deletes the file.
         with naming(self._base_path):
             file = self._open[bucket].finish()
+            if self._is_savepoint and isinstance(file, PendingFile) and file.is_persisted:
+                file = self._renamed.apart(file)
         del self._open[bucket]
         self._completed(bucket, file, self._context.job_id)
 
