@@ -158,16 +158,17 @@ def _common(entry: JobEntry, one: Checkpoint, latest_ack_ms: int) -> dict[str, A
         "persisted_data": in_flight,
         "num_subtasks": one.of_subtasks,
         "num_acknowledged_subtasks": one.acknowledged,
-        "checkpoint_type": _type(entry, one),
+        "checkpoint_type": _type(one),
         "tasks": {},
     }
 
 
-def _type(entry: JobEntry, one: Checkpoint) -> str:
-    """Flink: RestAPICheckpointType."""
+def _type(one: Checkpoint) -> str:
+    """Flink: RestAPICheckpointType. A checkpoint is unaligned if a barrier has overtaken records in it."""
     if one.savepoint:
         return "SYNC_SAVEPOINT" if one.stops else "SAVEPOINT"
-    return "UNALIGNED_CHECKPOINT" if entry.configuration.get(options.UNALIGNED_CHECKPOINTS) else "CHECKPOINT"
+    is_unaligned = any(part.figures.in_flight is not None for part in one.subtasks)
+    return "UNALIGNED_CHECKPOINT" if is_unaligned else "CHECKPOINT"
 
 
 def _status(one: Checkpoint) -> str:

@@ -206,10 +206,12 @@ def test_a_restart_from_a_savepoint_names_where_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_unaligned", [False, True])
 def test_a_checkpoint_says_of_which_type_it_is(tmp_path: Path, is_unaligned: bool) -> None:
     """Pages and scripts that look for the savepoint with which a job stops go by it. Source: RestAPICheckpointType."""
-    settings = {"execution.checkpointing.unaligned.enabled": str(is_unaligned).lower()}
-    one = Served(tmp_path, PlayedJob(plan()), settings)
+    # Those that are enabled are unaligned only if they have to be.
+    one = Served(tmp_path, PlayedJob(plan()), {"execution.checkpointing.unaligned.enabled": "true"})
     job = one.job.played.runs()
-    job.takes_checkpoint()
+    number = job.begins_checkpoint()
+    state = SubtaskState(figures=SnapshotFigures(in_flight=0 if is_unaligned else None))
+    job.of_tasks(lambda vertex: Acknowledge(vertex, 0, number, state))
     for number, stops in enumerate((False, True), start=1):
         job.handle(SavepointRequested(number, CheckpointOptions(savepoint=f"/s{number}", stop=stops)))
         job.waits(100)

@@ -9,7 +9,7 @@ from penstock.common.errors import CheckpointError
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.decline_reason import DeclineReason
 from penstock.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark
-from penstock.runtime.network.partitioners import BroadcastPartitioner
+from penstock.runtime.network.partitioners import BroadcastPartitioner, RescalePartitioner
 from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.task.events import AbortCheckpoint, Acknowledge, Cancel, Decline
 from penstock.state.handles import Redistribution, RestoredOperator
@@ -58,15 +58,24 @@ def test_the_figures_say_how_much_was_in_flight() -> None:
 
 def test_with_a_timeout_barriers_are_aligned_first() -> None:
     """State would grow by records in flight in each checkpoint, though the channels are a millisecond apart."""
-    host = Host(mapping(), unaligned_after_ms=100)
-    host.sends(0, [1], barrier(1), [2]).sends(1, [3])
+    host = Host(mapping(), unaligned_after_ms=1_000)
+    first = CheckpointBarrier(1, host.now_ms, CheckpointOptions())
+    host.sends(0, [1], first, [2]).sends(1, [3])
     assert host.flushed() == [1, 3], "it waits for the other barrier"
-    assert host.slot.wake_at_ms() is not None
-    host.now_ms += 200
-    assert host.flushed() == [barrier(1), 2], "now it does not"
-    host.sends(1, [4], barrier(1), [5])
+    assert host.slot.wake_at_ms() == first.timestamp_ms + 1_000
+    host.now_ms += 1_000
+    assert host.flushed() == [first, 2], "now it does not"
+    host.sends(1, [4], first, [5])
     assert host.flushed() == [4, 5]
     assert restored(host) == [4]
+
+
+def test_the_timeout_is_one_for_the_whole_graph() -> None:
+    """Each exchange on the way would wait for all of it once more. Source: Flink, BarrierAlignmentUtil."""
+    host = Host(mapping(), unaligned_after_ms=1_000)
+    late = CheckpointBarrier(1, host.now_ms - 1_500, CheckpointOptions())
+    host.sends(0, late, [1]).sends(1, [2])
+    assert host.flushed() == [2, late, 1]
 
 
 def test_a_savepoint_is_always_aligned() -> None:
@@ -132,9 +141,18 @@ def test_nothing_is_left_on_disk() -> None:
     assert all(file.is_closed for file in host.spilled)
 
 
-@pytest.mark.parametrize("settings", [{"partitioner": BroadcastPartitioner()}, {"in_loop": True}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"partitioner": BroadcastPartitioner()},
+        {"partitioner": RescalePartitioner()},
+        {"in_loop": True},
+    ],
+    ids=str,
+)
 def test_tasks_that_stay_aligned(settings: dict) -> None:
-    """Copies of broadcast records would come twice after rescaling, or a loop's head would wait for ever."""
+    """Copies of broadcast records would come twice after rescaling, records of one key that have come by a pointwise
+    input would go to several subtasks, or a loop's head would wait for ever."""
     host = Host(mapping(), unaligned_after_ms=0, **settings)
     host.sends(0, [1], barrier(1), [2]).sends(1, [3])
     assert host.flushed() == [1, 3]

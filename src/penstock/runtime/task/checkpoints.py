@@ -131,9 +131,12 @@ class TaskCheckpoints:
 
     def wake_at_ms(self) -> int | None:
         """When a barrier has waited long enough for those of other channels, and overtakes what is before them."""
-        if self._unaligned is None or not self._unaligned.may_overtake or self._first_barrier_ms is None:
+        barrier = self.alignment.current
+        if self._unaligned is None or not self._unaligned.may_overtake or barrier is None:
             return None
-        return self._first_barrier_ms + (self._unaligned_after_ms or 0)
+        # From its start: a time for the whole graph, not for each exchange. Source: Flink,
+        # BarrierAlignmentUtil.getTimerDelay.
+        return barrier.timestamp_ms + (self._unaligned_after_ms or 0)
 
     def overtake_if_due(self, now_ms: int) -> None:
         """Take an unaligned checkpoint if it has been aligned for too long."""

@@ -6,6 +6,8 @@ Tasks that may take an unaligned checkpoint have this. Others stay aligned:
   has sent its own, and what follows it would be in two snapshots
 * those with a broadcast input: each subtask has a copy of the broadcast records, and with another parallelism copies
   would come twice or not at all. Flink aligns broadcast edges for the same reason (FLINK-22815)
+* those with a pointwise input (forward, rescale): nothing tells which subtask a record goes to with another
+  parallelism, and those of one key would go to several. Flink aligns these, too (StreamGraphGenerator)
 """
 
 from __future__ import annotations
@@ -16,16 +18,18 @@ from typing import Any
 from penstock.runtime.network.buffer import NO_KEY_GROUP, Header, encode
 from penstock.runtime.network.channel_log import ChannelLog
 from penstock.runtime.network.elements import EndOfInput
-from penstock.runtime.network.partitioners import BroadcastPartitioner
+from penstock.runtime.network.partitioners import BroadcastPartitioner, ForwardPartitioner, RescalePartitioner
 from penstock.runtime.task.inputs import InputChannel
 from penstock.runtime.task.parts import TaskParts
 from penstock.runtime.task.snapshot_logs import SnapshotLogs
 from penstock.runtime.task.vertex import LevelSpec, VertexSpec
 
+_ALIGNED = (BroadcastPartitioner, ForwardPartitioner, RescalePartitioner)
+
 
 def may_overtake(vertex: VertexSpec, level: LevelSpec) -> bool:
     """Whether barriers may overtake records of this task."""
-    stays = any(edge.in_loop or isinstance(partitioner, BroadcastPartitioner) for edge, partitioner in vertex.inputs)
+    stays = any(edge.in_loop or isinstance(partitioner, _ALIGNED) for edge, partitioner in vertex.inputs)
     return level.unaligned_after_ms is not None and not stays
 
 
