@@ -120,7 +120,7 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
     dealt: list[list[tuple[str, ListInFile]]] = [[] for _ in range(parallelism)]
     # Counted over all lists: if each began with the first subtask, many short ones would all end up there.
     turn = 0
-    seen: set[str] = set()
+    copies: dict[str, dict[int, tuple[str, ListInFile]]] = {}
     for old in part.subtasks:
         for path, list_ in _lists_of(old):
             # The partitioners decide, if the parallelism is another one: each subtask reads all, and takes its own.
@@ -129,11 +129,7 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
                 for mine in dealt:
                     mine.append((path, list_))
             elif list_.redistribution is Redistribution.BROADCAST:
-                # Every subtask has stored the same list: one copy of it is enough.
-                if list_.name not in seen:
-                    seen.add(list_.name)
-                    for mine in dealt:
-                        mine.append((path, list_))
+                copies.setdefault(list_.name, {})[old.subtask] = path, list_
             elif part.parallelism == parallelism:
                 # Items stay where they were: a source goes on with its own splits, a writer with its own transactions.
                 dealt[old.subtask].append((path, list_))
@@ -145,6 +141,12 @@ def _lists(part: OperatorPart, parallelism: int) -> list[list[tuple[str, ListInF
                 for mine, items in zip(dealt, shares, strict=True):
                     if items:
                         mine.append((path, msgspec.structs.replace(list_, items=items)))
+    for by_subtask in copies.values():
+        # They should be the same. Each subtask has its own again, in case they are not; with another parallelism as
+        # Flink gives them out (RoundRobinOperatorStateRepartitioner).
+        one = next(iter(by_subtask.values()))
+        for subtask, mine in enumerate(dealt):
+            mine.append(by_subtask.get(subtask % part.parallelism, one))
     return dealt
 
 

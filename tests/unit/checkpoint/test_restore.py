@@ -89,8 +89,9 @@ def test_split_lists_are_dealt_out_evenly(now) -> None:
 def test_union_lists_go_to_all_and_broadcast_lists_from_one() -> None:
     """Broadcast state would be there as many times as there were subtasks."""
     assert [len(items(o)) for o in restored(3, manifest(2, Redistribution.UNION))] == [6, 6, 6]
-    of_one = [("l0", 0), ("l0", 1), ("l0", 2)]
-    assert [items(o) for o in restored(3, manifest(2, Redistribution.BROADCAST))] == [of_one] * 3
+    of_first, of_second = [("l0", 0), ("l0", 1), ("l0", 2)], [("l1", 100), ("l1", 101), ("l1", 102)]
+    assert [items(o) for o in restored(3, manifest(2, Redistribution.BROADCAST))] == [of_first, of_second, of_first]
+    assert [items(o) for o in restored(2, manifest(2, Redistribution.BROADCAST))] == [of_first, of_second]
 
 
 def test_an_operator_that_is_gone_is_an_error_unless_allowed() -> None:
