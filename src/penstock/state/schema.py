@@ -90,7 +90,10 @@ def untimed(schema: str, value: Any) -> Any:
 
 def check_schema(name: str, found: str, declared: TableSchema) -> None:
     """Raises CheckpointError if a state of schema `found` can't be read as `declared`."""
-    if found and found not in (str(declared), str(TableSchema(declared.kind, _as_it_was(declared.type, found)))):
+    if not found or found == str(declared):
+        return
+    as_it_was = TableSchema(declared.kind, _as_it_was(declared.type, found.removeprefix(f"{declared.kind} of ")))
+    if found != str(as_it_was):
         raise CheckpointError(
             f"the state '{name}' was written as {found}, the program declares it as {declared}. Declare it as it was, "
             "or give the new state another name"
@@ -98,20 +101,40 @@ def check_schema(name: str, found: str, declared: TableSchema) -> None:
 
 
 def _as_it_was(now: TypeInformation, found: str) -> TypeInformation:
-    """The type without those fields of dataclasses that have defaults and are not in what was found."""
-    if isinstance(now, ListTypeInfo):
-        return ListTypeInfo(_as_it_was(now.elem_type, found))
-    if isinstance(now, MapTypeInfo):
-        return MapTypeInfo(_as_it_was(now._key_type_info, found), _as_it_was(now._value_type_info, found))
+    """The type without those fields of dataclasses that have defaults and are not in `found`, its text."""
+    parts = _parts_of(found)
+    if isinstance(now, ListTypeInfo) and len(parts) == 1:
+        return ListTypeInfo(_as_it_was(now.elem_type, parts[0]))
+    if isinstance(now, MapTypeInfo) and len(parts) == 2:
+        return MapTypeInfo(_as_it_was(now._key_type_info, parts[0]), _as_it_was(now._value_type_info, parts[1]))
+    if isinstance(now, TupleTypeInfo) and len(parts) == len(now.get_field_types()):
+        return TupleTypeInfo([_as_it_was(*each) for each in zip(now.get_field_types(), parts, strict=True)])
     if not isinstance(now, RowTypeInfo) or not dataclasses.is_dataclass(now.record_class):
         return now
-    new = {field.name for field in dataclasses.fields(now.record_class) if _has_default(field)}
+    texts = {name: text for name, _, text in (part.partition(": ") for part in parts)}
+    new = {field.name for field in dataclasses.fields(now.record_class) if _has_default(field)} - texts.keys()
     kept = [
-        (name, _as_it_was(type_, found))
+        (name, _as_it_was(type_, texts.get(name, "")))
         for name, type_ in zip(now.get_field_names(), now.get_field_types(), strict=True)
-        if name not in new or f"{name}: " in found
+        if name not in new
     ]
     return RowTypeInfo([type_ for _, type_ in kept], [name for name, _ in kept], now.record_class)
+
+
+def _parts_of(text: str) -> list[str]:
+    """The parts of a composite type, from its text: `RowTypeInfo(a: Long, b: Long)` has `a: Long` and `b: Long`."""
+    begin = min((at for at in map(text.find, "(<") if at >= 0), default=len(text))
+    parts, depth, start = [], 0, begin + 1
+    for at in range(start, len(text) - 1):
+        character = text[at]
+        if character in "(<":
+            depth += 1
+        elif character in ")>":
+            depth -= 1
+        elif depth == 0 and text.startswith(", ", at):
+            parts.append(text[start:at])
+            start = at + 2
+    return [*parts, text[start:-1]] if start < len(text) else []
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

@@ -19,6 +19,7 @@ from penstock.api.windows.window import CountWindow, GlobalWindow, TimeWindow
 from penstock.common.composite_types import RowTypeInfo
 from penstock.common.errors import CheckpointError
 from penstock.common.time import Time
+from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row, restored_row
 from penstock.connectors.files.split import FileSplit
@@ -136,12 +137,29 @@ def test_states_of_another_type_are_refused() -> None:
             check_schema("n", str(schema_of(long)), schema_of(other))
 
 
+def test_a_gained_field_may_be_called_like_a_part_of_another_name(program) -> None:
+    """It was looked for in the text of the whole schema: `name` is in `first_name`, and `id` in a field's own type."""
+    inner = program(("id", int))
+    before = from_hint(program(("first_name", str), ("inner", inner)))
+    now = from_hint(program(("first_name", str), ("inner", inner), ("name", str, ""), ("id", int, 0)))
+    check_schema("s", str(TableSchema("value", before)), TableSchema("value", now))
+    inner_now = program(("id", int), ("first_name", str, ""))
+    nested = from_hint(program(("first_name", str), ("inner", inner_now)))
+    check_schema("s", str(TableSchema("value", before)), TableSchema("value", nested))
+    with pytest.raises(CheckpointError, match="was written as"):
+        check_schema("s", str(TableSchema("value", now)), TableSchema("value", before))
+
+
 def test_a_declared_dataclass_may_gain_fields_too(program) -> None:
     """The type that was declared would forbid what pickles allow."""
     before = RowTypeInfo([Types.STRING()], ["name"], program(("name", str)))
     now = RowTypeInfo([Types.STRING(), Types.LONG()], ["name", "limit"], program(("name", str), ("limit", int, 100)))
     for wrap in (lambda t: t, Types.LIST, lambda t: Types.MAP(Types.STRING(), t)):
         check_schema("s", str(TableSchema("value", wrap(before))), TableSchema("value", wrap(now)))
+        timed = (
+            TableSchema("value with a time to live", Types.TUPLE([Types.LONG(), wrap(one)])) for one in (before, now)
+        )
+        check_schema("s", str(next(timed)), next(timed))
     gained_without = RowTypeInfo(
         [Types.STRING(), Types.LONG()], ["name", "limit"], program(("name", str), ("limit", int))
     )
