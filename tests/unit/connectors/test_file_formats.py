@@ -2,6 +2,7 @@
 
 import gzip
 import lzma
+import zlib
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -26,6 +27,7 @@ from penstock.testing.conformance.source import check_source, read_all
 
 TEXT = StreamFormat.text_line_format()
 LINES = ["first", "", "a line much longer than a split or a block of the smallest size", "ünïcödé 漢字", "last"]
+READ = [*(codec[:2] for codec in CODECS.values()), (".deflate", zlib.compress)]
 quick = settings(max_examples=25)
 
 
@@ -102,7 +104,7 @@ def test_charsets_whose_lines_depend_on_what_was_before(tmp_path, charset):
     assert read_all(text_source(path, 5, StreamFormat.text_line_format(charset)), 1) == lines
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [codec[:2] for codec in CODECS.values()])
+@pytest.mark.parametrize(("suffix", "compress"), READ)
 def test_compressed_files(tmp_path, suffix, compress):
     """A restart in the middle of a compressed log would continue at the wrong position."""
     path = tmp_path / f"lines.txt{suffix}"
@@ -117,13 +119,13 @@ def test_a_gzip_file_of_two_members(tmp_path):
     assert read_all(text_source(path), 1) == ["one", "two"]
 
 
-@pytest.mark.parametrize(("suffix", "compress"), [codec[:2] for codec in CODECS.values()])
+@pytest.mark.parametrize(("suffix", "compress"), READ)
 def test_a_damaged_archive_is_named(tmp_path, suffix, compress):
     """The end of a truncated download would be treated as the end of the data."""
     path = tmp_path / f"broken{suffix}"
     data = compress("\n".join(map(str, range(2000))).encode())
     damages = [data[:-12]]
-    if suffix in (".gz", ".bz2", ".xz"):
+    if suffix in (".gz", ".bz2", ".xz", ".deflate"):
         # What has no checksum can't tell, as a file without a codec can't.
         damages.append(data[:20] + b"????" + data[24:])
     for damaged in damages:
@@ -143,6 +145,18 @@ def test_streams_of_xz(tmp_path):
     for damaged in (one + wrong, one + b"garbage", one + bytes(3), one + bytes(3) + two, one + two[:-9], one + two[:5]):
         path.write_bytes(damaged)
         with pytest.raises(SourceError, match=r"two\.xz"):
+            read_all(text_source(path), 1)
+
+
+def test_streams_of_deflate(tmp_path):
+    """A file of Java's DeflaterOutputStream was read as text: not at all in UTF-8, as garbage in other charsets."""
+    path = tmp_path / "two.deflate"
+    one, two = (zlib.compress("".join(f"{n}{at}\n" for n in range(30_000)).encode()) for at in "ab")
+    path.write_bytes(one + two)
+    assert read_all(text_source(path, 1000), 1) == [f"{n}{at}" for at in "ab" for n in range(30_000)]
+    for damaged in (one + b"garbage", one + two[:-1], one + two[:5], one[:-1], b"plain text"):
+        path.write_bytes(damaged)
+        with pytest.raises(SourceError, match=r"two\.deflate"):
             read_all(text_source(path), 1)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow
 
 from penstock.connectors.files.formats import snappy_blocks
+from penstock.connectors.files.formats.deflate_streams import DeflateStreams
 from penstock.connectors.files.formats.xz_streams import XzStreams
 
 
@@ -43,7 +45,9 @@ CODECS = {
 }
 """By the names that a program gives them."""
 _OTHER_SUFFIXES = {".gzip": "gzip", ".sz": "snappy"}
-_BY_SUFFIX = {codec.suffix: codec for codec in CODECS.values()} | {
+# Read only: Java reads one stream of such a file, and a sink writes one for each checkpoint.
+_DEFLATE = Codec(".deflate", zlib.compress, DeflateStreams)
+_BY_SUFFIX = {codec.suffix: codec for codec in (*CODECS.values(), _DEFLATE)} | {
     suffix: CODECS[name] for suffix, name in _OTHER_SUFFIXES.items()
 }
 
