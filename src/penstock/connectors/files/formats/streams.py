@@ -50,7 +50,7 @@ def reading(path: str, offset: int = 0, charset: str = "utf-8", end: int | None 
     """Open a file for reading from `offset` on.
 
     A compressed file (.gz, .bz2, .zst, .lz4, .xz, .deflate, .snappy) is decompressed; a charset without plain line ends
-    is transcoded to UTF-8. Offsets count the resulting bytes; in these two cases an offset is reached by reading up to it.
+    is transcoded to UTF-8. Offsets count the resulting bytes; in these two cases one is reached by reading up to it.
     Any failure while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the
     file's name. `end`: how many bytes it has to have at least, if it is not compressed.
     """
