@@ -61,6 +61,11 @@ class OperatorPart(msgspec.Struct, frozen=True):
     max_parallelism: int
     subtasks: list[SubtaskPart] = []
 
+    @property
+    def has_keyed(self) -> bool:
+        """Whether there is keyed state, which is in key groups."""
+        return any(subtask.state.keyed for subtask in self.subtasks)
+
 
 class SubtaskReport(msgspec.Struct, frozen=True):
     """Measurements of one subtask of a vertex."""

@@ -45,7 +45,7 @@ def assign(
                 continue
             found.add(state_id)
             # Lists have no key groups: they fit any maximum.
-            if part.max_parallelism != vertex.max_parallelism and _has_keyed(part):
+            if part.max_parallelism != vertex.max_parallelism and part.has_keyed:
                 raise CheckpointError(
                     f"operator '{name}' has a maximum parallelism of {vertex.max_parallelism}, its state was written "
                     f"with {part.max_parallelism}: a key may belong to another key group. Restore the old value: "
@@ -79,10 +79,6 @@ def _check_sinks(manifest: Manifest, vertices: Sequence[CheckpointVertex], allow
 def enumerator_states(manifest: Manifest) -> dict[str, Any]:
     """The states of enumerators, by the state id of their source."""
     return {state_id: unpacked(text) for state_id, text in manifest.enumerators.items()}
-
-
-def _has_keyed(part: OperatorPart) -> bool:
-    return any(subtask.state.keyed for subtask in part.subtasks)
 
 
 def _of_operator(part: OperatorPart, vertex: CheckpointVertex, own: bool) -> list[RestoredOperator]:

@@ -32,7 +32,7 @@ from penstock.common.exclusive_creation import exclusive_creation
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.s3 import check_answers
 from penstock.jobmaster.backends import store_settings
-from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
+from penstock.jobmaster.checkpoint_vertices import adopt_max_parallelism, checkpoint_vertices
 from penstock.jobmaster.settings import allows_duplicates
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.operators.sink import SinkOperator
@@ -117,6 +117,7 @@ def _start_point(graph: JobGraph, configuration: Configuration, path: str | None
         )
     origin = manifest if latest is not None else located(manifest, files_directory(path, manifest))
     allow = configuration.get(options.IGNORE_UNCLAIMED_STATE)
+    adopt_max_parallelism(graph, origin)
     assign(origin, checkpoint_vertices(graph), own=False, allow_non_restored=allow)
     savepoint = files_directory(path, manifest) if manifest.savepoint else ""
     return StartPoint(origin, latest, savepoint, path=absolute(path))

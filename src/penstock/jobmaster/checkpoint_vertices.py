@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.checkpoint.manifest import Manifest
 from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.plan.job_graph import JobGraph, JobVertex
 from penstock.plan.stream_graph import StreamNode
@@ -24,6 +25,15 @@ def checkpoint_vertices(graph: JobGraph) -> list[CheckpointVertex]:
         )
         for vertex in graph.vertices
     ]
+
+
+def adopt_max_parallelism(graph: JobGraph, manifest: Manifest) -> None:
+    """Give vertices for which the program sets no maximum parallelism that of the state from which they start."""
+    for vertex in graph.vertices:
+        parts = [part for node in vertex.nodes if (part := manifest.operator(node.uid)) is not None]
+        keyed = {part.max_parallelism for part in parts if part.has_keyed}
+        if len(keyed) == 1:
+            vertex.adopt_max_parallelism(*keyed)
 
 
 def source_state_ids(graph: JobGraph) -> dict[int, str]:

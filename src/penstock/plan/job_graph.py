@@ -51,6 +51,16 @@ class JobVertex:
         """Number of key groups."""
         return self.nodes[0].max_parallelism
 
+    def adopt_max_parallelism(self, of_state: int) -> None:
+        """Take the maximum with which its state was written, if the program has set none and it suffices.
+
+        Not behind the plan's back: to be called before the job is deployed. Source: Flink, StateAssignmentOperation,
+        checkParallelismPreconditions.
+        """
+        if self.parallelism <= of_state and all(node.max_is_derived for node in self.nodes):
+            for node in self.nodes:
+                node.max_parallelism = of_state
+
     @property
     def is_source(self) -> bool:
         """Whether it reads from outside."""

@@ -50,6 +50,8 @@ class StreamNode:
     uid_is_users: bool
     buffer_timeout_ms: int
     transformation: Transformation
+    max_is_derived: bool = False
+    """Whether the maximum parallelism was not set: then state that is restored brings its own."""
 
 
 @dataclasses.dataclass
@@ -85,8 +87,8 @@ class StreamGraph:
 
     def _add(self, transformation: SourceTransformation | OperatorTransformation) -> None:
         parallelism = self._parallelism(transformation)
-        max_parallelism = transformation.max_parallelism or self.settings.max_parallelism
-        max_parallelism = max_parallelism or default_max_parallelism(parallelism)
+        max_is_set = transformation.max_parallelism or self.settings.max_parallelism
+        max_parallelism = max_is_set or default_max_parallelism(parallelism)
         if not parallelism <= max_parallelism <= MAX_PARALLELISM_BOUND:
             raise ProgramError(
                 f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism "
@@ -110,6 +112,7 @@ class StreamGraph:
             transformation.uid is not None,
             self.settings.buffer_timeout_ms if timeout is None else timeout,
             transformation,
+            max_is_derived=max_is_set is None,
         )
         for index, input in enumerate(transformation.inputs):
             self._connect(input, transformation.id, index, None, None)
