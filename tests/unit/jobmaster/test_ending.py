@@ -8,7 +8,6 @@ import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, savepoint_requested, sent
 
 from penstock.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest
-from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
@@ -449,23 +448,3 @@ def test_what_comes_after_the_end_changes_nothing() -> None:
     assert answer.request == 9 and "has ended" in str(answer.error)
     assert job.master.wake_at_ms() is None
     assert not any(isinstance(effect, StoreManifest) for effect in job.effects)
-
-
-@pytest.mark.parametrize("is_late", [False, True])
-def test_what_is_acknowledged_while_the_job_ends_without_a_checkpoint_is_delivered(is_late: bool) -> None:
-    """A savepoint was declined by one task, and the sink's part of it written meanwhile: its output was missing."""
-    settings = dataclasses.replace(SETTINGS, checkpoints=CheckpointSettings(interval_ms=None))
-    job = Job(settings, graph=plan(sink=RecordingSink("sink"))).runs()
-    source, last = job.graph.vertices[0], job.graph.vertices[-1]
-    job.handle(savepoint_requested(5, "/sp"))
-    job.report(source.level, Decline(source.id, 0, 1, DeclineReason.STATE, "the disk is full"))
-    acknowledge = Acknowledge(last.id, 0, 1, commits=Opaque([(job.sink, ["before the savepoint"])]))
-    if not is_late:
-        job.report(last.level, acknowledge)
-    job.of_tasks(lambda v: DataEnded(v, 0))
-    assert Close in sent(job.effects)
-    if is_late:
-        job.report(last.level, acknowledge)
-    job.of_tasks(lambda v: Finished(v, 0))
-    assert job.finish == Finish(JobStatus.FINISHED, None)
-    assert delivered(job.effects) == ["before the savepoint"]

@@ -1,15 +1,23 @@
-"""What who stops a job with a savepoint is answered, and when."""
+"""What who stops a job with a savepoint is answered, and when; and what sinks prepare for one that fails."""
 
 from __future__ import annotations
 
-from tests.unit.jobmaster.played_job import Job, savepoint_requested
+import dataclasses
 
+import pytest
+from tests.unit.jobmaster.played_job import SETTINGS, Job, delivered, plan, savepoint_requested, sent
+
+from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.common.errors import JobError
+from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import Finish, JobEffect, Reply
 from penstock.jobmaster.ending import StopFailedError
 from penstock.jobmaster.events import CancelRequested, CommitEnded
 from penstock.jobmaster.notices import Stopping
-from penstock.runtime.task.events import Finished
+from penstock.runtime.decline_reason import DeclineReason
+from penstock.runtime.task.events import Acknowledge, Close, DataEnded, Decline, Finished
+from penstock.runtime.task.opaque import Opaque
+from penstock.simulator.sinks import RecordingSink
 
 STOP = savepoint_requested(5, "/sp", stop=True)
 
@@ -88,3 +96,23 @@ def test_who_stops_a_job_that_is_cancelled_then_is_answered() -> None:
     job.of_tasks(lambda v: Finished(v, 0))
     (answer,) = replies(job.effects)
     assert isinstance(answer.error, StopFailedError) and "/sp" in str(answer.error)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_is_acknowledged_while_the_job_ends_without_a_checkpoint_is_delivered(is_late: bool) -> None:
+    """A savepoint was declined by one task, and the sink's part of it written meanwhile: its output was missing."""
+    settings = dataclasses.replace(SETTINGS, checkpoints=CheckpointSettings(interval_ms=None))
+    job = Job(settings, graph=plan(sink=RecordingSink("sink"))).runs()
+    source, last = job.graph.vertices[0], job.graph.vertices[-1]
+    job.handle(savepoint_requested(5, "/sp"))
+    job.report(source.level, Decline(source.id, 0, 1, DeclineReason.STATE, "the disk is full"))
+    acknowledge = Acknowledge(last.id, 0, 1, commits=Opaque([(job.sink, ["before the savepoint"])]))
+    if not is_late:
+        job.report(last.level, acknowledge)
+    job.of_tasks(lambda v: DataEnded(v, 0))
+    assert Close in sent(job.effects)
+    if is_late:
+        job.report(last.level, acknowledge)
+    job.of_tasks(lambda v: Finished(v, 0))
+    assert job.finish == Finish(JobStatus.FINISHED, None)
+    assert delivered(job.effects) == ["before the savepoint"]
