@@ -46,6 +46,15 @@ def sync_parent(system: fs.FileSystem, path: str) -> None:
     sync(system, path.rpartition("/")[0] or "/" * path.startswith("/") or ".")
 
 
+def sync_directory(directory: Path) -> None:
+    """Wait until the names in a local directory are on disk. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def publish(system: fs.FileSystem, unfinished: str, path: str) -> None:
     """Rename a file that is closed: after a power failure the name means all of it, or nothing."""
     sync(system, unfinished)

@@ -15,6 +15,7 @@ import re
 import shutil
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.cluster.high_availability.pointers import Pointers
@@ -22,7 +23,12 @@ from penstock.common.errors import ConfigurationError
 from penstock.dispatcher.whole_files import write_at_the_end, write_whole
 
 STATE = "state"
+DROPPED = "dropped"
+"""Its folder is to be removed, as far as that has not been done."""
 _POINTER = re.compile(r"state-(\d+)-(\d+)")
+_OF_STARTED = ("output*", "checked", "figures", "archive")
+"""What there is of a job that was taken, and begun."""
+_TOLD_MOST = 20
 _UNKNOWN_S = 3600.0
 """How long a folder stays that no pointer leads to: a client may just be handing its job over."""
 LEFT_OUT = (
@@ -94,9 +100,8 @@ class LockedStates(JobStates):
 
     def remove_unknown(self) -> None:
         """Those without a file, after an hour."""
-        for folder in self._jobs.iterdir():
-            if not (folder / STATE).exists():
-                _remove_if_old(folder)
+        unknown = [folder for folder in self._jobs.iterdir() if not (folder / STATE).exists()]
+        _remove_begun(unknown, f"{STATE}-*")
 
     def close(self) -> None:
         """Release the lock."""
@@ -148,18 +153,34 @@ class FencedStates(JobStates):
     def remove_unknown(self) -> None:
         """Those without a pointer, after an hour."""
         known = self._pointers.all()
-        for folder in self._jobs.iterdir():
-            if folder.name not in known:
-                _remove_if_old(folder)
+        # Where there is none it may be another place than that of the leaders before.
+        of_others = STATE if known else f"{STATE}*"
+        _remove_begun([folder for folder in self._jobs.iterdir() if folder.name not in known], of_others)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def _remove_if_old(folder: Path) -> None:
-    """Remove what a client has begun a job with, and nothing leads to. What else somebody has put there stays."""
-    with contextlib.suppress(OSError):
-        is_ours = (folder / "job").exists() or not any(folder.iterdir())
-        if is_ours and time.time() - folder.stat().st_mtime > _UNKNOWN_S:
-            _log.warning("%s is removed: nothing says that its job was taken", folder)
-            shutil.rmtree(folder, ignore_errors=True)
+def _remove_begun(folders: Iterable[Path], of_others: str) -> None:
+    """Remove what clients have begun jobs with, and nothing leads to. What else somebody has put there stays.
+
+    `of_others`: the files by which another dispatcher knows a job, which has other settings than this one.
+    """
+    left_out = []
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            is_ours = (folder / "job").exists() or not any(folder.iterdir())
+            if (folder / DROPPED).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+            elif any(any(folder.glob(name)) for name in (of_others, *_OF_STARTED)):
+                left_out.append(folder.name)
+            elif is_ours and time.time() - folder.stat().st_mtime > _UNKNOWN_S:
+                _log.warning("%s is removed: nothing says that its job was taken", folder)
+                shutil.rmtree(folder, ignore_errors=True)
+    if left_out:
+        _log.error(
+            "%d jobs are left out, and do not go on: nothing leads to what is kept of them. Has high-availability.type, "
+            "or where its leaders keep their pointers, changed since they were submitted? They stay: %s",
+            len(left_out),
+            ", ".join(sorted(left_out)[:_TOLD_MOST]),
+        )

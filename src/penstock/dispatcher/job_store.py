@@ -33,10 +33,11 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.decoding import from_json
+from penstock.common.durable import sync_directory
 from penstock.common.errors import ConfigurationError
 from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
-from penstock.dispatcher.job_states import LEFT_OUT, STATE, JobStates, LockedStates
+from penstock.dispatcher.job_states import DROPPED, LEFT_OUT, STATE, JobStates, LockedStates
 from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole
 
 _TOKEN = re.compile(rb"[!-~]+")
@@ -121,6 +122,7 @@ class JobStore:
         folder = self.folder(job.id)
         folder.mkdir(mode=0o700, exist_ok=True)
         try:
+            sync_directory(folder.parent)
             write_whole(folder / "job", packed)
             if bundle:
                 with contextlib.suppress(FileNotFoundError):
@@ -169,6 +171,8 @@ class JobStore:
             self._states.remove(id)
         except OSError:
             return
+        with contextlib.suppress(OSError):
+            (self.folder(id) / DROPPED).touch()
         shutil.rmtree(self.folder(id), ignore_errors=True)
         with contextlib.suppress(OSError):
             of_jobs = {path.name for path in (self.directory / "jobs").glob("*/*.bundle")}

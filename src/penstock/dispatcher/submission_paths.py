@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import re
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -17,6 +18,7 @@ from starlette.responses import Response
 
 from penstock.client.bundle import BUNDLE_NAME
 from penstock.cluster.high_availability.pointers import NotLeadingError
+from penstock.common.durable import sync_directory
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_id import JobID
 from penstock.common.unreadable import UNREADABLE
@@ -216,9 +218,12 @@ async def put_bundle(request: Request) -> Response:
             async for chunk in chunks:
                 digest.update(chunk)
                 await run_in_threadpool(file.write, chunk)
+            # A job that is taken has its code on disk, also after a power failure.
+            await run_in_threadpool(_synced, file)
         if not path.name.startswith(f"penstock-{digest.hexdigest()[:32]}"):
             raise HTTPException(400, "the content is not that of this name: it was damaged on its way")
         part.rename(path)
+        await run_in_threadpool(sync_directory, path.parent)
     except OSError as error:
         async for _ in chunks:
             # A client that is still sending would see the connection end, and not why.
@@ -227,6 +232,11 @@ async def put_bundle(request: Request) -> Response:
     finally:
         part.unlink(missing_ok=True)
     return json_answer({}, 201)
+
+
+def _synced(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 routes = [

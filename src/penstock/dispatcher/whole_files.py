@@ -7,16 +7,18 @@ import os
 from pathlib import Path
 
 from penstock.common.disk_errors import naming
+from penstock.common.durable import sync_directory
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name, and rename it when it is on disk. Raises OSError."""
+    """Write a file under another name, and rename it when it is on disk, where the new name is then. Raises OSError."""
     unfinished = path.with_name(f".{path.name}")
     with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     unfinished.rename(path)
+    sync_directory(path.parent)
 
 
 def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> None:
@@ -39,6 +41,7 @@ def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> Non
             file.flush()
             os.fsync(file.fileno())
         spare.rename(path)
+        sync_directory(path.parent)
 
 
 def set_aside(path: Path, size: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.cluster.high_availability.lease_register import LeaseRegister
 from penstock.cluster.high_availability.pointers import NotLeadingError
+from penstock.common.job_status import JobStatus
 from penstock.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.dispatcher.job_states import FencedStates
 from penstock.dispatcher.job_store import JobStore
@@ -17,9 +18,9 @@ from penstock.dispatcher.job_store import JobStore
 LEASE_MS = 300
 
 
-def led(folder: Path) -> JobStore:
+def led(folder: Path, pointers: Path | None = None) -> JobStore:
     """A store of a process that leads from now on, when the leader before has been silent."""
-    register = LeaseRegister(folder, LEASE_MS)
+    register = LeaseRegister(pointers or folder, LEASE_MS)
     while (term := register.look()) is None:
         time.sleep(0.05)
     assert register.claim(term)
@@ -84,6 +85,64 @@ def test_what_no_pointer_leads_to_is_removed_later(tmp_path: Path) -> None:
     os.utime(store.folder("old"), (1, 1))
     store = led(tmp_path)
     assert [path.name for path in store.folder("").iterdir()] == ["new"]
+
+
+def begun(store: JobStore) -> None:
+    """Two jobs: one runs, and nothing was renamed in its folder for hours; the other one waits."""
+    for id in "ab":
+        store.add(DispatchedJob(id, "job", 1, 1), b"packed")
+    (store.folder("a") / "output").write_text("printed")
+    for id in "ab":
+        os.utime(store.folder(id), (1, 1))
+
+
+@pytest.mark.parametrize("before", ["one register", "another register", "a lock"])
+def test_jobs_stay_where_their_leader_keeps_its_pointers_elsewhere(
+    tmp_path: Path, before: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One wrong setting, or a ZooKeeper that was emptied, erased the code and the history of all jobs of a cluster."""
+    first = JobStore(tmp_path) if before == "a lock" else led(tmp_path, tmp_path / "first")
+    begun(first)
+    first.close()
+    again = JobStore(tmp_path) if before == "another register" else led(tmp_path, tmp_path / "second")
+    assert again.jobs() == []
+    assert sorted(path.name for path in again.folder("").iterdir()) == ["a", "b"]
+    assert "2 jobs are left out" in caplog.text and "They stay: a, b" in caplog.text
+    again.close()
+
+
+def test_a_folder_that_could_not_be_removed_whole_goes_later(tmp_path: Path) -> None:
+    """What is left of a job that was dropped would be taken for one of another cluster, and told at each start."""
+    store = JobStore(tmp_path)
+    begun(store)
+    store.folder("a").rename(store.folder("kept"))
+    store.drop("b")
+    (store.folder("kept") / "dropped").touch()
+    (store.folder("kept") / "state").unlink()
+    store.close()
+    assert list(JobStore(tmp_path).folder("").iterdir()) == []
+
+
+def test_a_job_that_is_taken_outlasts_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client has its answer, and the names of what it has sent are not on disk yet: nothing is left of it."""
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(tmp_path)))
+        fsync(descriptor)
+
+    store = led(tmp_path)
+    monkeypatch.setattr(os, "fsync", noted)
+    job = DispatchedJob("a", "job", 1, 1)
+    store.add(job, b"packed")
+    assert {"jobs", "jobs/a/.job"} <= set(synced)
+    state = synced.index("jobs/a/.state-1-1")
+    assert synced[state + 1] == "jobs/a", "before the pointer to it"
+    synced.clear()
+    job.phase, job.status = Phase.ENDED, JobStatus.FINISHED
+    store.record(job)
+    assert synced[:2] == ["jobs/a/.state-1-2", "jobs/a"]
 
 
 def test_a_state_that_is_gone_leaves_the_other_jobs(tmp_path: Path) -> None:
