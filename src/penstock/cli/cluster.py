@@ -97,7 +97,7 @@ def start(
 
     from penstock.cluster.running_cluster import LOG
     from penstock.common.cache_directory import cache_directory
-    from penstock.dispatcher.cluster_settings import ClusterSettings
+    from penstock.dispatcher.cluster_settings import SETTINGS, ClusterSettings
 
     _check_ports(rest_port)
     both = settings_in(conf_file) | settings_of(None, settings, master=master)
@@ -112,10 +112,11 @@ def start(
     text = msgspec.json.encode(
         ClusterSettings(slots, str(path), rest_port, given, standby, elected, ssl, most_slots or 0, warm_up)
     ).decode()
-    command = [sys.executable, "-P", "-m", "penstock.dispatcher.main", text]
+    command = [sys.executable, "-P", "-m", "penstock.dispatcher.main"]
+    environment = {**os.environ, SETTINGS: text}
     if foreground:
-        os.execv(sys.executable, command)
-    running = _started(command, log, output)
+        os.execve(sys.executable, command, environment)
+    running = _started(command, environment, log, output)
     if running.rest is None:
         typer.echo(f"stands by, as process {running.pid}. Log: {log}", err=True)
         return
@@ -185,11 +186,16 @@ def _log_at(log: Path) -> BinaryIO:
         ) from None
 
 
-def _started(command: list[str], log: Path, output: BinaryIO) -> RunningCluster:
+def _started(command: list[str], environment: dict[str, str], log: Path, output: BinaryIO) -> RunningCluster:
     with output:
         begin = output.tell()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     return _wait_for_start(process, log, begin)
 
@@ -315,7 +321,9 @@ def _jobs_left(rest: RestAddress, cancel: bool) -> int:
     if not cancel:
         return len(jobs)
     for job in jobs:
-        client.ask("PATCH", f"/submissions/{job['id']}")
+        # Of one that has ended something may still be running.
+        if job["status"] is None:
+            client.ask("PATCH", f"/submissions/{job['id']}")
     _wait(lambda: not _open_jobs(client), "the jobs have not ended")
     return 0
 

@@ -20,7 +20,7 @@ from penstock.cluster.high_availability.services import is_highly_available
 from penstock.cluster.running_cluster import running_clusters
 from penstock.common import rest_options, ssl_options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError
+from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 
@@ -63,9 +63,12 @@ class RemoteExecutor(PipelineExecutor):
         submission.on_taken(id)
         try:
             state = self._begun(run, graph.name, attached)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             # It would start when slots are free, with nobody there.
-            run.cancel()
+            try:
+                run.cancel()
+            except JobError as error:
+                interrupt.add_note(str(error))
             raise
         # Of its submission, by which it is found as well: its own is known when it begins.
         job_id = JobID(state["job_id"] or str(id))

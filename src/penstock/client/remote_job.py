@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -116,9 +117,14 @@ class RemoteJob:
         return []
 
     def cancel(self) -> None:
-        """Request cancellation."""
-        with contextlib.suppress(JobError):
-            self._cluster.ask("PATCH", self._path)
+        """Request cancellation; of a job that has ended, nothing. Raises JobError if it can't be requested."""
+
+        def ask() -> None:
+            status, answer = self._cluster.answer("PATCH", self._path)
+            if status != http.client.CONFLICT:
+                self._cluster.checked(status, answer, self._path)
+
+        self._patiently(ask, "whether the job is cancelled")
 
     def savepoint(self, directory: str | None) -> Future[str]:
         """Take a savepoint; the future completes with its path."""

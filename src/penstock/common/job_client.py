@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from penstock.common.completable_future import CompletableFuture
+from penstock.common.errors import JobError
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -88,7 +89,11 @@ class JobClient:
         What its error would add, as that its checkpoints are deleted, becomes a note of the interrupt: the error itself
         is not shown to anyone.
         """
-        self._run.cancel()
+        try:
+            self._run.cancel()
+        except JobError as error:
+            interrupt.add_note(str(error))
+            return
         for note in getattr(self._wait(), "__notes__", ()):
             interrupt.add_note(note)
 

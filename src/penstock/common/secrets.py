@@ -102,7 +102,7 @@ def hidden_in(value: Any) -> Any:
         return _in_a_long_one(value) if _LONG <= len(value) <= 2 * TOLD_MOST else without_passwords(value)
     if isinstance(value, dict):
         return {
-            key: _HIDDEN if isinstance(part, str) and _is_secret_name(key) else hidden_in(part)
+            key: _HIDDEN if isinstance(part, str) and is_secret_name(key) else hidden_in(part)
             for key, part in value.items()
         }
     return [hidden_in(part) for part in value] if isinstance(value, (list, tuple)) else value
@@ -115,7 +115,7 @@ def _in_a_long_one(text: str) -> str:
 
 
 @lru_cache(4096)
-def _is_secret_name(key: str) -> bool:
+def is_secret_name(key: str) -> bool:
     """Keys of answers are few, each some thousand times in one of them."""
     return _SECRET_NAME.search(key) is not None
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+SETTINGS = "PENSTOCK_CLUSTER_SETTINGS"
+"""The variable in which a cluster's process finds them, as JSON. There may be secrets among them."""
+
 
 class ClusterSettings(msgspec.Struct, frozen=True):
     """Of one cluster."""

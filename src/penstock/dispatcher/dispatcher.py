@@ -9,7 +9,9 @@
     running    or where it is served
     running    slots wanted, more than free     running    answer: refused
     running    slots wanted, else               running    answer: granted; (*)
-    starting,  cancel requested                 same       ask the job to end
+    starting,  cancel requested                 same       record; ask the job to end, once
+    running
+    starting,  the job is about to end          same       record: how, for the next dispatcher
     running
     starting,  the job has ended                ending     record: how; tell the job that it is recorded
     running
@@ -44,6 +46,7 @@ from penstock.dispatcher.events import (
     EndRecorded,
     Event,
     JobEnded,
+    JobEnds,
     LeftoversGone,
     Listens,
     ProcessEnded,
@@ -96,6 +99,10 @@ class DispatchedJob:
     kind: str = ""
     error: str = ""
     """Of its failure."""
+    cancel_ms: int | None = None
+    """When a user has asked for its end: its process is told, and that of the next dispatcher."""
+    ends: JobEnds | None = None
+    """How it ends, by the word of its process, which is not done with it yet."""
 
     @property
     def holds(self) -> int:
@@ -111,9 +118,15 @@ class Dispatcher:
         """How many there are in all."""
         self.jobs: dict[str, DispatchedJob] = {}
         """By id of the submission, oldest first."""
+        self._ended_meanwhile: list[str] = []
         for job in resumed:
-            phase = Phase.QUEUED if job.status is None else Phase.ENDED
-            self.jobs[job.id] = dataclasses.replace(job, phase=phase, rest=None, control=None)
+            job = dataclasses.replace(job, rest=None, control=None)
+            if job.status is None and job.ends is not None:
+                # Its end was seen, by REST: it does not go on.
+                self._end(job, job.ends.status, job.ends.at_ms, job.ends.kind, job.ends.error)
+                self._ended_meanwhile.append(job.id)
+            job.phase = Phase.QUEUED if job.status is None else Phase.ENDED
+            self.jobs[job.id] = job
 
     @property
     def free(self) -> int:
@@ -132,7 +145,7 @@ class Dispatcher:
 
     def start(self, at_ms: int) -> list[Effect]:
         """Begin, with what an earlier dispatcher has left."""
-        return self._grant(at_ms)
+        return [*map(Record, self._ended_meanwhile), *self._grant(at_ms)]
 
     def handle(self, event: Event) -> list[Effect]:
         """What is to be done now. An event of a submission that is not known does nothing."""
@@ -157,6 +170,9 @@ class Dispatcher:
             return []
         if isinstance(event, SlotsWanted) and runs:
             return self._wanted(job, event)
+        if isinstance(event, JobEnds) and runs:
+            job.ends = event
+            return [Record(job.id)]
         if isinstance(event, JobEnded) and runs:
             self._end(job, event.status, event.at_ms, event.kind, event.error)
             job.phase = Phase.ENDING
@@ -188,15 +204,22 @@ class Dispatcher:
         if job.phase is Phase.QUEUED:
             self._end(job, JobStatus.CANCELED, at_ms)
             return [Record(job.id), *self._freed(job, at_ms)]
+        if job.phase not in (Phase.STARTING, Phase.RUNNING) or job.cancel_ms is not None:
+            # One that is stopped would not read what it is sent again and again.
+            return []
+        job.cancel_ms = at_ms
         # Its process takes it at any time, also before the job has begun.
-        return [CancelJob(job.id)] if job.phase in (Phase.STARTING, Phase.RUNNING) else []
+        return [Record(job.id), CancelJob(job.id)]
 
     def _gone(self, job: DispatchedJob, event: ProcessEnded) -> list[Effect]:
         if job.phase is Phase.ENDING:
             return self._freed(job, event.at_ms)
         if job.phase not in (Phase.STARTING, Phase.RUNNING):
             return []
-        self._end(job, JobStatus.FAILED, event.at_ms, "TaskLostError", event.how)
+        if job.ends is not None:
+            self._end(job, job.ends.status, event.at_ms, job.ends.kind, job.ends.error)
+        else:
+            self._end(job, JobStatus.FAILED, event.at_ms, "TaskLostError", event.how)
         job.phase = Phase.ENDING
         return [Record(job.id), StopLeftovers(job.id, job.job_id)]
 
@@ -223,4 +246,6 @@ class Dispatcher:
             resumes = job.job_id or ("" if job.started_ms is None else job.id)
             job.phase, job.started_ms = Phase.STARTING, at_ms
             effects += [Record(job.id), StartProcess(job.id, resumes)]
+            if job.cancel_ms is not None:
+                effects.append(CancelJob(job.id))
         return effects

@@ -54,6 +54,15 @@ class JobEnded(Event, frozen=True):
     error: str = ""
 
 
+class JobEnds(Event, frozen=True):
+    """The same, before its process has gathered what is to be known of it: for who would go on with it otherwise."""
+
+    id: str
+    status: JobStatus
+    kind: str = ""
+    error: str = ""
+
+
 class ProcessEnded(Event, frozen=True):
     """The process of a job is gone. `how`: in words, for one that was killed or has crashed."""
 

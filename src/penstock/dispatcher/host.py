@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.client.packed_job import PackedJob, read_packed_job
@@ -17,6 +18,7 @@ from penstock.common.cache_directory import cache_directory
 from penstock.common.decoding import from_msgpack
 from penstock.common.errors import JobError
 from penstock.common.job_threads import serve, start_thread
+from penstock.common.user_calls import RAISED
 from penstock.common.wall_clock import now_ms
 from penstock.dispatcher.dispatcher import DispatchedJob, Dispatcher
 from penstock.dispatcher.events import (
@@ -202,12 +204,22 @@ class DispatcherHost:
                 if process is not None and (stored or not isinstance(effect, EndRecorded)):
                     process.tell(effect)
             elif isinstance(effect, StopLeftovers):
-                threading.Thread(target=self._stop_leftovers, args=(effect,), daemon=True).start()
+                # Spark may fail to answer once. Without this thread the slots of the job would be held for ever.
+                name = f"penstock-leftovers-{effect.id[:8]}"
+                serve(name, partial(self._are_left, effect), lambda _: time.sleep(_COUNT_S))
             elif isinstance(effect, ReturnSlots) and self._executors is not None:
                 # In this thread, which gives slots to nobody meanwhile.
-                self._executors.give_back()
+                self._give_back(self._executors)
             elif isinstance(effect, Drop):
                 self.store.drop(effect.id)
+
+    @staticmethod
+    def _give_back(executors: Executors) -> None:
+        try:
+            executors.give_back()
+        except RAISED:
+            # They are counted again in a second.
+            _log.exception("executors that are not needed could not be given back")
 
     def _record(self, id: str) -> bool:
         """Whether it is stored."""
@@ -252,14 +264,16 @@ class DispatcherHost:
         for id, process in list(self._processes.items()):
             process.tell_if_free(Leads(id, until_ms, asked_ms))
 
-    def _stop_leftovers(self, effect: StopLeftovers) -> None:
+    def _are_left(self, effect: StopLeftovers) -> bool:
+        """Stop what Spark still runs of a job; False: nothing."""
         tag = job_tag(effect.job_id)
-        while effect.job_id and not self._ended.is_set():
+        if effect.job_id and not self._ended.is_set():
             cancel_tagged(self._session, tag)
-            if not is_tagged(self._session, tag):
-                break
-            time.sleep(_LOOK_S)
+            if is_tagged(self._session, tag):
+                time.sleep(_LOOK_S)
+                return True
         self.post(LeftoversGone(now_ms(), effect.id))
+        return False
 
     def _count_and_ask(self) -> bool:
         """On a cluster executors come and go. False: the dispatcher has ended."""

@@ -28,6 +28,7 @@ from penstock.dispatcher.submission_paths import host_of
 from penstock.rest.answers import bytes_of, get, id_of, json_answer, not_found
 from penstock.rest.cluster_paths import application_exceptions
 from penstock.rest.described_route import JSON, DescribedRoute
+from penstock.rest.patient_threads import in_patient_thread
 
 _OVERVIEW_S = 1.0
 """For each of all jobs, which are shown together."""
@@ -93,14 +94,17 @@ async def of_job(request: Request) -> Response:
         path = path.replace(jobid, id_of_job(job), 1)
     if _cancels(request, job) and job.status is JobStatus.CANCELED:
         return json_answer({}, 202)
-    if _cancels(request, job) and job.status is None and job.rest is None:
-        # It waits, or is about to start.
+    if _cancels(request, job) and job.status is None:
+        # On record: if this cluster ends before the job has, the next one does not go on with it.
         host_of(request).post(CancelRequested(now_ms(), job.id))
-        return json_answer({}, 202)
+        if job.rest is None:
+            # It waits, or is about to start.
+            return json_answer({}, 202)
     # A route that takes GET takes HEAD.
     method = "GET" if request.method == "HEAD" else request.method
     asked = Asked(method, path, request.scope["query_string"].decode("ascii", "replace"), body)
-    status, answer = await run_in_threadpool(JobAnswers(host_of(request), job).to, asked)
+    # A job that hangs lets its requests wait, and nobody else's.
+    status, answer = await in_patient_thread(JobAnswers(host_of(request), job).to, asked)
     return Response(answer, status, media_type=JSON)
 
 

@@ -37,6 +37,7 @@ from penstock.dispatcher.events import (
     CancelJob,
     EndRecorded,
     JobEnded,
+    JobEnds,
     Leads,
     Listens,
     SlotsAnswer,
@@ -169,11 +170,14 @@ class JobProcess:
         except FencedError:
             # What is to be known of the job is what the other process keeps.
             raise
-        except BaseException:
-            self._keep(client, submission.graph)
-            raise
+        except BaseException as error:
+            ended = self._failed(error)
+        else:
+            ended = JobEnded(now_ms(), self._id, JobStatus.FINISHED)
+        # Its REST says so already: the next dispatcher must not go on with it, if this one ends now.
+        self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
         self._keep(client, submission.graph)
-        return JobEnded(now_ms(), self._id, JobStatus.FINISHED)
+        return ended
 
     def _keep(self, client: JobClient, graph: JobGraph) -> None:
         _keep_figures(client, graph, self._folder / FIGURES)

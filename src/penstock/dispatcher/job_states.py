@@ -20,9 +20,10 @@ from pathlib import Path
 
 from penstock.cluster.high_availability.pointers import Pointers
 from penstock.common.errors import ConfigurationError
-from penstock.dispatcher.whole_files import write_at_the_end, write_whole
+from penstock.dispatcher.whole_files import spare_of, write_at_the_end, write_whole
 
 STATE = "state"
+POINTER = "pointer"
 DROPPED = "dropped"
 """Its folder is to be removed, as far as that has not been done."""
 _POINTER = re.compile(r"state-(\d+)-(\d+)")
@@ -138,7 +139,15 @@ class FencedStates(JobStates):
             write_at_the_end(self._jobs / id / name, state, STATE)
         else:
             write_whole(self._jobs / id / name, state)
-        self._pointers.put(id, name)
+        try:
+            self._pointers.put(id, name)
+        except OSError:
+            spare = spare_of(self._jobs / id / POINTER)
+            if not ends or not spare.exists():
+                raise
+            # Where the register is a folder, too, an entry of it needs space on a disk that may be full.
+            spare.unlink()
+            self._pointers.put(id, name)
         for old in (self._jobs / id).glob("state-*"):
             found = _POINTER.fullmatch(old.name)
             # Those of a later term are another leader's: this process may have been stopped since its pointer counts.
@@ -179,8 +188,8 @@ def _remove_begun(folders: Iterable[Path], of_others: str) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
     if left_out:
         _log.error(
-            "%d jobs are left out, and do not go on: nothing leads to what is kept of them. Has high-availability.type, "
-            "or where its leaders keep their pointers, changed since they were submitted? They stay: %s",
+            "%d jobs are left out, and do not go on: nothing leads to what is kept of them. Has high-availability.type "
+            "changed since they were submitted, or where its leaders keep their pointers? They stay: %s",
             len(left_out),
             ", ".join(sorted(left_out)[:_TOLD_MOST]),
         )

@@ -37,14 +37,14 @@ from penstock.common.durable import sync_directory
 from penstock.common.errors import ConfigurationError
 from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
-from penstock.dispatcher.job_states import DROPPED, LEFT_OUT, STATE, JobStates, LockedStates
+from penstock.dispatcher.job_states import DROPPED, LEFT_OUT, POINTER, STATE, JobStates, LockedStates
 from penstock.dispatcher.whole_files import set_aside, spare_of, write_whole
 
 _TOKEN = re.compile(rb"[!-~]+")
 FIGURES = "figures"
 ARCHIVE = "archive"
 CHECKED = "checked"
-_SPARE_BYTES = {STATE: 16 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
+_SPARE_BYTES = {STATE: 16 << 10, POINTER: 64 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
 _ERROR_MOST = 2_000
 """Characters of an error that a spare file takes."""
 _log = logging.getLogger(__name__)

@@ -17,13 +17,14 @@ from penstock.dispatcher.events import (
     CancelJob,
     EndRecorded,
     JobEnded,
+    JobEnds,
     Leads,
     Listens,
     SlotsAnswer,
     SlotsWanted,
 )
 
-FromJob = Began | Listens | SlotsWanted | JobEnded
+FromJob = Began | Listens | SlotsWanted | JobEnds | JobEnded
 """What the process of a job says."""
 ToJob = SlotsAnswer | CancelJob | EndRecorded | Leads
 """What it is told."""

@@ -16,7 +16,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError, PenstockError
 from penstock.dispatcher.candidate import Candidate
-from penstock.dispatcher.cluster_settings import ClusterSettings
+from penstock.dispatcher.cluster_settings import SETTINGS, ClusterSettings
 from penstock.dispatcher.job_store import JobStore
 from penstock.dispatcher.leading import lead, rest_server
 from penstock.logs.format import LogFormat
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """SETTINGS as JSON."""
-    settings = from_json(sys.argv[1], ClusterSettings)
+    """Its settings are in the environment, as JSON: every user of the machine can see a command line."""
+    settings = from_json(os.environ.pop(SETTINGS), ClusterSettings)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormat(_FORMAT))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

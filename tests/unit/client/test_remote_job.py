@@ -11,9 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from penstock.client import remote_job
 from penstock.client.plan_executor import PlanExecutor
 from penstock.client.remote_job import RemoteJob
-from penstock.client.rest_client import RestClient
+from penstock.client.rest_client import RestClient, UnreachableError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.plan.job_graph import JobGraph
 
@@ -30,9 +31,12 @@ def cluster(answer: Answer) -> Iterator[RestClient]:
             url = urlsplit(self.path)
             body = answer(url.path, int(parse_qs(url.query).get("from", ["0"])[0]))
             if body is not None:
-                self.send_response(410 if b'"begin"' in body else 200)
+                self.send_response(410 if b'"begin"' in body else 409 if b"has ended" in body else 200)
                 self.end_headers()
                 self.wfile.write(body)
+
+        def do_PATCH(self) -> None:
+            self.do_GET()
 
         def log_message(self, *_: object) -> None:
             pass
@@ -107,3 +111,12 @@ def test_a_job_that_is_not_attached_is_not_waited_for_in_the_queue() -> None:
 
     with cluster(answer) as client:
         assert RemoteJob(client, "a", graph(), attached=False).wait() is None
+
+
+def test_who_cancels_a_job_is_told_if_nobody_has_heard_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program would go on, or start another job, while the one that it has cancelled runs."""
+    monkeypatch.setattr(remote_job, "LOST_S", 0.2)
+    with cluster(lambda path, begin: b'{"errors": ["Job a has ended: FINISHED"]}') as client:
+        RemoteJob(client, "a", graph()).cancel()
+    with pytest.raises(UnreachableError, match="whether the job is cancelled is not known"):
+        RemoteJob(client, "a", graph()).cancel()

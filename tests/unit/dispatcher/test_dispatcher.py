@@ -17,6 +17,7 @@ from penstock.dispatcher.events import (
     Effect,
     EndRecorded,
     JobEnded,
+    JobEnds,
     LeftoversGone,
     Listens,
     ProcessEnded,
@@ -88,10 +89,39 @@ def test_a_job_that_starts_or_runs_is_asked_to_end(has_begun: bool) -> None:
     dispatcher = submitted(1)
     if has_begun:
         dispatcher.handle(Began(1, "0", "id", REST))
-    assert dispatcher.handle(CancelRequested(2, "0")) == [CancelJob("0")]
+    assert dispatcher.handle(CancelRequested(2, "0")) == [Record("0"), CancelJob("0")]
     assert dispatcher.jobs["0"].status is None
+    assert dispatcher.handle(CancelRequested(3, "0")) == [], "a process that is stopped would not read it, and block us"
     dispatcher.handle(JobEnded(3, "0", JobStatus.CANCELED))
     assert dispatcher.handle(CancelRequested(4, "0")) == []
+
+
+def test_a_job_whose_end_was_asked_for_does_not_go_on_with_the_next_dispatcher() -> None:
+    """A client has been told that it is cancelled, and has perhaps started its successor: both would run."""
+    dispatcher = submitted(1)
+    dispatcher.handle(Began(1, "0", "id", REST))
+    dispatcher.handle(CancelRequested(2, "0"))
+    following = Dispatcher(4, [dispatcher.jobs["0"]])
+    assert following.start(9) == [Record("0"), StartProcess("0", resumes="id"), CancelJob("0")]
+
+
+@pytest.mark.parametrize("how", ["its process", "the cluster"])
+def test_a_job_that_was_seen_to_end_has_ended_so(how: str) -> None:
+    """Its REST says that it has failed, while its process gathers what is to be known of it, and is killed then: the
+    job would go on with the next dispatcher, or have failed by being killed though it has finished."""
+    dispatcher = submitted(1)
+    dispatcher.handle(Began(1, "0", "id", REST))
+    assert dispatcher.handle(JobEnds(5, "0", JobStatus.FAILED, "JobError", "it failed")) == [Record("0")]
+    assert dispatcher.jobs["0"].status is None
+    if how == "its process":
+        dispatcher.handle(ProcessEnded(6, "0", "was killed"))
+        job = dispatcher.jobs["0"]
+    else:
+        following = Dispatcher(4, [dispatcher.jobs["0"]])
+        assert following.start(9) == [Record("0")]
+        job = following.jobs["0"]
+        assert (job.phase, job.ended_ms) == (Phase.ENDED, 5)
+    assert (job.status, job.kind, job.error) == (JobStatus.FAILED, "JobError", "it failed")
 
 
 def test_what_a_process_says_of_its_job_is_kept_until_it_ends() -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.common import options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
+from penstock.common.secrets import is_secret_name
 from penstock.logs.settings import LogSettings
 from penstock.spark.driver.class_archive import ClassArchive
 from penstock.spark.driver.held_interrupts import interrupts_wait
@@ -38,6 +39,7 @@ from penstock.spark.internals.jvm import (
     jvm_has_ended,
     jvm_runs,
     kill_jvm,
+    launch_jvm,
     stop_and_end_jvm,
     stop_and_kill_jvm,
     was_stopped_by_spark,
@@ -254,6 +256,8 @@ def start_session(
     of_jvm = kept.environment if kept else log.environment
     with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
         try:
+            # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
+            launch_jvm({key: value for key, value in merged.items() if not is_secret_name(key)})
             SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
             hold_interrupts()
             own_session = builder.getOrCreate()

@@ -137,6 +137,14 @@ class _Conf:
         return list(self._settings.items())
 
 
+def launch_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM of this process with these settings of Spark, if it has none. Raises what PySpark raises."""
+    from pyspark import SparkContext
+
+    ensure: Any = SparkContext._ensure_initialized
+    ensure(conf=_Conf(settings))
+
+
 class StartedJvm:
     """A JVM without a Spark context, for other processes. `settings`: those of Spark that it starts with."""
 
