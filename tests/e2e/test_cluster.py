@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
@@ -29,6 +30,7 @@ from penstock.cluster.running_cluster import RunningCluster, running_clusters
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
 SLOTS = 6
+SECRET = "of-the-users-bucket-alone"
 WORKER_ENDS = {"leave": "TaskLostError", "die": "TaskLostError", "eat": "UserFunctionError"}
 """How a worker ends, and the failure that its job reports."""
 COUNTS = """
@@ -199,7 +201,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     (directory / "counts.py").write_text(COUNTS)
     (directory / "count_up.py").write_text(NUMBERS)
     (directory / "beside.py").write_text("ONE, DIVISOR = 1, 1")
-    cluster = Cluster(directory)
+    settings = directory / "config.yaml"
+    settings.write_text(f"spark.hadoop.fs.s3a.secret.key: {SECRET}")
+    cluster = Cluster(directory, "--slots", SLOTS, "--conf-file", settings)
     try:
         yield cluster
     finally:
@@ -215,6 +219,18 @@ def nothing_left(cluster: Cluster) -> Iterator[None]:
         if job["phase"] not in ("ENDING", "ENDED"):
             cluster.client.ask("PATCH", f"/submissions/{job['id']}")
     until(lambda: all(job["phase"] == "ENDED" for job in cluster.client.get("/submissions")))
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="where there is no /proc, commands are seen otherwise")
+def test_secrets_are_on_no_command_line(cluster: Cluster) -> None:
+    """Every user of the machine sees those, of the cluster's process and of Spark's JVM."""
+    assert cluster.running.pid
+    commands = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            commands.append((process / "cmdline").read_bytes())
+    assert any(b"penstock.dispatcher.main" in one for one in commands)
+    assert not [one for one in commands if SECRET.encode() in one]
 
 
 def test_a_program_runs_in_a_cluster_as_it_does_at_home(cluster: Cluster) -> None:
