@@ -137,6 +137,29 @@ def test_a_row_that_is_committed_after_greater_ones(tables: Tables) -> None:
     run.close()
 
 
+@pytest.mark.parametrize("takes", ["now()", "nextval"])
+def test_a_row_whose_transaction_has_its_value_and_has_written_nothing(tables: Tables, takes: str) -> None:
+    """It has no number of its own yet, by which a snapshot could tell that it is open: the row was never read."""
+    default = "timestamptz NOT NULL DEFAULT now()" if takes == "now()" else "bigserial"
+    table = tables.create(f'"%s ""id" {default}, name text')
+    sequence = f"""nextval(pg_get_serial_sequence('{table}', '%s "id'))"""
+    if takes == "nextval":
+        # It logs 32 numbers ahead: to take the next ones writes nothing.
+        tables.execute(f"SELECT {sequence}")
+    with psycopg.connect(tables.url) as slow:
+        ((value,),) = slow.execute(f"SELECT {'now()' if takes == 'now()' else sequence}").fetchall()
+        tables.execute(f"INSERT INTO {table} (name) VALUES ('fast')")
+        run = SourceInTest(source_of(tables, table).set_incremental_column(ID).set_poll_interval_ms(5).build())
+        assert isinstance(run.readers[0].poll(10), Nothing)
+        until(lambda: any("virtualxid" in query for query in tables.queries("penstock source")))
+        assert isinstance(run.readers[0].poll(10), Nothing)
+        slow.execute(f"INSERT INTO {table} VALUES (%s, 'slow')", (value,))
+        slow.commit()
+
+    assert [name for _, name in run.values(2)] == ["slow", "fast"]
+    run.close()
+
+
 def test_a_connection_that_is_lost(tables: Tables) -> None:
     """A restart of the server would restart the job, or leave rows out."""
     table = numbers(tables, 60)

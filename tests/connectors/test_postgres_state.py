@@ -336,3 +336,64 @@ def test_an_aggregate_lives_on(job: Job) -> None:
     mean.add(3)
     assert mean.get() == 2
     again.backend.close()
+
+
+def test_a_checkpoint_that_fails_behind_a_rescale_leaves_the_one_before(job: Job) -> None:
+    """Subtasks count their versions for themselves. What the one that was behind had was taken for older than the
+    oldest checkpoint: the only one was refused, at each restart."""
+    first, second = job.subtask(0, 2), job.subtask(1, 2)
+    for subtask in (first, second):
+        put(subtask, 100)
+    second.checkpoint()
+    files = first.checkpoint(), second.checkpoint()
+    for number, parallelism in enumerate((1, 1, 2)):
+        job.runs += 1
+        again = [job.subtask(subtask, parallelism).restored(*files) for subtask in range(parallelism)]
+        for subtask in again:
+            assert got(subtask) == {key: 100 + key for key in KEYS if GROUPS[key] in subtask.groups}
+            put(subtask, 500 + number)
+            subtask.written(subtask.frozen(), complete=False)
+            subtask.backend.close()
+
+
+@pytest.mark.parametrize("forks", [False, True])
+def test_a_checkpoint_whose_state_was_removed_is_refused(job: Job, forks: bool) -> None:
+    """The job has begun once without it, from a savepoint for example: its versions were counted from 1 again, and the
+    earlier checkpoint found those of later, or nothing."""
+    one = job.subtask()
+    put(one, 100)
+    files = one.checkpoint()
+    one.backend.close()
+    job.runs += 1
+    empty = job.subtask()
+    put(empty, 900)
+    later = empty.checkpoint()
+    empty.backend.close()
+    job.runs += 1
+    other = job
+    if forks:
+        other = Job(job.settings.url)
+        other.storage = job.storage
+    with pytest.raises(CheckpointError, match="not all of it any more"):
+        other.subtask().restored(files)
+    assert got(other.subtask().restored(later)) == {key: 900 + key for key in KEYS}
+
+
+def put(subtask: Any, number: int) -> None:
+    """A value for each key of a subtask."""
+    value, *_ = states(subtask.backend)
+    for key in KEYS:
+        if GROUPS[key] in subtask.groups:
+            subtask.backend.key = key
+            value.update(number + key)
+
+
+def got(subtask: Any) -> dict[int, int]:
+    """The value of each key of a subtask."""
+    value, *_ = states(subtask.backend)
+    found = {}
+    for key in KEYS:
+        if GROUPS[key] in subtask.groups:
+            subtask.backend.key = key
+            found[key] = value.value()
+    return found

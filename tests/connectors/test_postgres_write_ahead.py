@@ -116,7 +116,7 @@ def test_killed_in_the_middle_of_a_batch(tables: Tables) -> None:
     stopped = Tables(tables.url)
     stopped.execute(f"SET application_name = '{TransactionNames.of(context_of(table, 1)).session}'")
     stopped.execute("BEGIN")
-    stopped.execute(f"INSERT INTO penstock_batches VALUES ('{state[1].log_id}', 1, '{{}}', now())")
+    stopped.execute(f"INSERT INTO penstock_batches VALUES ('{state[1].batches[0].log_id}', 1, '{{}}', now())")
     tables.execute(f"ALTER TABLE {table} DROP CONSTRAINT {table}_id_check")
 
     successor = begun(sink, table, 2, state=state)

@@ -151,6 +151,27 @@ def test_entries_that_were_trimmed_before_they_were_read_are_told(keys: Keys, ca
     assert "entries that were not read yet may be lost" in caplog.text
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_job_that_began_behind_the_last_entry_is_told_what_was_trimmed(keys: Keys, is_there: bool) -> None:
+    """It had read none to compare with, and began behind one that was there: entries were missing without a word."""
+    add(keys, "a", range(1, 3))
+    if not is_there:
+        keys.execute("XDEL", keys.name("a"), "1-2")
+    source = source_of(keys, "a").set_starting_position(RedisStreamPosition.latest()).build()
+    job = SourceInTest(source)
+    state = job.snapshot()
+    job.close()
+    add(keys, "a", range(3, 50))
+    keys.execute("XTRIM", keys.name("a"), "MAXLEN", "3" if is_there else "47")
+    job = SourceInTest(source, state=state)
+    if is_there:
+        with pytest.raises(SourceError, match="has the entry 1-2 no more, which was read last: the stream was trimmed"):
+            job.values(1)
+    else:
+        assert job.values(47) == texts(range(3, 50)), "an entry that had been deleted before is none to compare with"
+    job.close()
+
+
 def test_a_stream_that_is_emptied_when_all_was_read_goes_on(keys: Keys) -> None:
     """A job would fail though nothing is lost."""
     add(keys, "a", range(1, 50))

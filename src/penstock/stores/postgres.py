@@ -125,8 +125,10 @@ class PostgresStore:
         self._recent.clear()
         self._floor = None
         if versions:
-            self._version = max(version.version for version in versions) + 1
-            self._completed = [self._version - 1]
+            numbers = [version.version for version in versions]
+            self._version = max(self._version, max(numbers) + 1)
+            # Of several subtasks: what the one that was behind has is needed, until the next checkpoint is complete.
+            self._completed = [min(numbers)]
         for version in versions:
             for name, number in version.numbers.items():
                 self._numbers[name] = max(self._numbers.get(name, b""), number.to_bytes(8, "big"))
@@ -172,8 +174,17 @@ class PostgresStore:
         self._check_floor(version, others[0][0], first, after)
 
     def _remove(self, operator: int, first: int, after: int) -> None:
-        self._connection.count(sql.REMOVE_ALL, operator, first, after)
-        self._connection.count(sql.REMOVE_FLOORS, operator, first, after)
+        """What is there is none of this run's. Versions go on behind it, so that none means something else later.
+
+        A checkpoint that names one of these is refused from now on: it would find nothing, or what comes next.
+        """
+        if first >= after:
+            return
+        ((removed,),) = self._connection.rows(sql.REMOVE_ALL, operator, first, after)
+        ((floor,),) = self._connection.rows(sql.FLOOR, operator, first, after)
+        if newest := max(removed, floor):
+            self._version = max(self._version, newest + 1)
+            self._connection.count(sql.RAISE_FLOORS, operator, self._owner.run, newest + 1, first, after - 1)
 
     def _check_floor(self, version: StoreVersion, operator: int, first: int, after: int) -> None:
         ((floor,),) = self._connection.rows(sql.FLOOR, operator, first, after)

@@ -29,12 +29,13 @@ ADD_STATE: Final = "INSERT INTO penstock_states (operator, name) VALUES (%s, %s)
 STATE: Final = "SELECT id FROM penstock_states WHERE operator = %s AND name = %s"
 
 _OF_OPERATOR = "state IN (SELECT id FROM penstock_states WHERE operator = %s) AND key_group >= %s AND key_group < %s"
-REMOVE_ALL: Final = f"DELETE FROM penstock_entries WHERE {_OF_OPERATOR}"
-REMOVE_NEWER: Final = f"{REMOVE_ALL} AND version > %s"
+_REMOVE = f"DELETE FROM penstock_entries WHERE {_OF_OPERATOR}"
+REMOVE_ALL: Final = f"WITH gone AS ({_REMOVE} RETURNING version) SELECT coalesce(max(version), 0) FROM gone"
+"""Answers with the greatest version of what was there."""
+REMOVE_NEWER: Final = f"{_REMOVE} AND version > %s"
 
 _FLOORS = "penstock_floors WHERE operator = %s AND key_group >= %s AND key_group < %s"
 FLOOR: Final = f"SELECT coalesce(max(version), 0) FROM {_FLOORS}"
-REMOVE_FLOORS: Final = f"DELETE FROM {_FLOORS}"
 RAISE_FLOORS: Final = (
     "WITH mine AS MATERIALIZED (SELECT id FROM penstock_operators WHERE id = %s AND run = %s FOR SHARE) "
     "INSERT INTO penstock_floors SELECT mine.id, one, %s FROM mine, generate_series(%s::integer, %s::integer) AS one "

@@ -172,6 +172,15 @@ def test_a_truncate_between_two_parts_is_an_error() -> None:
         changes(transactions(start, READ), begin(100, SEEN_BY_SECOND), RELATION, TRUNCATE)
 
 
+def test_a_row_that_came_by_neither_part_has_all_its_columns() -> None:
+    """Its key was changed between the two snapshots, out of the one range into the other: who builds the table has no
+    earlier value of a large column that is not sent."""
+    start = ChangesSplit("j", 0, 90, read=READ, seen_lsn=150)
+    unsent = b"U" + OID + b"K" + row("x", None) + b"N" + struct.pack("!H", 2) + row("a")[2:] + b"u"
+    with pytest.raises(SourceError, match=r"public\.t was changed .* its columns name were read nowhere"):
+        changes(transactions(start, READ), begin(100, SEEN_BY_SECOND), RELATION, unsent)
+
+
 def test_which_transactions_a_snapshot_sees() -> None:
     """After four billion transactions, when numbers begin anew, changes would be lost or doubled."""
     epoch = 2**32

@@ -62,10 +62,11 @@ def test_values_are_sent_when_their_checkpoint_is_complete():
     first = snapshot(writer, 1)
     context.clock_ms = 9
     writer.write(3, None)
-    assert not SENT and first[0].values == [1, 2]
+    assert not SENT and [batch.values for batch in first[0].batches] == [[1, 2]]
     writer.notify_checkpoint_complete(1)
     assert SENT == [(1, 5, [1, 2])]
-    assert [batch.values for batch in snapshot(writer, 2)] == [[3]], "what has been sent is not kept"
+    (kept,) = snapshot(writer, 2)
+    assert [batch.values for batch in kept.batches] == [[3]], "what has been sent is not kept"
     writer.notify_checkpoint_complete(2)
     assert SENT == [(1, 5, [1, 2]), (2, 9, [3])]
     assert snapshot(writer, 3) == []
@@ -96,6 +97,29 @@ def test_a_worker_killed_before_sending():
     again.notify_checkpoint_complete(2)
     assert len(SENT) == 1
     assert snapshot(again, 3) == []
+
+
+def test_a_log_stays_together_with_another_parallelism():
+    """Its batches were dealt out to all subtasks: the older value of a key could be sent behind the newer one."""
+    target = Target(Done())
+    writer = target.create_writer(SimpleSinkContext())
+    for checkpoint_id in (1, 2):
+        writer.write(checkpoint_id, None)
+        state = snapshot(writer, checkpoint_id)
+    for subtask in range(2):
+        target.restore_writer(SimpleSinkContext(subtask=subtask, parallelism=2), state[subtask::2])
+    assert [values for _, _, values in SENT] == [[1], [2]]
+
+
+def test_batches_of_earlier_versions_are_sent():
+    """Penstock has stored them one by one: output that is in a checkpoint of then would be missing."""
+    target = Target(Done())
+    writer = target.create_writer(SimpleSinkContext())
+    for checkpoint_id in (1, 2):
+        writer.write(checkpoint_id, None)
+        (log,) = snapshot(writer, checkpoint_id)
+    target.restore_writer(SimpleSinkContext(), log.batches)
+    assert [values for _, _, values in SENT] == [[1], [2]]
 
 
 @pytest.mark.parametrize(("committer", "times"), [(Done(), 1), (None, 2)])
@@ -129,7 +153,8 @@ def test_a_target_that_is_not_there_for_a_while():
         writer.write(checkpoint_id, None)
         state = snapshot(writer, checkpoint_id)
         writer.notify_checkpoint_complete(checkpoint_id)
-    assert [batch.values for batch in state] == [[1], [2]] and not SENT
+    (log,) = state
+    assert [batch.values for batch in log.batches] == [[1], [2]] and not SENT
     again = target.restore_writer(SimpleSinkContext(), state)
     assert not SENT
     target.answer = True

@@ -26,6 +26,17 @@ class Batch(msgspec.Struct, frozen=True):
     values: list[Any]
 
 
+@stored_as("batches-to-send")
+class Batches(msgspec.Struct, frozen=True):
+    """What a writer has in its log: with another parallelism it stays together, since it is sent in order."""
+
+    batches: list[Batch]
+
+
+Logged = Batch | Batches
+"""An item of state. Penstock has stored batches one by one before."""
+
+
 def _in_order(log: Sequence[Batch]) -> list[Batch]:
     """Sort by time; batches of one writer keep their order even if its clock was set back."""
     latest: dict[str, int] = {}
@@ -39,14 +50,16 @@ def _in_order(log: Sequence[Batch]) -> list[Batch]:
 class LogWriter(SinkWriter[T], Generic[T]):
     """Keeps a log of batches. Those that are restored are sent at once: their checkpoint is complete."""
 
-    def __init__(self, context: SinkContext, log: Sequence[Batch]) -> None:
+    def __init__(self, context: SinkContext, log: Sequence[Logged]) -> None:
         self._context = context
         # New at each start: a restored job and a second job started from the same savepoint both count checkpoints up
         # from the same id, and their batches must not be taken for one another.
         self._id = uuid.uuid4().hex
         self._values: list[T] = []
         # After a rescale, the state of several writers is merged here.
-        self._log = deque(_in_order(log))
+        self._log = deque(
+            _in_order([one for item in log for one in (item.batches if isinstance(item, Batches) else [item])])
+        )
         self._ended = False
         while self._log and self.send(self._log[0]):
             self._log.popleft()
@@ -72,7 +85,7 @@ class LogWriter(SinkWriter[T], Generic[T]):
         if self._values:
             self._log.append(Batch(self._id, checkpoint_id, self._context.now_ms(), self._values))
             self._values = []
-        return list(self._log)
+        return [Batches(list(self._log))] if self._log else []
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         while self._log and self._is_complete(self._log[0], checkpoint_id):

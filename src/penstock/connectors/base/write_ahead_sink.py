@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.api.sink import Sink, SinkContext, SinkWriter
-from penstock.connectors.base.log_writer import Batch, LogWriter
+from penstock.connectors.base.log_writer import Batch, Logged, LogWriter
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class WriteAheadSink(Sink[T], Generic[T]):
 class _SendingWriter(LogWriter[T]):
     """Has the sink send a batch, and the committer record it."""
 
-    def __init__(self, sink: WriteAheadSink[T], context: SinkContext, log: list[Batch]) -> None:
+    def __init__(self, sink: WriteAheadSink[T], context: SinkContext, log: list[Logged]) -> None:
         self._sink = sink
         self._context = context
         sink.open(context)

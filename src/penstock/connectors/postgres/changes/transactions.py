@@ -135,6 +135,12 @@ class Transactions:
 
     def _inserted(self, relation: CapturedRelation, begin: Begin, new: Values, old: Values | None) -> None:
         after, unsent = relation.after(new, old)
+        if unsent:
+            raise SourceError(
+                f"the key of a row of {relation.table} was changed after a part of the table was read, and the job was "
+                f"restarted before the rest was: its columns {', '.join(unsent)} were read nowhere, since PostgreSQL "
+                "sends large values only when they change. Start the job anew, without its state"
+            )
         self._add(Change(ChangeKind.INSERT, relation.table, None, after, begin.lsn, begin.time_ms, unsent))
 
     def _deleted(self, relation: CapturedRelation, begin: Begin, old: Values, is_key: bool) -> None:

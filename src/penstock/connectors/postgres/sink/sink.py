@@ -8,7 +8,7 @@ from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.base.log_writer import Batch
+from penstock.connectors.base.log_writer import Batch, Batches, Logged
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.sink.committer import PostgresCommitter
 from penstock.connectors.postgres.sink.session import Session
@@ -78,13 +78,13 @@ class PostgresSink(Sink[Any]):
         """Create the writer of a subtask."""
         return self.restore_writer(context, [])
 
-    def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter | Batch]) -> SinkWriter[Any]:
+    def restore_writer(self, context: SinkContext, state: list[TransactionsOfWriter | Logged]) -> SinkWriter[Any]:
         """Create a writer; with EXACTLY_ONCE it rolls back what former attempts have left prepared.
 
         `state` may be that of a sink with the write-ahead log, whether this one has it or not.
         """
-        log = [item for item in state if isinstance(item, Batch)]
-        transactions = [item for item in state if not isinstance(item, Batch)]
+        log = [item for item in state if isinstance(item, (Batch, Batches))]
+        transactions = [item for item in state if isinstance(item, TransactionsOfWriter)]
         if not context.checkpointing:
             self.validate_without_checkpoints()
         if log or self._write_ahead:

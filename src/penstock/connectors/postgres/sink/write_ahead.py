@@ -16,7 +16,7 @@ from penstock.api.sink import SinkContext
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.former_subtasks import FormerSubtasks
-from penstock.connectors.base.log_writer import Batch, LogWriter
+from penstock.connectors.base.log_writer import Batch, Logged, LogWriter
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, PostgresError, TransientPostgresError
 from penstock.connectors.postgres.sink.intake import Intake
@@ -64,7 +64,7 @@ class WriteAheadWriter(LogWriter[Any]):
         execution: Execution,
         context: SinkContext,
         restored: Sequence[TransactionsOfWriter],
-        log: Sequence[Batch],
+        log: Sequence[Logged],
     ) -> None:
         self._database = database
         self._statement = statement

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -14,6 +16,15 @@ from penstock.connectors.postgres.source.table import Table
 
 _BATCHES_MAX = 3
 """How many wait for the reader at most."""
+_LONG_WAIT_S = 60.0
+_OPEN = (
+    "SELECT held.pid::text, held.virtualxid FROM pg_locks AS held JOIN pg_stat_activity AS one ON one.pid = held.pid "
+    "WHERE held.locktype = 'virtualxid' AND held.granted AND held.pid <> pg_backend_pid() "
+    # Not those of the server itself, such as autovacuum's.
+    "AND one.usesysid IS NOT NULL "
+    "AND one.datid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+_log = logging.getLogger(__name__)
 
 
 class Fetcher(SplitFetcher[Fetched]):
@@ -109,19 +120,35 @@ class Fetcher(SplitFetcher[Fetched]):
     def _settled(self) -> Any:
         """The greatest value at present, when all transactions that could still add a lesser one have ended.
 
-        A value may be taken from a sequence before another and be committed after it.
+        A value may be taken from a sequence before another and be committed after it. Who has taken it has perhaps
+        written nothing yet, and has no xid that a snapshot could name: so all transactions that are open are waited
+        for, as CREATE INDEX CONCURRENTLY does.
         """
         ((newest,),) = self._ask(*self._table.newest(self._split))
         if newest is None or (newest == self._split.start and self._split.skip is None):
             return None
         ((running,),) = self._ask("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        left, began_s, is_told = self._open_transactions(), time.monotonic(), False
         while not self.handover.is_closing:
             ((oldest,),) = self._ask("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-            if oldest >= running:
+            left &= self._open_transactions()
+            if oldest >= running and not left:
                 return newest
+            if not is_told and time.monotonic() - began_s > _LONG_WAIT_S:
+                is_told = True
+                _log.warning(
+                    "the source of %s waits for transactions that were open when its newest row was seen, and could "
+                    "still add a row before it: those of the server processes %s (pg_stat_activity)",
+                    self._table.name,
+                    ", ".join(sorted(pid for pid, _ in left)) or "that are prepared, in pg_prepared_xacts",
+                )
             assert self._poll_interval_s is not None
             self.handover.pause(self._poll_interval_s)
         return None
+
+    def _open_transactions(self) -> set[tuple[str, str]]:
+        """Those of the users of this database, but for this one, by the process of each: its number changes with it."""
+        return set(self._ask(_OPEN))
 
     def _ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
         rows: list[Any] = self._connection.execute(sql, parameters).fetchall()

@@ -52,7 +52,10 @@ class Streams(msgspec.Struct, frozen=True):
             for index, key in enumerate(new, len(known)):
                 last = last_id(client, self.server, key) or FIRST
                 start = self.starting.in_stream(key, last) if at_start else FIRST
-                splits.append(RedisStreamSplit(index, key, start, stop=last if self.is_bounded else None))
+                # As if its last entry were read: if that is gone later, what came behind it may be gone, too.
+                is_there = start == last and bool(client.xrange(as_key(key), last, last, count=1))
+                stop = last if self.is_bounded else None
+                splits.append(RedisStreamSplit(index, key, start, is_read=is_there, stop=stop))
             return splits
 
     def _keys_of(self, client: Any) -> list[str]:
