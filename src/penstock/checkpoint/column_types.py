@@ -12,6 +12,7 @@ import importlib
 import io
 import pickle
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -78,11 +79,35 @@ def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
     if type_ is None:
         return pa.array([pickle.dumps(value, protocol=5) for value in values], field.type)
     try:
-        column = pa.array([type_.to_internal_type(value) for value in values], field.type)
+        internal = [type_.to_internal_type(value) for value in values]
+        if _has_map(field.type) and not all(_fits(field.type, value) for value in internal):
+            return None
+        column = pa.array(internal, field.type)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
     # Read again at once: Arrow converts silently, for example True to 1, and the difference would show after a restore.
     return column if _same(list(values), _typed_values(column, type_)) else None
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(at).type) for at in range(kind.num_fields))
+
+
+def _fits(kind: pa.DataType, value: Any) -> bool:
+    """Whether its maps are dicts with keys. For a list with a None in it Arrow ends the process, and raises nothing."""
+    if value is None:
+        return True
+    if pa.types.is_map(kind):
+        pair = (kind.key_type, kind.item_type)
+        return isinstance(value, dict) and None not in value and all(map(_fits_pair, repeat(pair), value.items()))
+    if pa.types.is_struct(kind):
+        parts = [kind.field(at).type for at in range(kind.num_fields)]
+        return all(map(_fits, parts, value.values() if isinstance(value, dict) else value))
+    return kind.num_fields == 0 or all(_fits(kind.value_type, one) for one in value)
+
+
+def _fits_pair(kinds: tuple[pa.DataType, pa.DataType], pair: tuple[Any, Any]) -> bool:
+    return _fits(kinds[0], pair[0]) and _fits(kinds[1], pair[1])
 
 
 def from_column(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> list[Any]:

@@ -7,14 +7,17 @@ or dict again. Most keys are neither, so one call finds out for all keys of a ch
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
+from operator import is_
 from typing import Any, NoReturn
 
-from penstock.common.copies import copied_by, own_copy
+from penstock.common.copies import ATOMS, copied_by, own_copy
 from penstock.common.stored import stored_as
 from penstock.common.types import Row
 from penstock.state.keys import PLAIN, KeyTypeError, encode_key, encoded_by, encoded_dict, encoded_list
 
+_TUPLES = {tuple}
 _LOOKED_UP = PLAIN | {float}
 """Types of keys that are what they are looked up by."""
 
@@ -64,34 +67,50 @@ copied_by(DictKey, lambda key: {own_copy(name): own_copy(value) for name, value 
 
 
 def as_key(key: Any) -> Any:
-    """The key that is kept for `key`: itself, unless it is a list or dict or has one in it.
+    """The key that is kept for `key`: itself, unless it can be changed, as a list, a dict or a Row can, then a copy.
 
     Raises KeyTypeError for a list or dict with something in it that has no canonical bytes.
     """
     kind: Any = type(key)
-    if kind in _LOOKED_UP:
+    if kind in _LOOKED_UP or kind is ListKey or kind is DictKey:
         return key
     if isinstance(key, list) and kind.__eq__ is list.__eq__ and kind is not ListKey:
         return ListKey(key)
     if isinstance(key, dict) and kind.__eq__ is dict.__eq__ and kind is not DictKey:
         return DictKey(key)
     if kind is tuple:
-        return tuple(map(as_key, key))
+        parts = tuple(map(as_key, key))
+        return key if all(map(is_, parts, key)) else parts
     if kind is Row:
         row = Row.of_kind(key.get_row_kind(), *map(as_key, key))
         if key._fields is not None:
             row.set_field_names(key._fields)
         return row
-    return key
+    return own_copy(key)
 
 
 def as_keys(keys: list[Any]) -> list[Any]:
-    """`as_key` of each. Most chunks need none, which one call finds out."""
-    try:
-        hash(tuple(keys))
-    except TypeError:
-        return [as_key(key) for key in keys]
-    return keys
+    """`as_key` of each. Most chunks need none, which their types tell.
+
+    A key may be a part of its record, which the function may change: its state would not be found again. Of tuples the
+    first and the last one are looked at for that, since a selector gives them one shape: all would cost 0.1 µs each.
+    """
+    kinds = {*map(type, keys)}
+    if kinds <= ATOMS:
+        return keys
+    if kinds == _TUPLES and ATOMS.issuperset(map(type, (*keys[0], *keys[-1]))):
+        with contextlib.suppress(TypeError):
+            hash(tuple(keys))
+            return keys
+    return [as_key(key) for key in keys]
+
+
+def own_key(key: Any) -> Any:
+    """What is kept of a key of a map, which its function may go on with and change. Raises TypeError without a hash."""
+    if type(key) in ATOMS:
+        return key
+    hash(key)
+    return as_key(key)
 
 
 def converting(select: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -12,6 +12,7 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.api.state.state import BroadcastState, ListState, OperatorStateStore
 from penstock.common.copies import own_copy
 from penstock.common.errors import ProgramError
+from penstock.state.container_keys import own_key
 from penstock.state.handles import Redistribution
 from penstock.state.schema import TableSchema, check_schema, schema_of
 
@@ -154,10 +155,10 @@ class _Broadcast(BroadcastState[Any, Any]):
         return not self._entries
 
     def put(self, key: Any, value: Any) -> None:
-        self._entries[key] = value
+        self._entries[own_key(key)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        self._entries.update(dict_value)
+        self._entries.update({own_key(key): value for key, value in dict(dict_value).items()})
 
     def remove(self, key: Any) -> None:
         self._entries.pop(key, None)

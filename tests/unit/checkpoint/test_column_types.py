@@ -112,6 +112,22 @@ def test_values_that_are_not_what_was_declared_are_pickled() -> None:
         assert back == values
 
 
+@pytest.mark.parametrize("value", [[None], (None,), {None: 1}, [("a", None)]])
+def test_what_is_no_map_of_its_type_is_pickled(value) -> None:
+    """Arrow ends the process for some of these, by SIGABRT: each savepoint would end the worker that writes it."""
+    of_map = Types.MAP(Types.STRING(), Types.LONG())
+    nested = Types.MAP(Types.STRING(), of_map)
+    for declared, values in (
+        (of_map, [value]),
+        (Types.LIST(of_map), [[value]]),
+        (nested, [{"a": value}]),
+        (Types.ROW_NAMED(["m"], [of_map]), [Row(m=value)]),
+    ):
+        field, back = stored(values, declared)
+        assert type_of(field) is None
+        assert back == values
+
+
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.dates() | st.datetimes()
 )

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.common.copies import own_copy
 from penstock.common.types import Row
-from penstock.state.container_keys import DictKey, ListKey, as_key, as_keys, is_convertible
+from penstock.state.container_keys import DictKey, ListKey, as_key, as_keys, is_convertible, own_key
 from penstock.state.keys import KeyTypeError, encode_key
 
 VALUES = st.recursive(
@@ -90,6 +91,32 @@ def test_only_what_needs_it_is_converted():
     assert as_keys(tuples) is tuples
     assert list(map(type, as_keys(["a", [1], {"b": 1}]))) == [str, ListKey, DictKey]
     assert type(as_keys([("a", [1])])[0][1]) is ListKey
+    among_others = as_keys([("a", None), ("b", [1]), ("c", None)])
+    assert [type(key[1]) for key in among_others] == [type(None), ListKey, type(None)]
+
+
+@pytest.mark.parametrize("nested", [lambda one: one, lambda one: (one, 1), lambda one: [one]])
+def test_the_record_may_change_where_its_key_has_a_hash(nested):
+    """The key in state and timers was the record's own object: each change of it lost the state behind it."""
+    of_record = Row(name="ann")
+    kept = [*as_keys([nested(of_record)]), as_key(nested(of_record))]
+    if not isinstance(nested(of_record), list):
+        kept.append(own_key(nested(of_record)))
+    of_record["name"] = "bob"
+    assert {encode_key(key) for key in kept} == {encode_key(as_key(nested(Row(name="ann"))))}
+
+
+def test_a_key_that_was_kept_stays_itself():
+    """A map whose keys are keys of the stream would not take them, or copy each of them."""
+    for key in (as_key([1]), as_key({"a": 1}), as_key(("a", [1])), ("a", 1), Frozen("ann")):
+        assert own_key(key) is key
+    with pytest.raises(TypeError, match="unhashable"):
+        own_key([1])
+
+
+@dataclass(frozen=True)
+class Frozen:
+    name: str
 
 
 @pytest.mark.parametrize("key", [{1}, [{1}], ([object()],), bytearray(b"a")])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.windows.conftest import Driver
 
+from penstock.api.windows.delta_trigger import DeltaTrigger
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.common.typeinfo import Types
@@ -26,6 +28,10 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.windows.choice import window_operator
+from penstock.runtime.windows.contents import Reduced
+from penstock.runtime.windows.evaluation import Evaluation
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 
@@ -207,3 +213,24 @@ def test_trigger_results() -> None:
     assert TriggerResult.FIRE.is_fire() and not TriggerResult.FIRE.is_purge()
     assert not TriggerResult.PURGE.is_fire() and TriggerResult.PURGE.is_purge()
     assert not TriggerResult.CONTINUE.is_fire() and not TriggerResult.CONTINUE.is_purge()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_trigger_keeps_a_record_as_it_was(in_place: bool) -> None:
+    """The record that the trigger compares with was the window's own, which a reduce function may change: it never
+    fired, but with a restart between the records it did."""
+
+    def add(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+        if not in_place:
+            return {"v": one["v"] + other["v"]}
+        one["v"] += other["v"]
+        return one
+
+    trigger = DeltaTrigger.of(5, lambda last, new: new["v"] - last["v"])
+    contents = Reduced(UserFunction(add, "reduce"))
+    job = Driver(window_operator("sum", lambda value: 0, GlobalWindows.create(), trigger, contents, Evaluation()))
+    fired = []
+    for value in (1, 2, 3, 4, 7, 8, 13, 20):
+        job.records(({"v": value}, value))
+        fired += [result["v"] for result in job.taken()]
+    assert fired == [17, 38, 58]

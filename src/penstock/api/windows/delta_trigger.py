@@ -9,6 +9,7 @@ from penstock.api.windows.delta_function import Delta, as_delta, as_threshold
 from penstock.api.windows.trigger import TriggerContext, TriggerResult
 from penstock.api.windows.triggers import Silent
 from penstock.api.windows.window import Window
+from penstock.common.copies import own_copy
 from penstock.common.typeinfo import TypeInformation
 
 T = TypeVar("T")
@@ -40,11 +41,12 @@ class DeltaTrigger(Silent[T, W]):
         """Compares the record with the one that it keeps."""
         state = ctx.get_partitioned_state(self._last)
         last = state.value()
+        # A copy: the window may keep the record itself, and its function change it.
         if last is None:
-            state.update(element)
+            state.update(own_copy(element))
             return TriggerResult.CONTINUE
         if self._delta(last, element) > self._threshold:
-            state.update(element)
+            state.update(own_copy(element))
             return TriggerResult.FIRE
         return TriggerResult.CONTINUE
 

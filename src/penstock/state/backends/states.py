@@ -28,6 +28,7 @@ from penstock.api.state.state import (
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
+from penstock.state.container_keys import own_key
 from penstock.state.keys import check_key
 from penstock.state.layers import LayeredTable
 from penstock.state.tables import Layer
@@ -130,11 +131,11 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
 
     def put(self, key: Any, value: Any) -> None:
         check_key(key)
-        self._table.part(self._place())[key] = value
+        self._table.part(self._place())[own_key(key)] = value
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         # Pairs may come from an iterator, which is read once.
-        entries = dict(dict_value)
+        entries = {own_key(key): value for key, value in dict(dict_value).items()}
         for key in entries:
             check_key(key)
         if entries:

@@ -27,6 +27,7 @@ from penstock.api.state.ttl import StateTtlConfig
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
+from penstock.state.container_keys import own_key
 from penstock.state.expiry import Expiry, ExpiryScan, ExpiryWheel
 from penstock.state.keys import check_key
 from penstock.state.layers import LayeredTable
@@ -299,11 +300,11 @@ class TtlMapState(_TtlCollection, MapState[Any, Any]):
         entry_key, now_ms = self._place(), self._now_ms()
         check_key(key)
         self._touch(entry_key, now_ms)
-        self._table.part(entry_key)[key] = now_ms, value
+        self._table.part(entry_key)[own_key(key)] = now_ms, value
 
     def put_all(self, dict_value: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
         entry_key, now_ms = self._place(), self._now_ms()
-        entries = {key: (now_ms, value) for key, value in dict(dict_value).items()}
+        entries = {own_key(key): (now_ms, value) for key, value in dict(dict_value).items()}
         for key in entries:
             check_key(key)
         if entries:
