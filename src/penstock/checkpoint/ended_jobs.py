@@ -41,9 +41,12 @@ def _remove(directory: str, end: End, seen: Recorded) -> None:
 
 
 def remove_ended_job(base: str, job_id: str) -> None:
-    """Remove what is left of this job, whose end is known elsewhere. Raises nothing: what stays does no harm."""
+    """Remove what is left of this job, whose end is known elsewhere, but not where its savepoint is.
+
+    Raises nothing: what stays does no harm.
+    """
     directory = f"{base.rstrip('/')}/{job_id}"
     with contextlib.suppress(OSError, CheckpointError):
         seen = recorded(record_in(directory))
-        if seen is not None and seen.end is not None:
+        if seen is not None and seen.end is not None and not seen.end.savepoint:
             _remove(directory, seen.end, seen)

@@ -225,6 +225,8 @@ class JobRecord:
         """Whether another run has taken the job over."""
         self._is_deleted = False
         self.has_ended = False
+        self.stopped_with = ""
+        """The savepoint that is its end."""
         """Whether this run has recorded the end of the job."""
         self._store = store
         self._job_name = job_name
@@ -268,7 +270,7 @@ class JobRecord:
         """Record that the job has ended: nothing is ever restored from it. Raises FencedError."""
         entry = _Entry(_END, self.epoch, job_name=self._job_name, how=how, stopped_with=savepoint)
         self._append(lambda number: seal(msgspec.structs.replace(entry, record_number=number)))
-        self.has_ended = True
+        self.has_ended, self.stopped_with = True, savepoint
 
     def saved(self, savepoint: str, checkpoint: int) -> None:
         """Record that output is committed with a savepoint: the job goes on from there. Raises FencedError."""

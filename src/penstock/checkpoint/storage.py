@@ -226,6 +226,9 @@ class DirectoryStorage(StateFiles):
         if self._record.has_ended and isinstance(self._system, fs.LocalFileSystem) and not self._keeps_end:
             with contextlib.suppress(FileNotFoundError):
                 self._system.delete_file(self._path(LEASE))
+            if self._record.stopped_with:
+                # It tells where the savepoint is, until a job goes on from there: ended_jobs.py.
+                return
             with contextlib.suppress(FileNotFoundError):
                 self._system.delete_dir(self._path(record_files.DIRECTORY))
             self._remove_if_empty("")

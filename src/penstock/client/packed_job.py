@@ -96,9 +96,13 @@ def read_packed_job(file: Path) -> PackedJob:
         raise JobError(f"the job as its client has sent it, {file}, is damaged: {error}. Submit it anew") from None
 
 
-def repacked(job: PackedJob, graph: JobGraph, sinks: Mapping[int, ResultSink]) -> PackedJob:
-    """The same job with another graph. Called by the process that runs it."""
-    program = program_pickler.dumps((graph, dict(sinks)))
+def repacked(job: PackedJob, graph: JobGraph) -> PackedJob:
+    """The same job with another graph. Called by the process that runs it.
+
+    Its sinks are those that were sent: those that it uses have open connections by now.
+    """
+    _, sinks = pickle.loads(job.program)
+    program = program_pickler.dumps((graph, sinks))
     return msgspec.structs.replace(job, program=program, main_classes=dump_main_classes())
 
 

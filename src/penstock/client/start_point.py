@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Callable
-from functools import partial
 
 from penstock.checkpoint.continued import origin_of
 from penstock.checkpoint.ended_jobs import remove_ended
@@ -249,7 +248,7 @@ def take_job(
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
     # Not if it starts from a checkpoint by its path: that may be what an ended job has left.
     if base is not None and (latest is not None or start.savepoint):
-        remove_ended(base, name, start.savepoint)
+        remove_ended(base, name)
     store = record_in(place.directory)
     newest = latest.manifest.checkpoint_id if latest is not None else 0
     lease = None
@@ -274,7 +273,15 @@ def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Call
     if origin is None or start.latest is not None or origin.job_name != name:
         return lambda: None
     continued = origin_of(start.path, origin, base)
-    return (lambda: None) if continued is None else partial(continued.note_continued_by, job_id)
+
+    def goes_on() -> None:
+        if continued is not None:
+            continued.note_continued_by(job_id)
+        if base is not None and start.savepoint:
+            # Not before: if it is lost by then, the job that was stopped there still tells where that is.
+            remove_ended(base, name, start.savepoint)
+
+    return goes_on
 
 
 @dataclasses.dataclass(frozen=True)

@@ -133,7 +133,7 @@ class JobProcess:
 
         def keep(graph: JobGraph) -> None:
             """Whoever starts this job again does so with its new functions, and its present parallelism."""
-            write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph, submission.result_sinks)))
+            write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
 
         session = self._session()
         HELD.others = self

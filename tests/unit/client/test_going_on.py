@@ -128,3 +128,23 @@ def test_where_that_can_not_be_noted_the_job_starts_all_the_same(
     second.storage.publish(manifest_of(4, job_id=B, job_name="numbers"))
     assert "can't be noted" in caplog.text and "-s latest may go back there" in caplog.text
     second.release()
+
+
+def test_a_job_that_was_stopped_tells_where_its_savepoint_is_until_another_one_has_gone_on(tmp_path: Path) -> None:
+    """Who lost what `penstock stop` has said would begin anew, and have all output a second time."""
+    savepoint = tmp_path / "savepoints" / "one"
+    run = begun(tmp_path, A)
+    run.storage.savepoint(str(savepoint)).publish(manifest_of(4, job_id=A, job_name="numbers", savepoint=True))
+    run.storage.end("FINISHED", str(savepoint))
+    run.storage.delete()
+    run.release()
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match=f"The job in .*{savepoint}"):
+            latest_of(str(tmp_path), "numbers")
+        # It is lost before its first checkpoint.
+        second = begun(tmp_path, B, str(savepoint))
+        second.release()
+    third = begun(tmp_path, "c" * 32, str(savepoint))
+    third.storage.publish(manifest_of(5, job_id="c" * 32, job_name="numbers"))
+    assert latest_of(str(tmp_path), "numbers").manifest.checkpoint_id == 5
+    assert not (tmp_path / A).exists()

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from penstock.api.sink import Committer
 from penstock.client.executor import Submission
-from penstock.client.packed_job import JobDescription, PackedJob, other_version, packed, read_packed_job, unpacked
+from penstock.client.packed_job import (
+    JobDescription,
+    PackedJob,
+    other_version,
+    packed,
+    read_packed_job,
+    repacked,
+    unpacked,
+)
 from penstock.client.plan_executor import PlanExecutor
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.jobmaster.results.result_sinks import CollectedResults, PrintResults
+from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, PrintResults
 from penstock.plan.job_graph import JobGraph
 from penstock.spark.job_files import JobFiles
 
@@ -160,3 +171,29 @@ def test_any_bit_of_a_kept_job_may_be_another(tmp_path: Path) -> None:
             file.write_bytes(whole[:position] + bytes([whole[position] ^ bit]) + whole[position + 1 :])
             with contextlib.suppress(JobError):
                 read_packed_job(file)
+
+
+class Connected(Committer):
+    """Keeps its connection, as those of Kafka and of S3 do."""
+
+    def __init__(self) -> None:
+        self.lock: object = None
+
+    def commit(self, committables: Sequence[object]) -> None:
+        self.lock = threading.Lock()
+
+    def abort(self, committables: Sequence[object]) -> None:
+        """Nothing to discard."""
+
+
+def test_a_job_that_has_committed_is_kept_with_another_plan() -> None:
+    """After an update, or with another parallelism, it would start again as it was before: its sinks are connected."""
+    plan, configuration = graph()
+    sink = CommittedResults(Connected())
+    job, _ = packed(Submission(plan, {7: sink}, configuration, None))
+    sink.commit(0, [])
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(sink)
+    again, sinks = pickle.loads(repacked(job, plan.with_parallelism({v.id: 3 for v in plan.vertices})).program)
+    assert {vertex.parallelism for vertex in again.vertices} == {3}
+    assert isinstance(sinks[7], CommittedResults)
