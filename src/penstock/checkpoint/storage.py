@@ -99,8 +99,15 @@ class SavepointStorage(StateFiles):
         self._write_manifest(self._path(METADATA), manifest)
         return self.directory
 
+    def remove_unfinished(self) -> None:
+        """The same, unless the manifest is there: the end of the job may be on record, and name this savepoint."""
+        with contextlib.suppress(OSError):
+            if self._system.get_file_info(self._path(METADATA)).type is fs.FileType.File:
+                return
+            self.remove()
+
     def remove(self) -> None:
-        """Remove the directory: the savepoint was aborted."""
+        """Remove the directory."""
         # The manifest first: a savepoint that is half deleted when this process dies must not be taken for a whole one.
         with contextlib.suppress(OSError):
             self._system.delete_file(self._path(METADATA))

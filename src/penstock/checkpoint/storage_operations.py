@@ -26,7 +26,13 @@ class SavepointStorage(Protocol):
         """Write the manifest in one piece; returns the path of the savepoint."""
 
     def remove(self) -> None:
-        """Delete the savepoint: it was aborted."""
+        """Delete the savepoint."""
+
+    def remove_unfinished(self) -> None:
+        """Delete what there is of it: it was aborted. If its manifest is there nothing is deleted.
+
+        The job's record may name it then, though the store has said that this could not be written.
+        """
 
 
 class CheckpointStorage(Protocol):
@@ -79,7 +85,7 @@ def carry_out(effect: StorageEffect, storage: CheckpointStorage) -> None:
         storage.sweep(effect.retained, effect.former_only)
     else:
         assert isinstance(effect, DeleteSavepoint)
-        storage.savepoint(effect.directory).remove()
+        storage.savepoint(effect.directory).remove_unfinished()
 
 
 def _save(effect: StoreManifest, storage: CheckpointStorage) -> None:

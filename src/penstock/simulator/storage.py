@@ -285,6 +285,11 @@ class MemorySavepoint(ColumnFiles):
         return self._directory
 
     def remove(self) -> None:
-        """Remove the savepoint: it was aborted."""
+        """Remove the savepoint."""
         files = self._storage.files
         self._storage.files = {path: files[path] for path in files if not path.startswith(f"{self._directory}/")}
+
+    def remove_unfinished(self) -> None:
+        """Remove it, unless it is whole."""
+        if self._directory not in self._storage.savepoints:
+            self.remove()

@@ -309,6 +309,18 @@ def test_a_savepoint_that_was_aborted_goes_with_all_it_had_written(tmp_path: Pat
     savepoint = DirectoryStorage(str(tmp_path / "job")).savepoint(str(tmp_path / "sp"))
     write(savepoint, "9-a", shared=True)
     assert names(tmp_path) == {"sp/9-a"}, "it holds all that it needs: nothing of it is shared"
+    savepoint.remove_unfinished()
+    assert not (tmp_path / "sp").exists()
+
+
+def test_a_savepoint_that_may_be_on_record_stays(tmp_path: Path) -> None:
+    """The record of its job may name it as the end, though its store has said no: it was removed, and the job could be
+    started from nowhere without being told where from."""
+    savepoint = DirectoryStorage(str(tmp_path / "job")).savepoint(str(tmp_path / "sp"))
+    write(savepoint, "9-a", shared=True)
+    savepoint.publish(manifest_of(9))
+    savepoint.remove_unfinished()
+    assert names(tmp_path) >= {"sp/9-a", f"sp/{METADATA}"}
     savepoint.remove()
     assert not (tmp_path / "sp").exists()
 

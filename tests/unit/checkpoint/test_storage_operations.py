@@ -45,6 +45,9 @@ class Recording:
         name = "sweep former" if former_only else "sweep"
         self.calls.append((self.where, name, [one.checkpoint_id for one in checkpoints]))
 
+    def remove_unfinished(self) -> None:
+        self.calls.append((self.where, "remove unfinished", []))
+
     def savepoint(self, directory: str) -> Recording:
         return Recording(self.calls, f"savepoint {directory}")
 
@@ -66,7 +69,7 @@ class Recording:
         (DiscardCheckpoint(1, manifest_of(3)), ("own", "discard", 3)),
         (DeleteFiles(1, ["a", "b"]), ("own", "remove", ["a", "b"])),
         (RetainOnly(1, [manifest_of(3), manifest_of(4)]), ("own", "sweep", [3, 4])),
-        (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove", [])),
+        (DeleteSavepoint(1, "/sp"), ("savepoint /sp", "remove unfinished", [])),
         (RetainOnly(1, [manifest_of(3)], former_only=True), ("own", "sweep former", [3])),
         (RecordEnd(1, "FINISHED"), ("own", "end", ("FINISHED", ""))),
         (DeleteJob(1), ("own", "delete", ())),
