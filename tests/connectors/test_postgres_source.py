@@ -160,6 +160,17 @@ def test_a_row_whose_transaction_has_its_value_and_has_written_nothing(tables: T
     run.close()
 
 
+def test_two_sources_do_not_wait_for_each_other(tables: Tables) -> None:
+    """One that is not read on has a transaction open, and may be held back until the other one has gone on."""
+    large, small = numbers(tables, 5_000), numbers(tables, 3)
+    held = SourceInTest(source_of(tables, large).set_incremental_column(ID).set_fetch_size(10).build())
+    assert len(held.values(1)) == 1
+    run = SourceInTest(source_of(tables, small).set_incremental_column(ID).set_poll_interval_ms(5).build())
+    assert len(run.values(3)) == 3
+    for one in (held, run):
+        one.close()
+
+
 def test_a_connection_that_is_lost(tables: Tables) -> None:
     """A restart of the server would restart the job, or leave rows out."""
     table = numbers(tables, 60)

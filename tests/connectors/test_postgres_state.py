@@ -373,9 +373,23 @@ def test_a_checkpoint_whose_state_was_removed_is_refused(job: Job, forks: bool) 
     other = job
     if forks:
         other = Job(job.settings.url)
-        other.storage = job.storage
+        other.storage, other.checkpoints = job.storage, 100
     with pytest.raises(CheckpointError, match="not all of it any more"):
         other.subtask().restored(files)
+    if forks:
+        # One that was perhaps on record: what comes next must not make it one that can be started from.
+        fork = other.subtask().restored(later)
+        put(fork, 500)
+        unsure = fork.written(fork.frozen(), complete=False)
+        fork.backend.close()
+        other.runs += 1
+        fork = other.subtask().restored(later)
+        put(fork, 700)
+        fork.written(fork.frozen(), complete=False)
+        fork.backend.close()
+        other.runs += 1
+        with pytest.raises(CheckpointError, match="not all of it any more"):
+            other.subtask().restored(unsure)
     assert got(other.subtask().restored(later)) == {key: 900 + key for key in KEYS}
 
 

@@ -146,6 +146,12 @@ class CheckpointCoordinator:
             self._savepoints.no_task_left()
         self._completed.tasks_ended([vertex.id for vertex in vertices], any_left=bool(self._plan.tasks))
 
+    def abort_kept(self) -> None:
+        """A later checkpoint is stored, or the job ends and leaves none: nothing starts from one that was unsure."""
+        self._unsure_id = 0
+        while self._kept:
+            self._ledger.abort(self._kept.pop(0))
+
     def commit_again(self, manifest: Manifest, vertices: Sequence[CheckpointVertex]) -> None:
         """`vertices` are restored from this checkpoint: perhaps not all its commits were done."""
         sinks = {state_id: sink for vertex in vertices for sink, state_id in vertex.sinks.items()}
@@ -360,9 +366,7 @@ class CheckpointCoordinator:
         for older in [other for other in self._pending.values() if other.checkpoint_id < pending.checkpoint_id]:
             self._abort(older, CheckpointFailureReason.SUBSUMED, str(pending.checkpoint_id), now_ms)
         del self._pending[pending.checkpoint_id]
-        self._unsure_id = 0
-        while self._kept:
-            self._ledger.abort(self._kept.pop(0))
+        self.abort_kept()
         self._tolerance.reset()
         self._completed.add(manifest)
         self.history.completed(pending, manifest)

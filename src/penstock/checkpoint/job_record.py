@@ -225,9 +225,11 @@ class JobRecord:
         """Whether another run has taken the job over."""
         self._is_deleted = False
         self.has_ended = False
+        """Whether this run has recorded the end of the job."""
         self.stopped_with = ""
         """The savepoint that is its end."""
-        """Whether this run has recorded the end of the job."""
+        self._is_unsure = False
+        """Whether the entry behind our last one may be there, or come to be, though the store has said no."""
         self._store = store
         self._job_name = job_name
         self._last = last
@@ -318,12 +320,33 @@ class JobRecord:
         return epoch < self.epoch or (epoch == self.epoch and not former_only)
 
     def check(self) -> None:
+        """Before anything is written or removed. Raises FencedError if it is known that another run has the job.
+
+        Raises OSError if it is not known whether an entry was written.
+        """
+        self.check_fenced()
+        if self._is_unsure:
+            self._settle()
+
+    def check_fenced(self) -> None:
         """Raises FencedError if it is known that the job was taken over, or that its record was deleted."""
         if self.is_fenced:
             why = "the record of this job was deleted, with its checkpoint directory or in it"
             if not self._is_deleted:
                 why = "another run has taken this job over"
             raise FencedError(f"{why}: this one may no longer write to the job's storage")
+
+    def _settle(self) -> None:
+        """Find out whether an entry is there; if not, it never will be. Raises OSError, FencedError.
+
+        Before anything is written or removed: what the entry names may be all that there is of the job.
+        """
+        number = self._last + 1
+        if not self._store.create(number, seal(_Entry(_VOID, self.epoch, record_number=number))):
+            epoch = self._epoch_at(number)
+            self.is_fenced, self._is_deleted = epoch != self.epoch, epoch is None
+            self.check_fenced()
+        self._last, self._is_unsure = number, False
 
     def _append(self, entry: Callable[[int], bytes]) -> None:
         """Create the entry behind the last one; `entry` gives its text, by its number."""
@@ -354,6 +377,8 @@ class JobRecord:
                         break
                     return self._store.read(number) == data
                 self._pause(_PAUSE_S)
+            else:
+                self._is_unsure = True
             raise
 
     def _epoch_at(self, number: int) -> int | None:

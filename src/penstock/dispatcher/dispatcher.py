@@ -225,7 +225,7 @@ class Dispatcher:
 
     @staticmethod
     def _end(job: DispatchedJob, status: JobStatus, at_ms: int, kind: str = "", error: str = "") -> None:
-        job.status, job.ended_ms, job.kind, job.error = status, at_ms, kind, error
+        job.status, job.ended_ms, job.kind, job.error, job.ends = status, at_ms, kind, error, None
 
     def _freed(self, job: DispatchedJob, at_ms: int) -> list[Effect]:
         job.phase, job.rest, job.control = Phase.ENDED, None, None

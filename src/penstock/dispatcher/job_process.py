@@ -55,7 +55,7 @@ from penstock.rpc.failures import describe
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.kept_jvm import JvmProcess, environment_of_workers
 from penstock.spark.driver.session import session_is_local
-from penstock.spark.internals.jvm import adopt
+from penstock.spark.internals.jvm import adopt, jvm_has_ended
 from penstock.spark.internals.shared_context import attach
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 1.0
 _RECORDED_S = 30.0
+_CLUSTER_ENDS_S = 10.0
 _WORKERS_OF = "PENSTOCK_WORKERS_OF"
 """Environment variable of workers, which nothing reads."""
 _log = logging.getLogger(__name__)
@@ -174,6 +175,9 @@ class JobProcess:
             ended = self._failed(error)
         else:
             ended = JobEnded(now_ms(), self._id, JobStatus.FINISHED)
+        # Without Spark's JVM this cluster ends in a moment. The next one goes on with its jobs: they have not failed.
+        if ended.status is JobStatus.FAILED and jvm_has_ended():
+            time.sleep(_CLUSTER_ENDS_S)
         # Its REST says so already: the next dispatcher must not go on with it, if this one ends now.
         self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
         self._keep(client, submission.graph)

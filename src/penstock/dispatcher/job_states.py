@@ -25,7 +25,7 @@ from penstock.dispatcher.whole_files import spare_of, write_at_the_end, write_wh
 STATE = "state"
 POINTER = "pointer"
 DROPPED = "dropped"
-"""Its folder is to be removed, as far as that has not been done."""
+"""The folder of a job that nothing leads to is to be removed, as far as that has not been done."""
 _POINTER = re.compile(r"state-(\d+)-(\d+)")
 _OF_STARTED = ("output*", "checked", "figures", "archive")
 """What there is of a job that was taken, and begun."""

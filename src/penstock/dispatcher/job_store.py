@@ -167,12 +167,13 @@ class JobStore:
 
         What can't be removed stays. Raises NotLeadingError.
         """
+        # First: of a process that ends here a folder would be left that looks like that of another cluster's job.
+        with contextlib.suppress(OSError):
+            (self.folder(id) / DROPPED).touch()
         try:
             self._states.remove(id)
         except OSError:
             return
-        with contextlib.suppress(OSError):
-            (self.folder(id) / DROPPED).touch()
         shutil.rmtree(self.folder(id), ignore_errors=True)
         with contextlib.suppress(OSError):
             of_jobs = {path.name for path in (self.directory / "jobs").glob("*/*.bundle")}

@@ -6,7 +6,7 @@ by position. Source: Flink's AvroRowSerializationSchema, which takes the fields 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from penstock.common.types import Row
@@ -84,12 +84,22 @@ def _without_type(branch: Any) -> Any:
 def _fields(value: Any, names: list[str]) -> Mapping[str, Any] | None:
     """The fields of a record by name; None if it is none."""
     if isinstance(value, Mapping):
+        # What is left out has its default. With a name that the record does not have it is a name gone wrong.
+        if not value.keys() >= set(names) and (unknown := [name for name in value if name not in names]):
+            raise ValueError(_no_field(value, names, value, unknown))
         return value
     if not isinstance(value, (Row, tuple, list)):
         return None
     own = getattr(value, "_fields", None)
     if own is not None and not is_unnamed(own):
+        if not set(own) >= set(names):
+            raise ValueError(_no_field(value, names, own, own))
         return dict(zip(own, value, strict=True))
     if len(value) != len(names):
         raise ValueError(f"{value!r:.200} has {len(value)} values, and the record has {len(names)}: {', '.join(names)}")
     return dict(zip(names, value, strict=True))
+
+
+def _no_field(value: Any, names: list[str], own: Collection[str], told: Sequence[str]) -> str:
+    missing = ", ".join(name for name in names if name not in own)
+    return f"{value!r:.200} has no field {missing}, but {', '.join(told)}: the record has {', '.join(names)}"

@@ -66,6 +66,8 @@ class JobClosing:
             error = error or JobError("the job failed")
         self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
         self._end = (status, error)
+        if not retains(self._job.settings.checkpoint_retention, status):
+            self._job.coordinator.abort_kept()
         self._emit(CloseResults(error))
 
     def results_were_closed(self, event: ResultsClosed) -> None:

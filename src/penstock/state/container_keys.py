@@ -17,7 +17,6 @@ from penstock.common.stored import stored_as
 from penstock.common.types import Row
 from penstock.state.keys import PLAIN, KeyTypeError, encode_key, encoded_by, encoded_dict, encoded_list
 
-_TUPLES = {tuple}
 _LOOKED_UP = PLAIN | {float}
 """Types of keys that are what they are looked up by."""
 
@@ -92,16 +91,18 @@ def as_key(key: Any) -> Any:
 def as_keys(keys: list[Any]) -> list[Any]:
     """`as_key` of each. Most chunks need none, which their types tell.
 
-    A key may be a part of its record, which the function may change: its state would not be found again. Of tuples the
-    first and the last one are looked at for that, since a selector gives them one shape: all would cost 0.1 µs each.
+    A key may be a part of its record, which the function may change: its state would not be found again. Of tuples, and
+    of each other kind, two are looked at for that, since a selector gives them one shape: all would cost 1 µs each.
     """
-    kinds = {*map(type, keys)}
-    if kinds <= ATOMS:
+    others = {*map(type, keys)} - ATOMS
+    if not others:
         return keys
-    if kinds == _TUPLES and ATOMS.issuperset(map(type, (*keys[0], *keys[-1]))):
-        with contextlib.suppress(TypeError):
-            hash(tuple(keys))
-            return keys
+    if len(others) == 1:
+        first, last = next(key for key in keys if type(key) in others), keys[-1]
+        if as_key(first) is first and as_key(last) is last:
+            with contextlib.suppress(TypeError):
+                hash(tuple(keys))
+                return keys
     return [as_key(key) for key in keys]
 
 

@@ -94,12 +94,9 @@ def _encode_float(key: float) -> bytes:
 def _encode_datetime(key: dt.datetime) -> bytes:
     # Within one time zone Python compares without the fold, and hashes without it.
     key = key.replace(fold=0)
-    local = _encode_int((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
     if key.utcoffset() is None:
-        return b"T" + local
-    if key.utcoffset() != key.replace(fold=1).utcoffset():
-        # Where clocks are changed: to Python such a time equals none of another zone, and in its own its clock tells.
-        return _sized(b"z", str(key.tzinfo).encode()) + local
+        return b"T" + _encode_int((key.replace(tzinfo=None) - _EPOCH) // _MICROSECOND)
+    # By its instant. In the hours in which clocks are changed two that have one are not equal to Python.
     return b"Z" + _encode_int((key - _EPOCH_UTC) // _MICROSECOND)
 
 

@@ -127,8 +127,10 @@ class PostgresStore:
         if versions:
             numbers = [version.version for version in versions]
             self._version = max(self._version, max(numbers) + 1)
+            own = {(version.job, version.operator) for version in versions} == {(self._owner.job, self._owner.operator)}
             # Of several subtasks: what the one that was behind has is needed, until the next checkpoint is complete.
-            self._completed = [min(numbers)]
+            # Another job's is copied again, if it is needed.
+            self._completed = [min(numbers) if own else self._version - 1]
         for version in versions:
             for name, number in version.numbers.items():
                 self._numbers[name] = max(self._numbers.get(name, b""), number.to_bytes(8, "big"))

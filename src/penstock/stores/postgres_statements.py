@@ -39,7 +39,7 @@ FLOOR: Final = f"SELECT coalesce(max(version), 0) FROM {_FLOORS}"
 RAISE_FLOORS: Final = (
     "WITH mine AS MATERIALIZED (SELECT id FROM penstock_operators WHERE id = %s AND run = %s FOR SHARE) "
     "INSERT INTO penstock_floors SELECT mine.id, one, %s FROM mine, generate_series(%s::integer, %s::integer) AS one "
-    "ON CONFLICT (operator, key_group) DO UPDATE SET version = excluded.version"
+    "ON CONFLICT (operator, key_group) DO UPDATE SET version = greatest(penstock_floors.version, excluded.version)"
 )
 """Before anything that only older versions have is removed."""
 

@@ -56,7 +56,11 @@ class RocksView:
         """The value of a key; None if there is none."""
         position = self._looking_up
         position.seek(key)
-        if not position.valid() or position.key() != key:
+        if not position.valid():
+            # At the end, or where a file can't be read: then it raises that.
+            position.status()
+            return None
+        if position.key() != key:
             return None
         value: bytes = position.value()
         return value
@@ -75,6 +79,7 @@ def _from(position: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         value: Any = position.value()
         yield key, value
         position.next()
+    position.status()
 
 
 class RocksFiles:
@@ -150,8 +155,23 @@ class RocksStore:
 
         `start`: only those whose keys are not before this one.
         """
-        entries: Iterator[Any] = self._database.items(from_key=max(prefix, start))
-        return itertools.takewhile(lambda entry: entry[0].startswith(prefix), entries)
+        begin = max(prefix, start)
+        return self._whole(self._database.items(from_key=begin), prefix, begin)
+
+    def _whole(self, entries: Any, prefix: bytes, begin: bytes) -> Iterator[tuple[bytes, bytes]]:
+        last = None
+        for entry in entries:
+            if not entry[0].startswith(prefix):
+                return
+            last = entry[0]
+            yield entry
+        # It ends at the end, and where a file can't be read, without a word.
+        position = self._database.iter()
+        position.seek(begin if last is None else last)
+        if last is not None and position.valid():
+            position.next()
+        if not position.valid():
+            position.status()
 
     def write(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Store values; a value of None removes its key."""

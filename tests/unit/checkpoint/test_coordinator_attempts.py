@@ -164,6 +164,13 @@ def test_what_may_be_on_record_all_the_same_is_kept_until_a_later_one_is() -> No
     job.acknowledge(job.triggers(), (COUNT, 0), commits=[(SINK, ["b"])])
     job.ends_attempt()
     assert [values for _, _, values in job.aborted[2:]] == [["b"]], "what no manifest has named goes at once"
+    job.storage.fail()
+    begins_again(job, 2).acknowledge(job.triggers(), commits=[(SINK, ["c"])])
+    job.storage.heal()
+    job.ends_attempt()
+    assert len(job.aborted) == 3
+    job.coordinator.abort_kept()
+    assert [values for _, _, values in job.does().aborted[3:]] == [["c"], ["c"]]
 
 
 def test_files_of_a_savepoint_are_no_part_of_a_chain() -> None:

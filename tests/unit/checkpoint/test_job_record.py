@@ -208,6 +208,74 @@ def test_an_entry_whose_write_failed_can_not_come_later(store: RecordFiles) -> N
     assert newest(store) == 2 and claimed(store).epoch == 2
 
 
+class Away:
+    """A store that loses the answer of one write, and is away then."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+        self.loses_answer = self.is_away = False
+
+    def _reach(self) -> None:
+        if self.is_away:
+            raise OSError("the store is away")
+
+    def numbers(self) -> list[int]:
+        self._reach()
+        return self._store.numbers()
+
+    def read(self, number: int) -> bytes:
+        self._reach()
+        return self._store.read(number)
+
+    def remove(self, number: int) -> None:
+        self._reach()
+        self._store.remove(number)
+
+    def create(self, number: int, data: bytes) -> bool:
+        self._reach()
+        is_made = self._store.create(number, data)
+        if self.loses_answer:
+            self.is_away = True
+            raise OSError("no answer")
+        return is_made
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_nothing_is_removed_while_an_entry_is_unsure(store: RecordFiles, is_made: bool) -> None:
+    """The files of a checkpoint that is on record, though its store has said no, went as those of an aborted one; who
+    started from it then removed the last whole one, too."""
+    away = Away(store)
+    record = JobRecord(away, "a job", pause=lambda seconds: None)
+    record.publish(manifest_of(1))
+    away.loses_answer, away.is_away = is_made, not is_made
+    with pytest.raises(OSError, match="no answer" if is_made else "away"):
+        record.publish(manifest_of(2))
+    for _ in range(2):
+        with pytest.raises(OSError, match="away"):
+            record.retain([1])
+    away.loses_answer = away.is_away = False
+    assert newest(store) == (2 if is_made else 1)
+    record.retain([1])
+    assert newest(store) == 1, "first the entry goes, then its files"
+    record.publish(manifest_of(3))
+    assert newest(store) == 3
+
+
+def test_an_entry_that_was_unsure_and_is_anothers_fences(store: RecordFiles) -> None:
+    """A run that was taken over meanwhile would remove what its successor needs."""
+    away = Away(store)
+    record = JobRecord(away, "a job", pause=lambda seconds: None)
+    record.publish(manifest_of(1))
+    away.is_away = True
+    with pytest.raises(OSError, match="away"):
+        record.publish(manifest_of(2))
+    claimed(store)
+    away.is_away = False
+    for _ in range(2):
+        with pytest.raises(FencedError, match="another run"):
+            record.retain([])
+
+
 def test_a_run_that_fell_back_is_fenced_off(store: RecordFiles) -> None:
     """The run after it would get the same epoch, and both would take the other's entries for their own."""
     JobRecord(store, "a job").publish(manifest_of(1, epoch=1))

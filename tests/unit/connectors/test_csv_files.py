@@ -124,7 +124,19 @@ def test_skipping_keeps_what_follows(tmp_path):
     check_source(make, max_records=1)
 
 
-@pytest.mark.parametrize("record", ['bad,"x\n7,seven"', '3,"x\n7,seven",more', 'bad,"x\n\n7,seven\n8,eight"'])
+@pytest.mark.parametrize("first", ["2,x", "2", '"2"z,2'])
+@pytest.mark.parametrize("second", ["y,4", "4", '"4"z,4'])
+def test_two_bad_records_of_one_block_are_skipped(tmp_path, first, second):
+    """Columns are converted one after the other, and quotes are looked at before: the one that is told first need not
+    be the first one. The file could not be read at all, each time again."""
+    path = write(tmp_path / "a.csv", f"a,b\n1,1\n{first}\n3,3\n{second}\n5,5\n")
+    kept = read_all(csv_source(path, types={"a": int, "b": int}, on_error="skip"), 1)
+    assert kept == [{"a": number, "b": number} for number in (1, 3, 5)]
+
+
+@pytest.mark.parametrize(
+    "record", ['bad,"x\n7,seven"', '3,"x\n7,seven",more', 'bad,"x\n\n7,seven\n8,eight"', '3,"x\n7,seven"z']
+)
 def test_a_bad_record_of_several_lines_is_skipped_as_a_whole(tmp_path, record):
     """What is within its quotes would be read as records that nobody has written."""
     path = write(tmp_path / "a.csv", f"n,s\n1,one\n{record}\n2,two\n")

@@ -122,6 +122,7 @@ def test_a_job_that_was_seen_to_end_has_ended_so(how: str) -> None:
         job = following.jobs["0"]
         assert (job.phase, job.ended_ms) == (Phase.ENDED, 5)
     assert (job.status, job.kind, job.error) == (JobStatus.FAILED, "JobError", "it failed")
+    assert job.ends is None, "a long error would be kept twice, in space that is set aside for one"
 
 
 def test_what_a_process_says_of_its_job_is_kept_until_it_ends() -> None:

@@ -123,6 +123,20 @@ def test_a_folder_that_could_not_be_removed_whole_goes_later(tmp_path: Path) -> 
     assert list(JobStore(tmp_path).folder("").iterdir()) == []
 
 
+def test_a_job_that_is_dropped_is_marked_before_it_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process that ends in between leaves a folder, which would be told of at each start, and never go."""
+    store = JobStore(tmp_path)
+    begun(store)
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", lambda *_, **__: None)
+        store.drop("a")
+    store.close()
+    again = JobStore(tmp_path)
+    assert [path.name for path in again.folder("").iterdir()] == ["b"] and "left out" not in caplog.text
+
+
 def test_a_job_that_is_taken_outlasts_a_power_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its client has its answer, and the names of what it has sent are not on disk yet: nothing is left of it."""
     synced: list[str] = []

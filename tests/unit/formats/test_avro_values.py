@@ -6,7 +6,7 @@ import datetime
 import io
 import json
 import time
-from collections import UserDict
+from collections import UserDict, namedtuple
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -15,8 +15,10 @@ import fastavro
 import numpy as np
 import pytest
 
+from penstock.common.types import Row
 from penstock.datastream.formats.avro import AvroRowSerializationSchema, AvroSchema
 
+Named = namedtuple("Named", ["u", "v"])
 INT, LONG, BOOLEAN = "int", "long", "boolean"
 INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
 
@@ -139,3 +141,30 @@ def test_a_zone_of_a_local_time_is_not_dropped() -> None:
     parsed = fastavro.parse_schema(json.loads(schema))
     read = fastavro.schemaless_reader(io.BytesIO(message), parsed, parsed)
     assert read == {"a": datetime.datetime(2020, 1, 2, 17)}
+
+
+FIELDS = [{"name": "x", "type": ["null", "long"], "default": None}, {"name": "y", "type": "long", "default": 5}]
+TWO = json.dumps({"type": "record", "name": "R", "fields": FIELDS})
+
+
+@pytest.mark.parametrize("value", [Row(a=1, b=2), Row(X=1, y=2), {"X": 1, "y": 2}, {"z": 1}, Named(1, 2)], ids=str)
+def test_a_record_with_other_names_is_refused(value: Any) -> None:
+    """All that it has was written as null, or as the default, and nobody heard of it."""
+    nested = schema_of({"type": "array", "items": {"type": "record", "name": "Inner", "fields": FIELDS}})
+    for schema, one in ((TWO, value), (nested, {"a": [value]})):
+        with pytest.raises(ValueError, match="has no field"):
+            AvroRowSerializationSchema(avro_schema_string=schema).serialize(one)
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ({"x": 1}, {"x": 1, "y": 5}), ({}, {"x": None, "y": 5}), ({"x": 1, "y": 2, "z": 3}, {"x": 1, "y": 2}),
+        (Row(y=2, x=1), {"x": 1, "y": 2}), (Row(x=1, y=2, z=3), {"x": 1, "y": 2}), (Row(1, 2), {"x": 1, "y": 2}),
+    ],
+)  # fmt: skip
+def test_what_a_record_may_leave_out_or_have_besides(value: Any, read: Any) -> None:
+    """Defaults would be of no use, nor a record that has more than is to be written."""
+    message = AvroRowSerializationSchema(avro_schema_string=TWO).serialize(value)
+    parsed = fastavro.parse_schema(json.loads(TWO))
+    assert fastavro.schemaless_reader(io.BytesIO(message), parsed, parsed) == read

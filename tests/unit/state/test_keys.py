@@ -195,9 +195,6 @@ def test_one_key_in_many_forms(equal) -> None:
         (Route("a", "b"), Trip("a", "b"), ("a", "b"), Row("a", "b")),
         (Row(1), Row(a=1), Row(b=1), Row.of_kind(RowKind.DELETE, 1)),
         (dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),
-        # Where clocks are changed: in the hour that is left out, and in the one that comes twice.
-        (dt.datetime(2024, 3, 10, 2, 30, tzinfo=NEW_YORK), dt.datetime(2024, 3, 10, 3, 30, tzinfo=NEW_YORK)),
-        (dt.datetime(2024, 11, 3, 1, 30, tzinfo=NEW_YORK), dt.datetime(2024, 11, 3, 5, 30, tzinfo=dt.UTC)),
         (dt.time(12), dt.time(12, tzinfo=dt.UTC)),
         (math.inf, -math.inf, 1e308),
         (2**63, -(2**63), 2**63 + 1),

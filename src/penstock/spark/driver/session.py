@@ -71,6 +71,7 @@ _FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.function
 KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
 """The environment variable that does for all programs what penstock.spark.keep-session does for one."""
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
+_FETCHED = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.jars.repositories")
 _ENDS_SECONDS = 10.0
 _NO_FILES = JobFiles()
 _log = logging.getLogger(__name__)
@@ -257,7 +258,7 @@ def start_session(
     with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
         try:
             # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
-            launch_jvm({key: value for key, value in merged.items() if not is_secret_name(key)})
+            launch_jvm(_seen_by_all(merged))
             SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
             hold_interrupts()
             own_session = builder.getOrCreate()
@@ -295,6 +296,13 @@ def _end_with_archive(archive: ClassArchive, session: SparkSession) -> None:
         archive.abandon(partial(stop_and_kill_jvm, session))
     else:
         archive.finish(partial(stop_and_end_jvm, session))
+
+
+def _seen_by_all(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those that the JVM starts with: without secrets, unless it fetches files with them before it has a context."""
+    if any("://" in settings.get(key, "") for key in _FETCHED):
+        return dict(settings)
+    return {key: value for key, value in settings.items() if not is_secret_name(key)}
 
 
 def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, str]:

@@ -213,10 +213,12 @@ class FrameQuery:
 
     def _write_once(self, rows: DataFrame, batch: int) -> None:
         assert self._batches is not None
+        if batch <= self._newest:
+            # Complete, though Spark has not noted it before it was killed: readers may have read of it. It is computed
+            # all the same: Spark wants to see the state of a stateful query.
+            rows.write.format("noop").mode("overwrite").save()
+            return
         with self._changed:
-            # Complete, though Spark has not noted it before it was killed: readers may have read of it.
-            if batch <= self._newest:
-                return
             while self._newest + 1 - self._first_unread >= self._settings.max_unread_batches:
                 if self._is_stopping:
                     break

@@ -242,8 +242,9 @@ class _CsvParser(LineParser):
             # before it, and have its bytes delivered again with more after them.
             if _UNCLOSED in str(error) and not last and self._settings.newlines_in_values:
                 return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
-            reason = "a quoted value is never closed" if _UNCLOSED in str(error) else str(error)
-            raise BadLineError(line, reason) from error
+            if _UNCLOSED in str(error):
+                raise BadLineError(line, "a quoted value is never closed") from error
+            raise BadLineError(line, str(error), max(1, reader.line_num - line)) from error
         raise AssertionError("the same text failed before")
 
     def _refuse_long_row(self, text: str) -> None:

@@ -114,7 +114,8 @@ class LineFormat(RecordFormat):
                     raise SourceError(self._complaint(path, offset + start, lines[bad.index], bad.reason)) from bad
                 skipped(1)
                 if start:
-                    values += parser.parse(block[:start], True)[0]
+                    # There may be others before it: a parser looks at whole columns.
+                    values += self._parse(parser, path, offset, block[:start], True, skipped)[0]
                 after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
         return values, 0

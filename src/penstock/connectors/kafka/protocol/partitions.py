@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 
 _SIGN = 1 << 31
 
@@ -10,8 +11,8 @@ _SIGN = 1 << 31
 def hash_code(text: str) -> int:
     """Java's `String.hashCode`, without its sign: 32 bits."""
     code = 0
-    for character in text:
-        code = (code * 31 + ord(character)) & 0xFFFFFFFF
+    for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
+        code = (code * 31 + unit) & 0xFFFFFFFF
     return code
 
 

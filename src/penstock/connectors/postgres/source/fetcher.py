@@ -16,12 +16,15 @@ from penstock.connectors.postgres.source.table import Table
 
 _BATCHES_MAX = 3
 """How many wait for the reader at most."""
+_SESSION = "penstock source"
 _LONG_WAIT_S = 60.0
 _OPEN = (
     "SELECT held.pid::text, held.virtualxid FROM pg_locks AS held JOIN pg_stat_activity AS one ON one.pid = held.pid "
     "WHERE held.locktype = 'virtualxid' AND held.granted AND held.pid <> pg_backend_pid() "
     # Not those of the server itself, such as autovacuum's.
     "AND one.usesysid IS NOT NULL "
+    # Nor those of such sources, which only read, and may wait for each other to be read on.
+    f"AND one.application_name <> '{_SESSION}' "
     "AND one.datid = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 _log = logging.getLogger(__name__)
@@ -63,7 +66,7 @@ class Fetcher(SplitFetcher[Fetched]):
             return
         try:
             if self._connection is None:
-                self._connection = self._database.connect("penstock source")
+                self._connection = self._database.connect(_SESSION)
             if self._batches is None:
                 self._batches = self._all_rows() if self._poll_interval_s is None else self._new_rows()
             fetched = next(self._batches, None)
