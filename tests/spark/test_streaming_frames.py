@@ -213,6 +213,31 @@ def test_a_query_waits_for_its_readers(spark: Any, inputs: Inputs, tmp_path: Pat
     assert read == spark.read.parquet(f"{folder}/rows/*").count() == 5 * ROWS
 
 
+def test_a_complete_batch_is_computed_again_for_its_state(spark: Any, inputs: Inputs, tmp_path: Path) -> None:
+    """A kill before Spark has noted a batch cost an attempt of the job: Spark wants to see the state of the batch."""
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    inputs.add(2)
+    folder, settings = tmp_path / "frame", QuerySettings("update", None, 9)
+
+    def begun(batch: int) -> FrameQuery:
+        counts = inputs.frame().selectExpr("id % 5 AS five").groupBy("five").count()
+        query = FrameQuery(counts, "counts", settings, str(folder), 1, True)
+        query.start(batch)
+        return query
+
+    query = begun(0)
+    wait_until((folder / "query/commits/1").exists, "Spark does not note a batch", PATIENCE)
+    query.stop()
+    for note in ("1", ".1.crc"):
+        (folder / "query/commits" / note).unlink()
+    inputs.add(1)
+    again = begun(2)
+    files = again.files_of(2)
+    again.stop()
+    assert files is not None
+    assert [row["count"] for row in spark.read.parquet(*files).collect()] == [3 * ROWS // 5] * 5
+
+
 def test_what_is_refused(spark: Any) -> None:
     """A job would fail after minutes for what was known when it was written."""
     rate = spark.readStream.format("rate").load()
