@@ -138,7 +138,7 @@ def test_a_row_that_is_committed_after_greater_ones(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("takes", ["now()", "nextval"])
-def test_a_row_whose_transaction_has_its_value_and_has_written_nothing(tables: Tables, takes: str) -> None:
+def test_a_row_whose_transaction_has_its_value_is_waited_for(tables: Tables, takes: str) -> None:
     """It has no number of its own yet, by which a snapshot could tell that it is open: the row was never read."""
     default = "timestamptz NOT NULL DEFAULT now()" if takes == "now()" else "bigserial"
     table = tables.create(f'"%s ""id" {default}, name text')

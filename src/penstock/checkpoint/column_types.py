@@ -12,7 +12,6 @@ import importlib
 import io
 import pickle
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -94,20 +93,20 @@ def _has_map(kind: pa.DataType) -> bool:
 
 
 def _fits(kind: pa.DataType, value: Any) -> bool:
-    """Whether its maps are dicts with keys. For a list with a None in it Arrow ends the process, and raises nothing."""
+    """Whether its maps are dicts, with keys that are not None.
+
+    For a list with a None in it Arrow ends the process, and raises nothing.
+    """
     if value is None:
         return True
     if pa.types.is_map(kind):
-        pair = (kind.key_type, kind.item_type)
-        return isinstance(value, dict) and None not in value and all(map(_fits_pair, repeat(pair), value.items()))
+        if not isinstance(value, dict) or None in value:
+            return False
+        return all(_fits(kind.key_type, key) and _fits(kind.item_type, item) for key, item in value.items())
     if pa.types.is_struct(kind):
         parts = [kind.field(at).type for at in range(kind.num_fields)]
         return all(map(_fits, parts, value.values() if isinstance(value, dict) else value))
     return kind.num_fields == 0 or all(_fits(kind.value_type, one) for one in value)
-
-
-def _fits_pair(kinds: tuple[pa.DataType, pa.DataType], pair: tuple[Any, Any]) -> bool:
-    return _fits(kinds[0], pair[0]) and _fits(kinds[1], pair[1])
 
 
 def from_column(field: pa.Field, column: pa.Array | pa.ChunkedArray) -> list[Any]:

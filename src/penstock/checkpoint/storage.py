@@ -100,7 +100,7 @@ class SavepointStorage(StateFiles):
         return self.directory
 
     def remove_unfinished(self) -> None:
-        """The same, unless the manifest is there: the end of the job may be on record, and name this savepoint."""
+        """Remove an aborted savepoint, unless its manifest is stored: the record of the job may name it."""
         with contextlib.suppress(OSError):
             if self._system.get_file_info(self._path(METADATA)).type is fs.FileType.File:
                 return

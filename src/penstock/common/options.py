@@ -267,7 +267,7 @@ ALIGNED_CHECKPOINT_TIMEOUT = (
     .duration_type()
     .default_value(0)
     .with_fallback_keys("execution.checkpointing.alignment-timeout")
-    .with_description("After this time of alignment a checkpoint becomes unaligned.")
+    .with_description("The age at which a checkpoint becomes unaligned where its barriers still wait.")
 )
 ALIGNMENT_MEMORY = (
     _key("task.checkpoint.alignment.max-memory")

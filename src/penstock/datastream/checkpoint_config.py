@@ -133,7 +133,7 @@ class CheckpointConfig:
         return self.enable_unaligned_checkpoints(False)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: TimeLength) -> CheckpointConfig:
-        """Set the time after which an aligned checkpoint becomes unaligned, if unaligned checkpoints are enabled."""
+        """Set the age at which a checkpoint becomes unaligned where its barriers still wait, if that is enabled."""
         return self._set_ms(options.ALIGNED_CHECKPOINT_TIMEOUT.key, alignment_timeout, 0)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:

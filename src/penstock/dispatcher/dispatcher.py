@@ -15,10 +15,14 @@
     running
     starting,  the job has ended                ending     record: how; tell the job that it is recorded
     running
-    starting,  its process is gone              ending     record: failed; stop what is left of it in Spark
-    running
+    starting,  its process is gone              ending     record: how it was about to end, else failed; stop what is
+    running                                                left of it in Spark
     ending     its process is gone              ended      (*)
     ending     nothing is left of it in Spark   ended      (*)
+
+    resumed    it was about to end              ended      record
+    queued     starts, and a cancel was         starting   ask it to end, too
+               requested
 
     any        slots are spare, and as many free    same       give them back
                while nobody waits

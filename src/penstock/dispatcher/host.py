@@ -206,7 +206,7 @@ class DispatcherHost:
             elif isinstance(effect, StopLeftovers):
                 # Spark may fail to answer once. Without this thread the slots of the job would be held for ever.
                 name = f"penstock-leftovers-{effect.id[:8]}"
-                serve(name, partial(self._are_left, effect), lambda _: time.sleep(_COUNT_S))
+                serve(name, partial(self._stop_leftovers, effect), lambda _: time.sleep(_COUNT_S))
             elif isinstance(effect, ReturnSlots) and self._executors is not None:
                 # In this thread, which gives slots to nobody meanwhile.
                 self._give_back(self._executors)
@@ -264,8 +264,8 @@ class DispatcherHost:
         for id, process in list(self._processes.items()):
             process.tell_if_free(Leads(id, until_ms, asked_ms))
 
-    def _are_left(self, effect: StopLeftovers) -> bool:
-        """Stop what Spark still runs of a job; False: nothing."""
+    def _stop_leftovers(self, effect: StopLeftovers) -> bool:
+        """Stop what Spark still runs of a job. Returns whether to call it again."""
         tag = job_tag(effect.job_id)
         if effect.job_id and not self._ended.is_set():
             cancel_tagged(self._session, tag)

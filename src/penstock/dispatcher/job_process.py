@@ -166,15 +166,7 @@ class JobProcess:
             self._client, cancelled = client, self._cancelled
         if cancelled:
             client.cancel()
-        try:
-            client.get_job_execution_result().result()
-        except FencedError:
-            # What is to be known of the job is what the other process keeps.
-            raise
-        except BaseException as error:
-            ended = self._failed(error)
-        else:
-            ended = JobEnded(now_ms(), self._id, JobStatus.FINISHED)
+        ended = self._outcome(client)
         # Without Spark's JVM this cluster ends in a moment. The next one goes on with its jobs: they have not failed.
         if ended.status is JobStatus.FAILED and jvm_has_ended():
             time.sleep(_CLUSTER_ENDS_S)
@@ -182,6 +174,16 @@ class JobProcess:
         self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
         self._keep(client, submission.graph)
         return ended
+
+    def _outcome(self, client: JobClient) -> JobEnded:
+        try:
+            client.get_job_execution_result().result()
+        except FencedError:
+            # What is to be known of the job is what the other process keeps.
+            raise
+        except BaseException as error:
+            return self._failed(error)
+        return JobEnded(now_ms(), self._id, JobStatus.FINISHED)
 
     def _keep(self, client: JobClient, graph: JobGraph) -> None:
         _keep_figures(client, graph, self._folder / FIGURES)

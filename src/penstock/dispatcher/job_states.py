@@ -24,9 +24,10 @@ from penstock.dispatcher.whole_files import spare_of, write_at_the_end, write_wh
 
 STATE = "state"
 POINTER = "pointer"
+"""Its spare file makes room for an entry of the register."""
 DROPPED = "dropped"
 """The folder of a job that nothing leads to is to be removed, as far as that has not been done."""
-_POINTER = re.compile(r"state-(\d+)-(\d+)")
+_STATE_FILE = re.compile(r"state-(\d+)-(\d+)")
 _OF_STARTED = ("output*", "checked", "figures", "archive")
 """What there is of a job that was taken, and begun."""
 _TOLD_MOST = 20
@@ -100,7 +101,7 @@ class LockedStates(JobStates):
         (self._jobs / id / "state").unlink(missing_ok=True)
 
     def remove_unknown(self) -> None:
-        """Those without a file, after an hour."""
+        """Those without a file, after an hour; those that were dropped at once; none that was begun."""
         unknown = [folder for folder in self._jobs.iterdir() if not (folder / STATE).exists()]
         _remove_begun(unknown, f"{STATE}-*")
 
@@ -124,7 +125,7 @@ class FencedStates(JobStates):
         for id, pointer in self._pointers.all().items():
             path = self._jobs / id / pointer
             try:
-                if not _POINTER.fullmatch(pointer):
+                if not _STATE_FILE.fullmatch(pointer):
                     raise ValueError(f"'{pointer}' is no state of a job")
                 found[path] = path.read_bytes()
             except (OSError, ValueError) as error:
@@ -149,7 +150,7 @@ class FencedStates(JobStates):
             spare.unlink()
             self._pointers.put(id, name)
         for old in (self._jobs / id).glob("state-*"):
-            found = _POINTER.fullmatch(old.name)
+            found = _STATE_FILE.fullmatch(old.name)
             # Those of a later term are another leader's: this process may have been stopped since its pointer counts.
             if found is not None and (int(found[1]), int(found[2])) < (self._term, number):
                 with contextlib.suppress(OSError):
@@ -160,7 +161,7 @@ class FencedStates(JobStates):
         self._pointers.remove(id)
 
     def remove_unknown(self) -> None:
-        """Those without a pointer, after an hour."""
+        """Those without a pointer, after an hour; those that were dropped at once; none that was begun."""
         known = self._pointers.all()
         # Where there is none it may be another place than that of the leaders before.
         of_others = STATE if known else f"{STATE}*"

@@ -12,6 +12,7 @@
                      /output…   what its process has written: job_output.py
                      /figures   what it had counted at its end
                      /archive   what its REST endpoint answered then
+                     /dropped   it is being removed
 
 A file is written under another name, and renamed: what is there is whole. For what has to be kept at the end of a job
 there is space from its submission on (`.state.spare` and its neighbours), until it has ended: a disk that is full by

@@ -148,7 +148,7 @@ def test_streams_of_xz(tmp_path):
             read_all(text_source(path), 1)
 
 
-def test_streams_of_deflate(tmp_path):
+def test_a_deflate_file_is_read_to_its_end(tmp_path):
     """A file of Java's DeflaterOutputStream was read as text: not at all in UTF-8, as garbage in other charsets."""
     path = tmp_path / "two.deflate"
     one, two = (zlib.compress("".join(f"{n}{at}\n" for n in range(30_000)).encode()) for at in "ab")

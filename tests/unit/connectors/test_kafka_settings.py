@@ -52,6 +52,7 @@ A0, A1 = KafkaTopicPartition("a", 0), KafkaTopicPartition("a", 1)
         (Described("Empty", 7, 9, timeout_of_fence(3)), False),
         (Described("Empty", 7, 6, timeout_of_fence(4)), True),
         (Described("Empty", 7, 4, 60_000), True),
+        (Described("Empty", 7, 4, 2), True),
         (None, None),
     ],
 )
@@ -72,7 +73,7 @@ def test_transactional_ids() -> None:
         assert not ids.is_of_former(f"penstock-job-sink/4/{later}/0"), "a run that was stopped would undo its successor"
 
 
-def test_the_time_of_a_transaction_is_none_of_a_fence() -> None:
+def test_a_producers_timeout_is_never_read_as_a_fence() -> None:
     """Output that was committed would be taken for given up."""
     of_fences = {timeout_of_fence(epoch) for epoch in range(1 << 15)}
     for set_by_user, expected in (("60001", "60000"), ("60000", "60000"), ("soon", "soon")):
@@ -80,7 +81,7 @@ def test_the_time_of_a_transaction_is_none_of_a_fence() -> None:
     assert not any(int(timeout_of_producer(str(timeout_ms))) in of_fences for timeout_ms in range(1 << 16))
 
 
-def test_ids_for_all_partitions_of_the_log() -> None:
+def test_each_partition_of_the_log_is_asked_by_an_id_of_its_own() -> None:
     """A coordinator that has not read its transactions would be overlooked, and readers wait for what it has open."""
     ids = id_of_each_partition(50, "penstock-job-sink/")
 

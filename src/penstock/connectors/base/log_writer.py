@@ -37,6 +37,13 @@ Logged = Batch | Batches
 """An item of state. Penstock has stored batches one by one before."""
 
 
+def _batches_in(log: Sequence[Logged]) -> list[Batch]:
+    batches: list[Batch] = []
+    for item in log:
+        batches += item.batches if isinstance(item, Batches) else [item]
+    return batches
+
+
 def _in_order(log: Sequence[Batch]) -> list[Batch]:
     """Sort by time; batches of one writer keep their order even if its clock was set back."""
     latest: dict[str, int] = {}
@@ -57,9 +64,7 @@ class LogWriter(SinkWriter[T], Generic[T]):
         self._id = uuid.uuid4().hex
         self._values: list[T] = []
         # After a rescale, the state of several writers is merged here.
-        self._log = deque(
-            _in_order([one for item in log for one in (item.batches if isinstance(item, Batches) else [item])])
-        )
+        self._log = deque(_in_order(_batches_in(log)))
         self._ended = False
         while self._log and self.send(self._log[0]):
             self._log.popleft()

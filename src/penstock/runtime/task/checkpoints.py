@@ -130,7 +130,7 @@ class TaskCheckpoints:
             self.decline(checkpoint_id, reason, "what was in flight to the task is not in its snapshot")
 
     def wake_at_ms(self) -> int | None:
-        """When a barrier has waited long enough for those of other channels, and overtakes what is before them."""
+        """When the checkpoint is so old that its barrier overtakes what is before those of other channels."""
         barrier = self.alignment.current
         if self._unaligned is None or not self._unaligned.may_overtake or barrier is None:
             return None
@@ -139,7 +139,7 @@ class TaskCheckpoints:
         return barrier.timestamp_ms + (self._unaligned_after_ms or 0)
 
     def overtake_if_due(self, now_ms: int) -> None:
-        """Take an unaligned checkpoint if it has been aligned for too long."""
+        """Let the barrier overtake if the checkpoint is old enough."""
         at_ms = self.wake_at_ms()
         if self._unaligned is not None and at_ms is not None and now_ms >= at_ms:
             self._unaligned.overtake()

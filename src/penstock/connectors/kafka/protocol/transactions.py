@@ -24,6 +24,8 @@ _LOG = "__transaction_state"
 _PARTITIONS = 50
 """Of that topic, where the user is not told: transaction.state.log.num.partitions, by default."""
 _PAUSE_S = 0.02
+_NO_MARK_MS = 2
+"""A timeout that is no fence's mark: it is even."""
 
 
 class ErrorCode(enum.IntEnum):
@@ -151,9 +153,9 @@ class TransactionClient:
             response = self._brokers.call(self._coordinator_of(transactional_id), request)
             response.int32()
             error = response.int16()
-            if error == ErrorCode.INVALID_TRANSACTION_TIMEOUT and timeout_ms > 1:
-                # Brokers that allow less than a minute: they keep no epoch.
-                timeout_ms = 1
+            if error == ErrorCode.INVALID_TRANSACTION_TIMEOUT and timeout_ms != _NO_MARK_MS:
+                # Brokers that allow less than a minute can't keep the mark.
+                timeout_ms = _NO_MARK_MS
                 return ErrorCode.CONCURRENT_TRANSACTIONS, None
             return error, None
 
