@@ -229,7 +229,7 @@ def test_a_complete_batch_is_computed_again_for_its_state(spark: Any, inputs: In
     wait_until((folder / "query/commits/1").exists, "Spark does not note a batch", PATIENCE)
     query.stop()
     for note in ("1", ".1.crc"):
-        (folder / "query/commits" / note).unlink()
+        (folder / "query/commits" / note).unlink(missing_ok=True)
     inputs.add(1)
     again = begun(2)
     files = again.files_of(2)
