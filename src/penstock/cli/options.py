@@ -150,22 +150,36 @@ AllowDuplicates = Annotated[
 
 
 def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]) -> None:
-    """Tell of an option of this command's that stands after the job, unless the job's own text has it."""
+    """Tell of options of this command's that stand after the job, unless the job's own text has them.
+
+    Raises typer.BadParameter for the one that names the state with which it starts: it would begin anew.
+    """
     try:
         program = job.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
-    ours = {option for parameter in context.command.params for option in parameter.opts}
+    ours = {option: parameter.name for parameter in context.command.params for option in parameter.opts}
+    misplaced = {}
     for argument in arguments:
         name = argument.partition("=")[0]
         option = "-D" if name.startswith("-D") else name
         if option in ours and f'"{option}"' not in program and f"'{option}'" not in program:
-            typer.echo(
-                f"{argument} stands after {job.name}, so it is passed to the job, which does not mention it. To give "
-                f"it to penstock, put it first: penstock {context.info_name} {argument} … {job.name}",
-                err=True,
-            )
-            return
+            misplaced[argument] = ours[option]
+    if not misplaced:
+        return
+    told = " and ".join(misplaced)
+    stands, is_passed, them = ("stands", "it is", "it") if len(misplaced) == 1 else ("stand", "they are", "them")
+    place = f"penstock {context.info_name} {' … '.join(misplaced)} … {job.name}"
+    if "from_state" in misplaced.values():
+        raise typer.BadParameter(
+            f"{told} {stands} after {job.name}, which does not mention {them}: the job would begin without that state. "
+            f"Put {them} first: {place}"
+        )
+    typer.echo(
+        f"{told} {stands} after {job.name}, so {is_passed} passed to the job, which does not mention {them}. To give "
+        f"{them} to penstock, put {them} first: {place}",
+        err=True,
+    )
 
 
 def settings_of(

@@ -94,11 +94,14 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def serve(*servers: AbstractContextManager[str]) -> None:
+def serve(*servers: AbstractContextManager[str], takes_arguments: bool = False) -> None:
     """Start servers, print what each is told of, and keep them until Ctrl-C. The command of a script.
 
     One that can't be had is told of, and the others run; if there is none, the script ends with status 1.
     """
+    if sys.argv[1:] and not takes_arguments:
+        print("It takes no arguments: it serves on the loopback until Ctrl-C.", file=sys.stderr)
+        sys.exit(2)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -133,7 +133,7 @@ def main(
     memory: Annotated[str, typer.Option(help="Memory for the executors of each worker, such as 4g.")] = "4g",
 ) -> None:
     """Start a standalone Spark cluster on the loopback of this machine, and keep it until Ctrl-C."""
-    serve(_cluster(workers, cores, memory))
+    serve(_cluster(workers, cores, memory), takes_arguments=True)
 
 
 @contextlib.contextmanager

@@ -67,6 +67,22 @@ def test_each_option_of_a_command_gets_a_word(command: str, option: str, setting
     assert f"penstock {command} {option} … settings.py" in result.stderr
 
 
+def test_all_that_stand_after_the_job_are_named(settings_job: Path) -> None:
+    """Who mends the one that is told of would have to run it again to be told of the next one."""
+    result = CliRunner().invoke(app, ["run", str(settings_job), "-p", "2", "-Da=b", "x"])
+
+    assert "-p and -Da=b stand after settings.py, so they are passed to the job" in result.stderr
+
+
+def test_a_state_that_stands_after_the_job_is_refused(settings_job: Path) -> None:
+    """The job began anew, read everything again, and doubled its output: a warning of another option was all."""
+    result = CliRunner().invoke(app, ["run", str(settings_job), "-p", "2", "-s", "savepoint"])
+
+    assert result.exit_code == 2
+    assert "would begin without that state" in result.stderr.replace("\n", " ")
+    assert "ran with" not in result.stdout
+
+
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_a_value_that_can_not_be_is_refused_before_the_program_runs(command: str, settings_job: Path) -> None:
     """What the program does before it executes, an hour of reading perhaps, would be done in vain."""
