@@ -228,6 +228,7 @@ def test_a_complete_batch_is_computed_again_for_its_state(spark: Any, inputs: In
     query = begun(0)
     wait_until((folder / "query/commits/1").exists, "Spark does not note a batch", PATIENCE)
     query.stop()
+    wait_until(lambda: not spark.streams.active and not HELD.is_used, "the query goes on", PATIENCE)
     for note in ("1", ".1.crc"):
         (folder / "query/commits" / note).unlink(missing_ok=True)
     inputs.add(1)
