@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -32,13 +32,8 @@ def sync(system: fs.FileSystem, path: str) -> None:
     """Wait until the content of a file, or the names in a directory, are on disk."""
     from pyarrow import fs
 
-    if not isinstance(system, fs.LocalFileSystem):
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if isinstance(system, fs.LocalFileSystem):
+        sync_local(path)
 
 
 def sync_parent(system: fs.FileSystem, path: str) -> None:
@@ -46,13 +41,19 @@ def sync_parent(system: fs.FileSystem, path: str) -> None:
     sync(system, path.rpartition("/")[0] or "/" * path.startswith("/") or ".")
 
 
-def sync_directory(directory: Path) -> None:
-    """Wait until the names in a local directory are on disk. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY)
+def sync_local(path: str | Path) -> None:
+    """Wait until the content of a local file, or the names in a local directory, are on disk. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_written(file: IO[bytes]) -> None:
+    """Wait until what was written to an open local file is on disk. Raises OSError."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def publish(system: fs.FileSystem, unfinished: str, path: str) -> None:

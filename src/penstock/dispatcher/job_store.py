@@ -34,7 +34,7 @@ from pathlib import Path
 import msgspec
 
 from penstock.common.decoding import from_json
-from penstock.common.durable import sync_directory
+from penstock.common.durable import sync_local
 from penstock.common.errors import ConfigurationError
 from penstock.common.unreadable import UNREADABLE
 from penstock.dispatcher.dispatcher import DispatchedJob
@@ -123,7 +123,7 @@ class JobStore:
         folder = self.folder(job.id)
         folder.mkdir(mode=0o700, exist_ok=True)
         try:
-            sync_directory(folder.parent)
+            sync_local(folder.parent)
             write_whole(folder / "job", packed)
             if bundle:
                 with contextlib.suppress(FileNotFoundError):

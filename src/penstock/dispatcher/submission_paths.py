@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import os
 import re
 import secrets
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +17,7 @@ from starlette.responses import Response
 
 from penstock.client.bundle import BUNDLE_NAME
 from penstock.cluster.high_availability.pointers import NotLeadingError
-from penstock.common.durable import sync_directory
+from penstock.common.durable import sync_local, sync_written
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.job_id import JobID
 from penstock.common.unreadable import UNREADABLE
@@ -219,11 +218,11 @@ async def put_bundle(request: Request) -> Response:
                 digest.update(chunk)
                 await run_in_threadpool(file.write, chunk)
             # A job that is taken has its code on disk, also after a power failure.
-            await run_in_threadpool(_synced, file)
+            await run_in_threadpool(sync_written, file)
         if not path.name.startswith(f"penstock-{digest.hexdigest()[:32]}"):
             raise HTTPException(400, "the content is not that of this name: it was damaged on its way")
         part.rename(path)
-        await run_in_threadpool(sync_directory, path.parent)
+        await run_in_threadpool(sync_local, path.parent)
     except OSError as error:
         async for _ in chunks:
             # A client that is still sending would see the connection end, and not why.
@@ -232,11 +231,6 @@ async def put_bundle(request: Request) -> Response:
     finally:
         part.unlink(missing_ok=True)
     return json_answer({}, 201)
-
-
-def _synced(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 routes = [

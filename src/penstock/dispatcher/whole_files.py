@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from penstock.common.disk_errors import naming
-from penstock.common.durable import sync_directory
+from penstock.common.durable import sync_local, sync_written
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -15,10 +15,9 @@ def write_whole(path: Path, content: bytes) -> None:
     unfinished = path.with_name(f".{path.name}")
     with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        sync_written(file)
     unfinished.rename(path)
-    sync_directory(path.parent)
+    sync_local(path.parent)
 
 
 def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> None:
@@ -38,10 +37,9 @@ def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> Non
         with spare.open("r+b") as file:
             file.write(content)
             file.truncate()
-            file.flush()
-            os.fsync(file.fileno())
+            sync_written(file)
         spare.rename(path)
-        sync_directory(path.parent)
+        sync_local(path.parent)
 
 
 def set_aside(path: Path, size: int) -> None:
