@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 
+from penstock.state.backends.rocksdb.store import StoredFile
+
 _FILES_MAX = 3
 _LASTING = ".sst"
 _LIST = "MANIFEST"
@@ -16,9 +18,9 @@ class MemoryStore:
     Its files: the changes between two calls of `link`, and a list of them.
     """
 
-    def __init__(self, files: Mapping[str, Iterable[bytes]] | None = None) -> None:
+    def __init__(self, files: Mapping[str, StoredFile] | None = None) -> None:
         self._entries: dict[bytes, bytes] = {}
-        self._files = {name: b"".join(parts) for name, parts in (files or {}).items()}
+        self._files = {name: b"".join(file.parts) for name, file in (files or {}).items()}
         self._changed: dict[bytes, bytes | None] = {}
         self._next_file = 1
         if files:

@@ -30,11 +30,11 @@ from rocksdict import (
 )
 
 from penstock.common import options
-from penstock.common.disk_errors import naming
 from penstock.common.errors import JobError
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store import StoredFile, Stores
+from penstock.stores.shared_copies import put_files
 
 _BATCH_ENTRIES = 1_000
 _TABLE_BYTES = 64 << 20
@@ -82,6 +82,16 @@ def _from(position: RdictIter, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
     position.status()
 
 
+def _is_table(name: str) -> bool:
+    """Whether a file is one of a table: RocksDB does not write to these again, or reuse their names."""
+    return name.endswith(".sst")
+
+
+def _shareable(files: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
+    """The same, where only those have an identity that never change."""
+    return {name: file if _is_table(name) else StoredFile(file.parts) for name, file in files.items()}
+
+
 class RocksFiles:
     """A RocksDB checkpoint: hard links to the files of its tables, which stay when the database compacts its own."""
 
@@ -91,8 +101,8 @@ class RocksFiles:
         self.sizes = {file.name: file.stat().st_size for file in sorted(self._path.iterdir())}
 
     def is_lasting(self, name: str) -> bool:
-        """Whether a file never changes: those of tables. RocksDB does not write to them again or reuse their names."""
-        return name.endswith(".sst")
+        """Whether a file never changes."""
+        return _is_table(name)
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """`length` bytes of a file, from `offset`."""
@@ -109,10 +119,10 @@ class RocksFiles:
 class RocksStore:
     """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache.
 
-    `files`: the content that it starts with, by name of the file; empty for an empty database.
+    `files`: those that it starts with, by name; empty for an empty database.
     """
 
-    def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, Iterable[bytes]]) -> None:
+    def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, StoredFile]) -> None:
         self._held = HeldDirectory("rocksdb", directory)
         self._path = Path(self._held.path) / "database"
         self._path.mkdir()
@@ -120,9 +130,7 @@ class RocksStore:
         # Links are made by another thread: the database must not be closed in the middle of one.
         self._linking = threading.Lock()
         try:
-            for name, parts in files.items():
-                with naming(str(self._path / name)), (self._path / name).open("wb") as file:
-                    file.writelines(parts)
+            put_files(_shareable(files), self._path, directory)
         except BaseException:
             # A restore that fails is tried again: each try would leave a copy of the state.
             self._held.remove()

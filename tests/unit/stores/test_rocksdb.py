@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
 pytest.importorskip("rocksdict")
 
 from penstock.runtime.task.vertex import RocksDBSettings
+from penstock.state.backends.rocksdb.store import StoredFile
 from penstock.stores.rocksdb import RocksStore, rocksdb_stores
+from penstock.stores.shared_copies import put_files
 
 MEMORY = 8 << 20
 
@@ -63,12 +66,48 @@ def test_linked_files_make_a_database_again(store, tmp_path) -> None:
     assert any(files.is_lasting(name) for name in files.sizes)
     assert not files.is_lasting("MANIFEST-000001")
     content = {
-        name: [files.read(name, 0, size // 2), files.read(name, size // 2, size)] for name, size in files.sizes.items()
+        name: StoredFile([files.read(name, 0, size // 2), files.read(name, size // 2, size)])
+        for name, size in files.sizes.items()
     }
     again = RocksStore(str(tmp_path), MEMORY, content)
     assert len([*again.view().items(b"")]) == 100
     assert again.get(b"later") is None
     again.close()
+    files.release()
+
+
+def test_stores_that_begin_with_the_same_files_go_their_own_ways(store, tmp_path) -> None:
+    """Subtasks that share the files they were restored from would see each other's state, or lose what one removes."""
+    entries = [(b"k%06d" % number, b"v" * 200) for number in range(20_000)]
+    store.write(entries)
+    files = store.link()
+    content = {name: files.read(name, 0, size) for name, size in files.sizes.items()}
+    read: Counter[str] = Counter()
+    stores = []
+
+    def parts_of(name):
+        read[name] += 1
+        yield content[name]
+
+    def while_they_begin():
+        for _ in range(2):
+            files_of_one = {name: StoredFile(parts_of(name), f"id-{name}") for name in content}
+            stores.append(RocksStore(str(tmp_path), MEMORY, files_of_one))
+        yield b""
+
+    put_files({"of another": StoredFile(while_they_begin(), "of another")}, tmp_path, str(tmp_path))
+    assert read == {name: 1 if files.is_lasting(name) else 2 for name in content}
+    one, other = stores
+    one.remove_range(b"k000000", b"k019999")
+    one.write([(b"k000001", b"new")])
+    one.link().release()
+    for _ in range(5):  # RocksDB compacts, and removes the files of before
+        one.write([(b"k%06d" % number, b"w" * 500) for number in range(20_000)])
+        one.link().release()
+    assert [*other.items(b"k")] == entries
+    one.close()
+    assert [*other.view().items(b"k")] == entries
+    other.close()
     files.release()
 
 
@@ -88,7 +127,7 @@ def test_files_that_can_not_be_read_leave_nothing(tmp_path) -> None:
         raise OSError("the store is away")
 
     with pytest.raises(OSError, match="the store is away"):
-        RocksStore(str(tmp_path), MEMORY, {"000001.sst": cut_off()})
+        RocksStore(str(tmp_path), MEMORY, {"000001.sst": StoredFile(cut_off(), "its identity")})
     assert [*tmp_path.iterdir()] == []
 
 
@@ -145,7 +184,9 @@ def test_a_file_that_is_damaged_is_no_end_of_the_entries(store, tmp_path) -> Non
     largest = max((name for name in content if files.is_lasting(name)), key=lambda name: len(content[name][0]))
     content[largest][0][len(content[largest][0]) // 2] ^= 1
     files.release()
-    damaged = RocksStore(str(tmp_path), MEMORY, {name: map(bytes, parts) for name, parts in content.items()})
+    damaged = RocksStore(
+        str(tmp_path), MEMORY, {name: StoredFile(map(bytes, parts)) for name, parts in content.items()}
+    )
     view = damaged.view()
 
     def lookups(get):

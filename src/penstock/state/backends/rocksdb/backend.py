@@ -6,13 +6,13 @@ stay on the heap, and timers if `state.backend.rocksdb.timer-service.factory` sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from penstock.state.backends.backend import KeyedStateBackend
 from penstock.state.backends.rocksdb.collections import RocksDBListTable, RocksDBMapTable
 from penstock.state.backends.rocksdb.slices import LayerOfSlices, RocksDBSlices
-from penstock.state.backends.rocksdb.store import Stores
+from penstock.state.backends.rocksdb.store import StoredFile, Stores
 from penstock.state.backends.rocksdb.store_files import FrozenStore, StoreReader, TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.backends.rocksdb.timer_table import RocksDBTimerTable
@@ -99,7 +99,7 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         own = self._tables_of_store
         return all(table.name in own and own[table.name].unit == table.unit for table in tables)
 
-    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> None:
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
         """Replace the empty store by files that hold these tables. Raises what reading the files raises."""
         self.embedded.begin_with(tables, files)
         for name, table in self._tables_of_store.items():

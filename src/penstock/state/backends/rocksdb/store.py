@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -11,6 +11,15 @@ import msgspec
 def after(prefix: bytes) -> bytes:
     """The first key behind all those that start with `prefix`."""
     return (int.from_bytes(prefix, "big") + 1).to_bytes(len(prefix), "big")
+
+
+class StoredFile(NamedTuple):
+    """A file of a snapshot that a store is opened with."""
+
+    parts: Iterable[bytes]
+    """Its content, read once."""
+    identity: str = ""
+    """What is called the same on this machine is the same file. Empty: it is to be this store's alone."""
 
 
 class StoreView(Protocol):
@@ -73,8 +82,8 @@ class EmbeddedStore(Protocol):
 class Stores(msgspec.Struct, frozen=True):
     """Opens the stores of a host's tasks. `cached_entries`: how many changed entries of a state are held in memory."""
 
-    open: Callable[[Mapping[str, Iterable[bytes]]], EmbeddedStore]
-    """Called with the files that the store is opened with: name -> parts. Without files it is empty."""
+    open: Callable[[Mapping[str, StoredFile]], EmbeddedStore]
+    """Called with the files that the store is opened with, by name. Without files it is empty."""
     cached_entries: int
     holds_timers: bool = True
     """Whether timers are in the store, too; else they are on the heap."""

@@ -10,6 +10,7 @@ An entry's key starts with four bytes for the number of its table and two for it
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import pickle
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from penstock.common.errors import CheckpointError
+from penstock.state.backends.rocksdb.store import StoredFile
 from penstock.state.collections import ListChanges, MapChanges
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import EXTERNAL_VERSION, KeyedFile, Section, TableInFile
@@ -79,7 +81,7 @@ class TableStore:
             self.tables.pop()
             del self.units[name]
 
-    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> None:
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
         """Replace the empty store by the files of a snapshot. Tables have the numbers that they have there.
 
         Raises what reading the files raises, and then changes nothing.
@@ -179,13 +181,19 @@ def _copy(
     )
 
 
-def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, Iterator[bytes]]:
+def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, StoredFile]:
     """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
         return (read_section(storage.read, file.path, section) for section in sections_of(storage.read, file))
 
-    return {file.store_file: parts(file) for file in files}
+    return {file.store_file: StoredFile(parts(file), _identity(file)) for file in files}
+
+
+def _identity(file: KeyedFile) -> str:
+    # By its checksums, too: files of two jobs may have the same path, which is relative to the directory of each.
+    content = (file.path, file.bytes, file.crc, file.footer, file.sections)
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 def check_own_files(names: Container[str], path: str) -> None:
@@ -222,7 +230,7 @@ class StoreReader:
         self._opened.append((files, self._open(contents_of(storage, files), files[0].path)))
         return self._opened[-1][1]
 
-    def _open(self, contents: Mapping[str, Iterator[bytes]], path: str) -> EmbeddedStore:
+    def _open(self, contents: Mapping[str, StoredFile], path: str) -> EmbeddedStore:
         check_own_files(contents, path)
         stores = self._stores()
         if stores is None:

@@ -9,13 +9,13 @@ no versions is behind a log, which is in the checkpoint too: logged.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
 
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.store import LinkedFiles, Stores
+from penstock.state.backends.rocksdb.store import LinkedFiles, StoredFile, Stores
 from penstock.state.backends.rocksdb.store_files import FrozenStore, TableStore
 from penstock.state.backends.rocksdb.table import RocksDBTable
 from penstock.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStore, VersionedStores
@@ -132,5 +132,5 @@ class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
         """Begin with what these versions hold of the own key groups."""
         self.embedded.versions.begin_with(versions)
 
-    def begin_with(self, tables: list[TableInFile], files: Mapping[str, Iterator[bytes]]) -> None:
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
         raise NotImplementedError("a version is no file to open a store with: restored_versions.py")

@@ -34,7 +34,7 @@ def restore_versions(
                 f"the state in {files[0].path} is in an external store, with states of other kinds than the job has "
                 "now. Change the kind of a state between a savepoint and the start from it"
             )
-        (data,) = (b"".join(parts) for parts in contents_of(storage, files).values())
+        (data,) = (b"".join(file.parts) for file in contents_of(storage, files).values())
         version = from_json(data, StoreVersion)
         if version.kind != backend.kind:
             raise CheckpointError(
