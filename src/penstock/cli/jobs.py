@@ -89,7 +89,9 @@ def list_jobs(
         if one.job_id not in known:
             typer.echo(f"{one.job_id}  {as_moment(one.started_ms)}  STARTING   {on_one_line(one.name)}")
     if not (jobs or starting or of_clusters):
-        typer.echo("no job is running on this machine", err=True)
+        begin = len(_of_clusters(False)[0])
+        more = f". {begin} {'is' if begin == 1 else 'are'} to begin in a cluster: penstock list -s" if begin else ""
+        typer.echo(f"no job is running on this machine{more}", err=True)
     _exit_if_unanswered(silent)
 
 
@@ -221,10 +223,10 @@ def _operator(text: str) -> tuple[str, int]:
 
 def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
     """Give a running job new functions. `program_for`: packs them, for a job of that name."""
-    from penstock.cluster.running_jobs import JobRegistry
+    from penstock.cli.local_clusters import running_job
     from penstock.rpc.messages import Command
 
-    found = JobRegistry().find(job)
+    found = running_job(job)
     command = Command("update", program=program_for(found.name), allow_non_restored=allow_non_restored)
     return _answer(found, command, None)
 
@@ -323,9 +325,9 @@ def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False)
 
 
 def _command(job: str, command: Command, timeout_s: float | None) -> str:
-    from penstock.cluster.running_jobs import JobRegistry
+    from penstock.cli.local_clusters import running_job
 
-    return _answer(JobRegistry().find(job), command, timeout_s)
+    return _answer(running_job(job), command, timeout_s)
 
 
 def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:

@@ -13,6 +13,7 @@ from penstock.common.raised_line import raised_line
 
 if TYPE_CHECKING:
     from penstock.client.rest_client import RestClient
+    from penstock.cluster.running_jobs import RunningJob
 
 
 def clients_of_clusters() -> tuple[list[RestClient], list[str]]:
@@ -96,6 +97,28 @@ def cancel_before_it_runs(reference: str, another_runs: bool = False) -> bool:
         told = f"no job '{on_one_line(reference)}' runs on this machine. Whether one waits in a cluster is not known:"
         raise JobError("\n".join([told, *silent]))
     return bool(found)
+
+
+def running_job(reference: str) -> RunningJob:
+    """The job of this machine with this id, prefix of an id, or name. Raises JobError: of one that waits, for what."""
+    from penstock.cluster.running_jobs import JobRegistry
+
+    registry = JobRegistry()
+    try:
+        return registry.find(reference)
+    except JobError:
+        waiting = [] if registry.named(reference) else _waiting_as(reference)
+        if not waiting:
+            raise
+        lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}: {job.state['waiting']}" for job in waiting]
+        told = "takes no commands yet. penstock list -s shows when it begins, penstock cancel takes it back:"
+        raise JobError("\n".join([f"'{on_one_line(reference)}' {told}", *lines])) from None
+
+
+def _waiting_as(reference: str) -> list[SubmittedJob]:
+    """The jobs that wait for slots and are named so, of clusters that answer."""
+    jobs, _ = submitted_to(clients_of_clusters()[0])
+    return submitted_as(reference, [job for job in jobs if job.state["waiting"]])
 
 
 def _gist_of(error: str) -> str:

@@ -70,12 +70,12 @@ def top(job: Job = None, once: Once = False) -> None:
 
 
 def _find(job: str | None) -> RunningJob:
+    from penstock.cli.local_clusters import running_job
     from penstock.cluster.running_jobs import JobRegistry
 
-    registry = JobRegistry()
     if job is not None:
-        return registry.find(job)
-    jobs = registry.jobs()
+        return running_job(job)
+    jobs = JobRegistry().jobs()
     if len(jobs) == 1:
         return jobs[0]
     if not jobs:

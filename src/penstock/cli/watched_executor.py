@@ -113,6 +113,7 @@ class WatchedExecutor(PipelineExecutor):
                     submission,
                     on_taken=lambda job_id: self._is_taken(submission, job_id),
                     on_start=lambda job_id: self._starts(job, submission, job_id),
+                    on_waiting=lambda job_id, why: self._waits(job, submission, job_id, why),
                     on_rest=self._serves,
                     rest_ports=self._rest_ports,
                 )
@@ -147,6 +148,12 @@ class WatchedExecutor(PipelineExecutor):
             f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
             {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
         )
+
+    def _waits(self, job: _Job, submission: Submission, job_id: JobID, why: str) -> None:
+        job.meter.job_id = str(job_id)
+        name = submission.graph.name
+        figures: dict[str, object] = {"job_id": str(job_id), "name": name, "waiting": why}
+        self._say("waiting", f"job {job_id} '{name}' {why}", figures)
 
     def _goes_on(self, job: _Job) -> None:
         text = f"job {job} goes on in its cluster. What it prints: penstock logs {job.meter.job_id[:8]} --output"

@@ -39,6 +39,8 @@ class Submission:
     """Called when the job's id is known, before Spark is started."""
     on_taken: Callable[[JobID], object] = lambda job_id: None
     """Called before it when a cluster has taken the job, which may wait for slots there."""
+    on_waiting: Callable[[JobID, str], object] | None = None
+    """Called instead of `on_start` for a job that is left waiting in its cluster, with its reason; None: `on_start`."""
     on_rest: Callable[[RestAddress], object] = lambda address: None
     """Called after it if the job has a REST endpoint."""
     on_control: Callable[[ControlAddress], object] = lambda address: None

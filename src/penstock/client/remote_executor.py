@@ -72,7 +72,13 @@ class RemoteExecutor(PipelineExecutor):
             raise
         # Of its submission, by which it is found as well: its own is known when it begins.
         job_id = JobID(state["job_id"] or str(id))
-        submission.on_start(job_id)
+        if not state["waiting"]:
+            submission.on_start(job_id)
+        elif submission.on_waiting is not None:
+            submission.on_waiting(job_id, state["waiting"])
+        else:
+            _log.warning("job '%s' %s", graph.name, state["waiting"])
+            submission.on_start(job_id)
         return JobClient(job_id, run)
 
     @staticmethod
@@ -87,12 +93,12 @@ class RemoteExecutor(PipelineExecutor):
                 if state["status"] is not None:
                     raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")
-                if state["waiting"] and not is_told and not (attached and line.is_on):
+                if state["waiting"] and not attached:
+                    break
+                if state["waiting"] and not is_told and not line.is_on:
                     # Without a terminal a program that waits for hours would say nothing.
                     is_told = True
                     _log.warning("job '%s' %s", name, state["waiting"])
-                if state["waiting"] and not attached:
-                    break
                 time.sleep(_POLL_S)
         return state
 

@@ -105,6 +105,30 @@ def test_the_name_of_a_job_that_waits_goes_before_the_beginning_of_an_id(
     assert len(cluster.posted) == 1
 
 
+@pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["scale", "-p", "2"], ["checkpoints"], ["top", "--once"]])
+def test_commands_say_of_a_job_that_waits_that_it_does(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """A user who has submitted it reads that no such job runs, and submits it again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    verb, *options = command
+    told = CliRunner().invoke(app, [verb, "waits", *options])
+    assert told.exit_code == 1
+    assert "'waits' takes no commands yet" in told.stderr and "dddddddd  waits: waits for 1 slot" in told.stderr
+    assert "no job 'another' runs" in CliRunner().invoke(app, [verb, "another", *options]).stderr
+
+
+def test_an_empty_list_tells_of_jobs_that_wait(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "No job is running" reads as if the one just submitted were lost."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    listed = CliRunner().invoke(app, ["list"])
+    assert listed.stderr == "no job is running on this machine. 1 is to begin in a cluster: penstock list -s\n"
+    cluster.host_jobs[:] = [job for job in cluster.host_jobs if job.id != "dddddddd"]
+    assert CliRunner().invoke(app, ["list"]).stderr == "no job is running on this machine\n"
+
+
 def test_a_job_whose_process_was_killed_is_said_to_be_one(
     cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

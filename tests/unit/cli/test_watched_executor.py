@@ -223,6 +223,28 @@ def test_what_becomes_of_a_job_that_the_program_has_not_waited_for(
     assert does in capsys.readouterr().err.splitlines()[-1]
 
 
+class Queued(Going):
+    """Its jobs are left waiting in a cluster."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        assert submission.on_waiting is not None
+        submission.on_waiting(JobID("5d5c8fcf5f3e40058f7571946b5785ce"), "waits for 2 slots: 0 of 8 are free")
+        return JobClient(JobID("5d5c8fcf5f3e40058f7571946b5785ce"), Run(submission.graph))
+
+
+def test_a_job_that_waits_is_not_said_to_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """A user would look for its results."""
+    with WatchedExecutor("job.py", executor=Queued()) as executor:
+        configuration = {"execution.target": "remote", "execution.attached": "false"}
+        env = StreamExecutionEnvironment(Configuration.from_dict(configuration), executor=executor)
+        env.from_collection([1]).print()
+        env.execute_async("numbers")
+    said = capsys.readouterr().err
+    assert "job 5d5c8fcf5f3e40058f7571946b5785ce 'numbers' waits for 2 slots: 0 of 8 are free\n" in said
+    assert "job 5d5c8fcf 'numbers' goes on in its cluster" in said
+    assert "starts" not in said
+
+
 class OutOfReach(Run):
     """A job whose cluster does not answer for a while."""
 
