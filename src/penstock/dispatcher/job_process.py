@@ -47,7 +47,7 @@ from penstock.dispatcher.job_output import keep_bounded
 from penstock.dispatcher.job_store import ARCHIVE, CHECKED, FIGURES
 from penstock.dispatcher.lent_lead import LentLead
 from penstock.dispatcher.link import FromJob, Link, ToJob, job_end
-from penstock.dispatcher.whole_files import write_at_the_end, write_whole
+from penstock.dispatcher.whole_files import write_at_the_end
 from penstock.jobmaster.metrics import JobFigures, totals_of
 from penstock.logs.format import LogFormat
 from penstock.plan.job_graph import JobGraph
@@ -134,7 +134,7 @@ class JobProcess:
 
         def keep(graph: JobGraph) -> None:
             """Whoever starts this job again does so with its new functions, and its present parallelism."""
-            write_whole(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
+            self._lead.write(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
 
         session = self._session()
         HELD.others = self

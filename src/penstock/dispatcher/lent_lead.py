@@ -7,13 +7,17 @@ jobs. Nothing that they write would count, but they take slots, and print. So th
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 import threading
 import time
+from pathlib import Path
 
 from penstock.cluster.high_availability.steady_clock import steady_ms
+from penstock.common.durable import sync_local
 from penstock.common.errors import FencedError
 from penstock.dispatcher.events import Leads
+from penstock.dispatcher.whole_files import write_whole
 
 _LOOK_S = 0.2
 _GRACE_S = 1.0
@@ -46,6 +50,21 @@ class LentLead:
         with self._changed:
             if not self._changed.wait_for(lambda: self._confirmed_ms > begun_ms, self._left_s() + _GRACE_S):
                 raise FencedError("the dispatcher of this job no longer leads the cluster")
+
+    def write(self, file: Path, content: bytes) -> None:
+        """Write what whoever leads later goes on with. Raises FencedError if that is another one by now, OSError."""
+        # By a name of its own: a process that leads by now may write the same file.
+        new = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
+        try:
+            write_whole(new, content)
+            # When all is on disk: between this and the moment in which it counts lies one call. As long as the lead
+            # lasts nobody else has it.
+            if self._left_s() <= 0:
+                self.confirm()
+            new.rename(file)
+            sync_local(file.parent)
+        finally:
+            new.unlink(missing_ok=True)
 
     def _left_s(self) -> float:
         return max(0.0, (self._until_ms - steady_ms()) / 1000)
