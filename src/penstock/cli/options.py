@@ -158,22 +158,26 @@ def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]
         program = job.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return
+    begins_anew = False
     ours = {option: parameter.name for parameter in context.command.params for option in parameter.opts}
     misplaced = {}
-    for argument in arguments:
-        name = argument.partition("=")[0]
+    for position, argument in enumerate(arguments, start=1):
+        name, equals, _ = argument.partition("=")
         option = "-D" if name.startswith("-D") else name
         if option in ours and f'"{option}"' not in program and f"'{option}'" not in program:
             misplaced[argument] = ours[option]
+            if ours[option] == "from_state" and (equals or position < len(arguments)):
+                begins_anew = context.params["from_state"] is None
     if not misplaced:
         return
     told = " and ".join(misplaced)
     stands, is_passed, them = ("stands", "it is", "it") if len(misplaced) == 1 else ("stand", "they are", "them")
     place = f"penstock {context.info_name} {' … '.join(misplaced)} … {job.name}"
-    if "from_state" in misplaced.values():
+    if begins_anew:
         raise typer.BadParameter(
             f"{told} {stands} after {job.name}, which does not mention {them}: the job would begin without that state. "
-            f"Put {them} first: {place}"
+            f"Put {them} first: {place}. What is an option of the job's own, of a module that it imports, is passed to "
+            f"it if {job.name} mentions it in quotes: a comment is enough"
         )
     typer.echo(
         f"{told} {stands} after {job.name}, so {is_passed} passed to the job, which does not mention {them}. To give "

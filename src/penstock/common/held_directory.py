@@ -11,11 +11,14 @@ import fcntl
 import logging
 import os
 import shutil
+import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _NAME = "penstock-held-"
+_LOOK_S = 0.01
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +65,64 @@ def _new(prefix: str, parent: str | None) -> tuple[str, int | None]:
                 return path, descriptor
             else:
                 return path, descriptor
+
+
+@contextlib.contextmanager
+def held_together(kind: str, parent: str, patience_s: float) -> Iterator[Path | None]:
+    """A directory below `parent` that all who ask for this `kind` at the same time hold; the last one removes it.
+
+    It is this user's alone. None: it can't be, or one that removes it has been at that for `patience_s`.
+    """
+    path = Path(parent, f"{_NAME}{kind}")
+    descriptor = _shared(path, patience_s)
+    if descriptor is None:
+        yield None
+        return
+    try:
+        yield path
+    finally:
+        try:
+            with contextlib.suppress(OSError):
+                # Refused while others hold it. It removes nothing then.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+        finally:
+            os.close(descriptor)
+
+
+def _shared(path: Path, patience_s: float) -> int | None:
+    until_s = time.monotonic() + patience_s
+    while time.monotonic() < until_s:
+        descriptor = None
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            if _holds(path, descriptor):
+                found, descriptor = descriptor, None
+                return found
+        except (BlockingIOError, FileNotFoundError):
+            """The last one removes it, or has."""
+        except OSError:
+            return None
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _holds(path: Path, descriptor: int) -> bool:
+    """Hold the directory with others. False: it was removed before. Raises OSError: it is not to be had."""
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(f"{path} is not this user's alone")
+    with contextlib.suppress(BlockingIOError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Nobody else has it: what is there was left by processes that were killed, perhaps with their machine.
+        for each in path.iterdir():
+            each.unlink()
+    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return path.stat().st_ino == found.st_ino
 
 
 def remove_abandoned(parent: str | None = None) -> None:

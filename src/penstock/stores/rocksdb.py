@@ -89,7 +89,7 @@ def _is_table(name: str) -> bool:
 
 def _shareable(files: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
     """The same, where only those have an identity that never change."""
-    return {name: file if _is_table(name) else StoredFile(file.parts) for name, file in files.items()}
+    return {name: file if _is_table(name) else file._replace(identity="") for name, file in files.items()}
 
 
 class RocksFiles:

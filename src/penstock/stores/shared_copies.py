@@ -3,21 +3,23 @@
 With more subtasks than before, several begin with the files of one store. Each file is read from the checkpoint storage
 by one of them, and all have links to that copy: the disk writes it once. Only files that never change are shared.
 
-The copies are in one directory, which is this user's alone. Who restores holds a lock on it that others hold, too
-(flock, which the kernel releases however a process ends); the last one removes the copies. Databases keep their links.
+The copies of a store are in a directory that those who restore it hold together (common/held_directory.py). The last
+one removes it; databases keep their links. Whatever does not go well is one's own copy, as if nobody else were there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
-import stat
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.common.disk_errors import naming
+from penstock.common.held_directory import held_together
 from penstock.state.backends.rocksdb.store import StoredFile
 
 _LOOK_S = 0.01
@@ -31,15 +33,22 @@ def put_files(files: Mapping[str, StoredFile], target: Path, parent: str) -> Non
     Those with an identity are shared. Raises what reading them raises, and OSError if they can't be written.
     """
     shared = {name: file for name, file in files.items() if file.identity}
-    for name in files.keys() - shared.keys():
-        _write_new(target / name, files[name])
+    own = files.keys() - shared.keys()
     if shared:
-        with _held(parent) as directory:
-            for name in _not_shared(shared, target, directory) if directory is not None else shared:
-                _write_new(target / name, shared[name])
+        with held_together(kind_of(shared), parent, PATIENCE_S) as directory:
+            own |= _not_shared(shared, target, directory) if directory is not None else shared.keys()
+    for name in own:
+        with naming(str(target / name)), _new(target / name) as descriptor:
+            _write(descriptor, files[name].parts)
 
 
-def _not_shared(files: Mapping[str, StoredFile], target: Path, directory: Path) -> list[str]:
+def kind_of(files: Mapping[str, StoredFile]) -> str:
+    """What the directory is called that is held by all who begin with these files."""
+    store = "\n".join(sorted(file.identity for file in files.values()))
+    return f"restored-{os.geteuid()}-{hashlib.sha256(store.encode()).hexdigest()}"
+
+
+def _not_shared(files: Mapping[str, StoredFile], target: Path, directory: Path) -> set[str]:
     """Link or copy `files`; returns the names of those that another process copies too slowly."""
     waiting = [*files]
     seen, since = (0, 0), time.monotonic()
@@ -53,41 +62,46 @@ def _not_shared(files: Mapping[str, StoredFile], target: Path, directory: Path) 
             break
         if waiting:
             time.sleep(_LOOK_S)
-    return waiting
+    return {*waiting}
 
 
 def _shared_copy(file: StoredFile, path: Path, directory: Path) -> bool:
     """Link the copy of a file to `path`, and make it first if there is none. False: another process makes it."""
     copy, unfinished = directory / file.identity, _unfinished(directory, file)
     if _linked(copy, path):
+        file.was_here()
         return True
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb") as out:
+    with _new(unfinished) as descriptor:
         try:
-            fcntl.flock(out, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         # Finished since, and then this is that file itself: it must not be written to.
         if _linked(copy, path):
+            file.was_here()
             return True
         # It stays if this fails: another process may wait for its lock. A process that was killed may have begun it.
-        out.truncate(0)
+        os.ftruncate(descriptor, 0)
         try:
             with naming(str(unfinished)):
-                out.writelines(file.parts)
-                out.flush()
+                _write(descriptor, file.parts)
         except BaseException:
-            out.truncate(0)
+            os.ftruncate(descriptor, 0)
             raise
         unfinished.rename(copy)
-        os.link(copy, path)
-    return True
+        return _linked(copy, path)
 
 
 def _linked(copy: Path, path: Path) -> bool:
+    """Whether there is such a copy: then it is at `path`, too."""
     try:
         os.link(copy, path)
-    except FileNotFoundError:
-        return False
+    except OSError:
+        if not copy.exists():
+            return False
+        # A file system without such links, or one that has no more for this file.
+        with naming(str(path)):
+            shutil.copyfile(copy, path)
     return True
 
 
@@ -102,51 +116,19 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _write_new(path: Path, file: StoredFile) -> None:
-    with naming(str(path)), path.open("wb") as out:
-        out.writelines(file.parts)
-
-
 @contextlib.contextmanager
-def _held(parent: str) -> Iterator[Path | None]:
-    """The directory of the copies while a process restores; None: it can't have one here, or it is not its own."""
-    path = Path(parent, f"penstock-restored-{os.geteuid()}")
+def _new(path: Path) -> Iterator[int]:
+    """A file to be written, which may be there."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        descriptor = _open_locked(path)
-    except OSError:
-        yield None
-        return
-    try:
-        yield path
+        yield descriptor
     finally:
-        with contextlib.suppress(OSError):
-            # Refused while others hold it; the last one has it.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for each in path.iterdir():
-                each.unlink()
-            path.rmdir()
         os.close(descriptor)
 
 
-def _open_locked(path: Path) -> int:
-    """Raises OSError if others could write there, or the file system has no such locks."""
-    while True:
-        with contextlib.suppress(FileExistsError):
-            path.mkdir(mode=0o700)
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue
-        try:
-            found = os.fstat(descriptor)
-            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-                raise PermissionError(f"{path} is not this user's alone")
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-            with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_ino == found.st_ino:
-                    return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        # The last one has removed it, before it was locked here.
-        os.close(descriptor)
+def _write(descriptor: int, parts: Iterable[bytes]) -> None:
+    """Without a buffer, of which a rest would be written after an error."""
+    for part in parts:
+        rest = memoryview(part)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]

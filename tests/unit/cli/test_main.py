@@ -83,6 +83,21 @@ def test_a_state_that_stands_after_the_job_is_refused(settings_job: Path) -> Non
     assert "ran with" not in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("before", "behind", "mentioned"),
+    [([], ["-s"], ""), (["-s", "none"], ["-s", "x"], ""), ([], ["-s", "x"], '# "-s"')],
+)
+def test_an_option_of_the_jobs_own_is_not_refused(
+    before: list[str], behind: list[str], mentioned: str, settings_job: Path
+) -> None:
+    """A program whose parser is in a module that it imports could not be run any more."""
+    settings_job.write_text(f"{settings_job.read_text()}\n{mentioned}\n")
+    result = CliRunner().invoke(app, ["run", *before, str(settings_job), *behind])
+
+    assert "begin without that state" not in result.stderr
+    assert result.exit_code != 2
+
+
 @pytest.mark.parametrize("command", ["run", "explain"])
 def test_a_value_that_can_not_be_is_refused_before_the_program_runs(command: str, settings_job: Path) -> None:
     """What the program does before it executes, an hour of reading perhaps, would be done in vain."""

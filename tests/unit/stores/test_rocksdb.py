@@ -11,10 +11,11 @@ import pytest
 
 pytest.importorskip("rocksdict")
 
+from penstock.common.held_directory import held_together
 from penstock.runtime.task.vertex import RocksDBSettings
 from penstock.state.backends.rocksdb.store import StoredFile
 from penstock.stores.rocksdb import RocksStore, rocksdb_stores
-from penstock.stores.shared_copies import put_files
+from penstock.stores.shared_copies import kind_of
 
 MEMORY = 8 << 20
 
@@ -89,13 +90,13 @@ def test_stores_that_begin_with_the_same_files_go_their_own_ways(store, tmp_path
         read[name] += 1
         yield content[name]
 
-    def while_they_begin():
+    begun = {name: StoredFile(parts_of(name), f"id-{name}") for name in content}
+    of_tables = {name: file for name, file in begun.items() if files.is_lasting(name)}
+    # As if both began at the same time.
+    with held_together(kind_of(of_tables), str(tmp_path), 1):
         for _ in range(2):
-            files_of_one = {name: StoredFile(parts_of(name), f"id-{name}") for name in content}
-            stores.append(RocksStore(str(tmp_path), MEMORY, files_of_one))
-        yield b""
-
-    put_files({"of another": StoredFile(while_they_begin(), "of another")}, tmp_path, str(tmp_path))
+            begun = {name: StoredFile(parts_of(name), f"id-{name}") for name in content}
+            stores.append(RocksStore(str(tmp_path), MEMORY, begun))
     assert read == {name: 1 if files.is_lasting(name) else 2 for name in content}
     one, other = stores
     one.remove_range(b"k000000", b"k019999")

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import threading
 import time
+from functools import partial
+from pathlib import Path
+from random import Random
 
 import pytest
+from msgspec.structs import replace
 
+from penstock.common.held_directory import held_together, remove_abandoned
+from penstock.simulator.storage import MemoryStorage
 from penstock.state.backends.rocksdb.store import StoredFile
+from penstock.state.backends.rocksdb.store_files import contents_of
+from penstock.state.handles import KeyedFile, Section, TableInFile
 from penstock.stores import shared_copies
-from penstock.stores.shared_copies import put_files
+from penstock.stores.shared_copies import kind_of, put_files
 
 PIECE = b"x" * 1000
 
@@ -46,6 +55,11 @@ def targets(tmp_path, count):
     return found
 
 
+def directory_of(source, tmp_path):
+    """Where the copies of its files are."""
+    return tmp_path / f"penstock-held-{kind_of(source.files())}"
+
+
 def at_once(calls):
     """Errors of `calls`, each made by a thread, all at the same moment."""
     barrier, errors = threading.Barrier(len(calls)), []
@@ -54,7 +68,7 @@ def at_once(calls):
         barrier.wait()
         try:
             call()
-        except OSError as error:
+        except BaseException as error:
             errors.append(error)
 
     threads = [threading.Thread(target=run, args=(call,)) for call in calls]
@@ -98,32 +112,86 @@ def test_files_without_an_identity_are_each_ones_own(tmp_path) -> None:
 
 
 def test_one_that_fails_leaves_the_file_to_the_others(tmp_path) -> None:
-    """A part of a file would be taken for the file, or the others would wait for ever."""
-    source = Source(["1.sst", "2.sst"], pause_s=0.01)
+    """A part of a file would be taken for the file, or take the space that is lacking, or the others would wait."""
+    source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
-    errors = at_once(
-        [
-            lambda: put_files(source.files(fails_at="2.sst"), one, str(tmp_path)),
-            lambda: put_files(source.files(), other, str(tmp_path)),
-        ]
-    )
-    assert len(errors) <= 1  # none, if the other one was the first at that file
-    assert {path.name: path.read_bytes() for path in other.iterdir()} == {
-        name: source.content(name) for name in source.read
-    }
+    unfinished = directory_of(source, tmp_path) / "id-1.sst.unfinished"
+    sizes = []
+
+    def fails():
+        yield 1000 * PIECE
+        sizes.append(unfinished.stat().st_size)
+        raise OSError("the store is away")
+
+    with held_together(kind_of(source.files()), str(tmp_path), 1):
+        with pytest.raises(OSError, match="the store is away"):
+            put_files({"1.sst": StoredFile(fails(), "id-1.sst")}, one, str(tmp_path))
+        assert (sizes, unfinished.stat().st_size) == ([1_000_000], 0)
+        put_files(source.files(), other, str(tmp_path))
+    assert (other / "1.sst").read_bytes() == source.content("1.sst")
     assert {*tmp_path.iterdir()} == {one, other}
 
 
-def test_what_a_killed_one_has_begun_is_begun_anew(tmp_path) -> None:
+def test_a_file_that_was_finished_meanwhile_is_not_begun_again(tmp_path, monkeypatch) -> None:
+    """A database would have an empty file where it had its table."""
+    source = Source(["1.sst"])
+    one, other = targets(tmp_path, 2)
+    lock = fcntl.flock
+
+    def another_finishes_first(file, how):
+        # Between the look for the copy and the lock of the file: all that can be locked by then is the copy itself.
+        monkeypatch.setattr(fcntl, "flock", lock)
+        put_files(source.files(), one, str(tmp_path))
+        lock(file, how)
+
+    with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
+
+        def when_it_has_opened(file, how):
+            if Path(f"/proc/self/fd/{file}").readlink().suffix == ".unfinished":
+                return another_finishes_first(file, how)
+            return lock(file, how)
+
+        monkeypatch.setattr(fcntl, "flock", when_it_has_opened)
+        put_files(source.files(), other, str(tmp_path))
+        assert [path.name for path in directory.iterdir()] == ["id-1.sst"]
+    for place in (one, other):
+        assert (place / "1.sst").read_bytes() == source.content("1.sst")
+    assert source.read == {"1.sst": 1}
+
+
+def test_what_killed_ones_have_left_is_not_trusted(tmp_path) -> None:
+    """Their machine may have lost power: a file of that name is there, and its content was never written."""
+    source = Source(["1.sst", "2.sst"])
+    (place,) = targets(tmp_path, 1)
+    directory = directory_of(source, tmp_path)
+    directory.mkdir(mode=0o700)
+    (directory / "id-1.sst").write_bytes(b"")
+    (directory / "id-2.sst.unfinished").write_bytes(b"y" * 100_000)
+    put_files(source.files(), place, str(tmp_path))
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == {
+        name: source.content(name) for name in source.read
+    }
+    assert not directory.exists()
+
+
+def test_what_killed_ones_have_left_is_removed_by_the_next_job(tmp_path) -> None:
+    """The state of a job would be on the disk for good, whatever became of the job."""
+    directory = directory_of(Source(["1.sst"]), tmp_path)
+    directory.mkdir(mode=0o700)
+    (directory / "id-1.sst").write_bytes(b"x")
+    with held_together(kind_of(Source(["2.sst"]).files()), str(tmp_path), 1) as held:
+        remove_abandoned(str(tmp_path))
+        assert [*tmp_path.iterdir()] == [held]
+
+
+def test_what_is_begun_behind_a_killed_one_is_begun_anew(tmp_path) -> None:
     """The rest of its file would follow the new one."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
-    directory = tmp_path / f"penstock-restored-{os.geteuid()}"
-    directory.mkdir(mode=0o700)
-    (directory / "id-1.sst.unfinished").write_bytes(b"y" * 100_000)
-    put_files(source.files(), place, str(tmp_path))
+    with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
+        (directory / "id-1.sst.unfinished").write_bytes(b"y" * 100_000)
+        put_files(source.files(), place, str(tmp_path))
     assert (place / "1.sst").read_bytes() == source.content("1.sst")
-    assert not directory.exists()
 
 
 def test_one_that_stands_still_is_not_waited_for(tmp_path, monkeypatch) -> None:
@@ -131,54 +199,153 @@ def test_one_that_stands_still_is_not_waited_for(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(shared_copies, "PATIENCE_S", 0.1)
     source = Source(["1.sst", "2.sst"])
     (place,) = targets(tmp_path, 1)
-    directory = tmp_path / f"penstock-restored-{os.geteuid()}"
-    directory.mkdir(mode=0o700)
-    with (directory / "id-1.sst.unfinished").open("wb") as stopped:
+    with (
+        held_together(kind_of(source.files()), str(tmp_path), 1) as directory,
+        (directory / "id-1.sst.unfinished").open("wb") as stopped,
+    ):
         fcntl.flock(stopped, fcntl.LOCK_EX)
         put_files(source.files(), place, str(tmp_path))
     assert (place / "1.sst").read_bytes() == source.content("1.sst")
     assert source.read == {"1.sst": 1, "2.sst": 1}
 
 
+def test_one_that_stands_still_as_it_removes_is_not_waited_for(tmp_path, monkeypatch) -> None:
+    """Each later restore would hang at its beginning."""
+    monkeypatch.setattr(shared_copies, "PATIENCE_S", 0.1)
+    source = Source(["1.sst"])
+    (place,) = targets(tmp_path, 1)
+    directory = directory_of(source, tmp_path)
+    directory.mkdir(mode=0o700)
+    stopped = os.open(directory, os.O_RDONLY)
+    fcntl.flock(stopped, fcntl.LOCK_EX)
+    put_files(source.files(), place, str(tmp_path))
+    os.close(stopped)
+    assert (place / "1.sst").read_bytes() == source.content("1.sst")
+
+
+def test_one_that_comes_as_the_last_one_removes_has_a_new_directory(tmp_path) -> None:
+    """Its copies would be in none, and its restore would fail."""
+    source = Source(["1.sst"])
+    (place,) = targets(tmp_path, 1)
+    directory = directory_of(source, tmp_path)
+    directory.mkdir(mode=0o700)
+    last = os.open(directory, os.O_RDONLY)
+    fcntl.flock(last, fcntl.LOCK_EX)
+    newcomer = threading.Thread(target=put_files, args=(source.files(), place, str(tmp_path)))
+    newcomer.start()
+    time.sleep(0.1)
+    directory.rmdir()
+    os.close(last)
+    newcomer.join()
+    assert (place / "1.sst").read_bytes() == source.content("1.sst")
+    assert [*tmp_path.iterdir()] == [place]
+
+
+def test_one_that_is_interrupted_as_it_removes_holds_nothing(tmp_path, monkeypatch) -> None:
+    """A notebook in which a restore was interrupted would let no other one begin."""
+    source = Source(["1.sst"])
+    one, other = targets(tmp_path, 2)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            put_files(source.files(), one, str(tmp_path))
+    begun_s = time.monotonic()
+    put_files(source.files(), other, str(tmp_path))
+    assert time.monotonic() - begun_s < shared_copies.PATIENCE_S
+    assert {*tmp_path.iterdir()} == {one, other}
+
+
 def test_one_that_is_slow_is_waited_for(tmp_path, monkeypatch) -> None:
     """What comes slowly from an object store would be read twice, which makes it slower still."""
-    monkeypatch.setattr(shared_copies, "PATIENCE_S", 0.3)
-    unfinished = tmp_path / f"penstock-restored-{os.geteuid()}" / "id-1.sst.unfinished"
+    monkeypatch.setattr(shared_copies, "PATIENCE_S", 1.0)
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
     begun = threading.Event()
 
     def slow():
-        for _ in range(6):  # 0.6 s in all
+        for _ in range(6):  # 1.5 s in all
             yield 100 * PIECE
             begun.set()
-            time.sleep(0.1)
+            time.sleep(0.25)
 
     first = threading.Thread(target=put_files, args=({"1.sst": StoredFile(slow(), "id-1.sst")}, one, str(tmp_path)))
     first.start()
     begun.wait(timeout=10)
-    assert unfinished.exists()
     put_files(source.files(), other, str(tmp_path))
     first.join()
     assert source.read == {"1.sst": 0}
     assert (other / "1.sst").read_bytes() == 600 * PIECE
 
 
-@pytest.mark.parametrize("kind", ["open to all", "a link", "a file"])
+def test_without_links_files_are_copied(tmp_path, monkeypatch) -> None:
+    """A restore would fail on each file system that has no links, where it needs none."""
+
+    def refused(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    source = Source(["1.sst"])
+    one, other = targets(tmp_path, 2)
+    with held_together(kind_of(source.files()), str(tmp_path), 1):
+        for place in (one, other):
+            put_files(source.files(), place, str(tmp_path))
+            assert (place / "1.sst").read_bytes() == source.content("1.sst")
+
+
+def test_who_links_a_file_counts_it(tmp_path) -> None:
+    """A restore would be said to be at a half, and then be over."""
+    source, counted = Source(["1.sst"]), []
+    one, other = targets(tmp_path, 2)
+    with held_together(kind_of(source.files()), str(tmp_path), 1):
+        put_files(source.files(), one, str(tmp_path))
+        linked = {name: file._replace(was_here=partial(counted.append, name)) for name, file in source.files().items()}
+        put_files(linked, other, str(tmp_path))
+    assert counted == ["1.sst"]
+
+
+@pytest.mark.parametrize("kind", ["open to all", "another user's", "a link", "a file"])
 def test_a_directory_of_others_is_not_used(tmp_path, kind) -> None:
     """Whoever made it first would give a job its state."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
-    directory, elsewhere = tmp_path / f"penstock-restored-{os.geteuid()}", tmp_path / "elsewhere"
+    directory, elsewhere = directory_of(source, tmp_path), tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o700)
-    if kind == "open to all":
-        directory.mkdir()
-        directory.chmod(0o777)
-        (directory / "id-1.sst").write_bytes(b"forged")
-    elif kind == "a link":
+    forged = directory / "id-1.sst"
+    if kind == "a link":
         directory.symlink_to(elsewhere)
-        (elsewhere / "id-1.sst").write_bytes(b"forged")
-    else:
+    elif kind == "a file":
         directory.write_text("")
+        forged = elsewhere / "id-1.sst"
+    else:
+        directory.mkdir(mode=0o700)
+    forged.write_bytes(b"forged")
+    if kind == "open to all":
+        directory.chmod(0o777)
+    elif kind == "another user's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a directory away")
+        os.chown(directory, 12_345, -1)
     put_files(source.files(), place, str(tmp_path))
     assert (place / "1.sst").read_bytes() == source.content("1.sst")
+    assert forged.read_bytes() == b"forged"
+
+
+def test_each_content_has_an_identity_of_its_own() -> None:
+    """Two jobs have files of one path, which is relative to the directory of each: one would begin with the other's."""
+    tables = [TableInFile("a", True)]
+    file = KeyedFile("chk-1/a.sst", 100, tables, [Section(0, 0, 100, 7)], store_file="a.sst", crc=1)
+    others = [
+        replace(file, path="chk-2/a.sst"),
+        replace(file, bytes=101),
+        replace(file, crc=2),
+        replace(file, sections=[Section(0, 0, 100, 8)]),
+    ]
+    storage = MemoryStorage(Random(1), 0)
+    identities = [contents_of(storage, [one])["a.sst"].identity for one in [file, *others]]
+    assert len({*identities}) == 1 + len(others)
+    later = replace(file, tables=[*tables, TableInFile("b", True)])
+    assert contents_of(storage, [later])["a.sst"].identity == identities[0]

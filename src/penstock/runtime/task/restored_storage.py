@@ -1,4 +1,4 @@
-"""A storage that counts what a task reads of it while its state is restored, for reports of how far that is."""
+"""A storage that counts what a task has of it while its state is restored, for reports of how far that is."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ class RestoredStorage(SnapshotStorage):
         data = self._storage.read(path, offset, length)
         self._count(path, len(data))
         return data
+
+    def was_here(self, file: KeyedFile) -> None:
+        self._count(file.path, file.bytes)
 
     def create_columns(
         self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]

@@ -69,6 +69,9 @@ class SnapshotStorage(Protocol):
     def read(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file."""
 
+    def was_here(self, file: KeyedFile) -> None:
+        """A file of a store is not read: another task of this machine has read it."""
+
     def create_columns(
         self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
     ) -> ColumnWriter:

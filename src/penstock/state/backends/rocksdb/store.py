@@ -20,6 +20,8 @@ class StoredFile(NamedTuple):
     """Its content, read once."""
     identity: str = ""
     """What is called the same on this machine is the same file. Empty: it is to be this store's alone."""
+    was_here: Callable[[], object] = lambda: None
+    """Called if it need not be read, as the same file is on this machine."""
 
 
 class StoreView(Protocol):

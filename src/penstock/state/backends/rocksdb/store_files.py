@@ -10,6 +10,7 @@ An entry's key starts with four bytes for the number of its table and two for it
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import itertools
@@ -187,7 +188,10 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, S
     def parts(file: KeyedFile) -> Iterator[bytes]:
         return (read_section(storage.read, file.path, section) for section in sections_of(storage.read, file))
 
-    return {file.store_file: StoredFile(parts(file), _identity(file)) for file in files}
+    return {
+        file.store_file: StoredFile(parts(file), _identity(file), functools.partial(storage.was_here, file))
+        for file in files
+    }
 
 
 def _identity(file: KeyedFile) -> str:
