@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import signal
@@ -188,7 +189,12 @@ class DrivenJob:
 
     def state_files(self) -> set[Path]:
         """The files of its checkpoints, those that are being written included."""
-        return {*self.checkpoints.glob("*/shared/*"), *self.checkpoints.glob("*/chk-*/*")}
+        # Not Path.glob: that raises if a checkpoint is removed while it looks.
+        return {
+            self.checkpoints / name
+            for pattern in ("*/shared/*", "*/chk-*/*")
+            for name in glob.glob(pattern, root_dir=self.checkpoints)  # noqa: PTH207
+        }
 
     def _parts(self) -> list[Path]:
         return [path for path in self.out.rglob("*") if path.is_file()]
