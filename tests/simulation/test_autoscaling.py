@@ -74,4 +74,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
         rescaled_by_load = dataclasses.replace(circumstances(seed), rescale_at_steps=())
         run_program(program, rescaled_by_load, seed, named=False)
 
-    until_found(programs(300, FIRST.get(fault, 0)), run)
+    until_found(monkeypatch, programs(300, FIRST.get(fault, 0)), run)

@@ -46,4 +46,4 @@ FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {losses_not_noticed: 2,
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass a job master that loses output with a connection, and its result would be worthless."""
     fault(monkeypatch)
-    found_by_seeds(FIRST.get(fault, 0), EARLY if fault is first_connection_not_looked_at else CUTS)
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), EARLY if fault is first_connection_not_looked_at else CUTS)

@@ -54,4 +54,4 @@ FAULTS = [
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass advice that stops a job, or rows that overtake each other."""
     fault(monkeypatch)
-    found_by_seeds(0, HOLDING)
+    found_by_seeds(monkeypatch, 0, HOLDING)

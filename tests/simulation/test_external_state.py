@@ -84,6 +84,7 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     fault(monkeypatch)
     provoked = {"external_failure_rate": 0.0, **PROVOKED.get(fault, {})}
     until_found(
+        monkeypatch,
         programs(1_000, FIRST.get(fault, 0)),
         lambda seed, program: run_program(
             program, dataclasses.replace(circumstances(seed), **provoked), seed, named=False

@@ -132,4 +132,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
 
     programs = ((seed, generate(seed)) for seed in range(first, first + SEEDS))
     with_loops = (each for each in programs if any(node.kind == "loop" for node in each[1].nodes))
-    until_found(with_loops, run)
+    until_found(monkeypatch, with_loops, run)

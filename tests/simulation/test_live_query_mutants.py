@@ -91,4 +91,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
         without_updates = dataclasses.replace(circumstances(seed), update_at_steps=())
         run_program(program, without_updates, seed, named=False)
 
-    until_found(programs(300, FIRST.get(fault, 0)), run)
+    until_found(monkeypatch, programs(300, FIRST.get(fault, 0)), run)

@@ -134,4 +134,4 @@ FIRST = {
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass a failover that loses or doubles output, and its result would be worthless."""
     fault(monkeypatch)
-    found_by_seeds(FIRST.get(fault, 0), PROVOKED.get(fault))
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), PROVOKED.get(fault))

@@ -74,4 +74,4 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     """The simulator would pass savepoints that lose or double output, and its result would be worthless."""
     first, provoked = FAULTS[fault]
     fault(monkeypatch)
-    found_by_seeds(first, provoked, all_kinds=fault is checkpoint_behind_a_drain)
+    found_by_seeds(monkeypatch, first, provoked, all_kinds=fault is checkpoint_behind_a_drain)

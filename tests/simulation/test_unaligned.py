@@ -92,6 +92,7 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     fault(monkeypatch)
     first = FIRST.get(fault, 0)
     until_found(
+        monkeypatch,
         ((seed, generate(seed)) for seed in range(first, first + 1_000)),
         lambda seed, program: run_program(program, circumstances(seed), seed, named=False),
     )

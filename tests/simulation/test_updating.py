@@ -66,6 +66,7 @@ def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypat
     first = FIRST.get(fault, 0)
     changes: dict[str, Any] = dict.fromkeys(("rescale_at_steps", "load_changes_at_steps", "slots_change_at_steps"), ())
     until_found(
+        monkeypatch,
         ((seed, generate(seed)) for seed in range(first, first + 1_000)),
         lambda seed, program: run_program(
             program, dataclasses.replace(circumstances(seed), **changes), seed, named=False
