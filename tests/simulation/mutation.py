@@ -39,7 +39,7 @@ def until_found(
     run: Callable[[int, Program], None],
     said: str = "",
 ) -> None:
-    """Run programs, each with its seed, until one fails by the fault in `patch`. None does: the test fails.
+    """Run programs, each with its seed, until one fails, with the fault in `patch`. None does: the test fails.
 
     `said`: what it must say then. A program that does not end must end without the fault: it may only be long.
 
@@ -68,7 +68,7 @@ def found_by_seeds(
     all_kinds: bool = False,
     with_kind: str = "",
 ) -> None:
-    """Run seeds from `first` on, until one fails by the fault in `patch`.
+    """Run seeds from `first` on, until one fails, with the fault in `patch`.
 
     `provoked`: circumstances that make a rare fault show soon. `with_kind`: only those whose program has such an
     operator.

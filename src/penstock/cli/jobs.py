@@ -89,9 +89,9 @@ def list_jobs(
         if one.job_id not in known:
             typer.echo(f"{one.job_id}  {as_moment(one.started_ms)}  STARTING   {on_one_line(one.name)}")
     if not (jobs or starting or of_clusters):
-        begin = len(_of_clusters(False)[0])
-        more = f". {begin} {'is' if begin == 1 else 'are'} to begin in a cluster: penstock list -s" if begin else ""
-        typer.echo(f"no job is running on this machine{more}", err=True)
+        from penstock.cli.local_clusters import told_of_those_that_wait
+
+        typer.echo(f"no job is running on this machine{told_of_those_that_wait()}", err=True)
     _exit_if_unanswered(silent)
 
 

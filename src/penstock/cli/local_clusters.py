@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from penstock.cluster.running_jobs import RunningJob
 
 
+_ANSWER_S = 5.0
+"""One that was stopped does not hold up what is said of the others."""
+
+
 def clients_of_clusters() -> tuple[list[RestClient], list[str]]:
     """One of each that takes jobs; and of those that can't be asked, why."""
     # Imported here, not at the top: `penstock --help` is to answer at once.
@@ -26,7 +30,7 @@ def clients_of_clusters() -> tuple[list[RestClient], list[str]]:
     for one in running_clusters():
         if one.rest is not None:
             try:
-                found.append(RestClient(one.rest.url, one.rest.token()))
+                found.append(RestClient(one.rest.url, one.rest.token(), _ANSWER_S))
             except OSError as error:
                 silent.append(f"the cluster with the jobs in {one.directory} can't be asked: {error}")
     return found, silent
@@ -81,10 +85,7 @@ def cancel_before_it_runs(reference: str, another_runs: bool = False) -> bool:
     False: there is none. Raises JobError if there are several, or a cluster that can't be asked may have it.
     `another_runs`: one whose id begins so. Then it is only that of exactly this name.
     """
-    clients, silent = clients_of_clusters()
-    jobs, unanswered = submitted_to(clients)
-    silent += unanswered
-    found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
+    found, silent = _to_begin(reference)
     if another_runs:
         found, silent = [job for job in found if is_named(reference, job.state["name"], job.ids)], []
     if len(found) > 1:
@@ -104,21 +105,43 @@ def running_job(reference: str) -> RunningJob:
     from penstock.cluster.running_jobs import JobRegistry
 
     registry = JobRegistry()
+    running = registry.named(reference)
+    if any(is_named(reference, job.name, (job.job_id,)) for job in running):
+        return registry.find(reference)
+    found, silent = _to_begin(reference)
+    if running:
+        # By the beginning of an id, before which the name of another one goes.
+        found, silent = [job for job in found if is_named(reference, job.state["name"], job.ids)], []
+    if found:
+        told = "takes no commands yet. penstock list -s shows when it begins, penstock cancel takes it back:"
+        lines = [
+            f"  {job.ids[0]}  {on_one_line(job.state['name'])}: {job.state['waiting'] or 'begins now'}" for job in found
+        ]
+        raise JobError("\n".join([f"'{on_one_line(reference)}' {told}", *lines]))
     try:
         return registry.find(reference)
-    except JobError:
-        waiting = [] if registry.named(reference) else _waiting_as(reference)
-        if not waiting:
+    except JobError as error:
+        if not silent:
             raise
-        lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}: {job.state['waiting']}" for job in waiting]
-        told = "takes no commands yet. penstock list -s shows when it begins, penstock cancel takes it back:"
-        raise JobError("\n".join([f"'{on_one_line(reference)}' {told}", *lines])) from None
+        raise JobError("\n".join([f"{error}. Whether one waits in a cluster is not known:", *silent])) from None
 
 
-def _waiting_as(reference: str) -> list[SubmittedJob]:
-    """The jobs that wait for slots and are named so, of clusters that answer."""
-    jobs, _ = submitted_to(clients_of_clusters()[0])
-    return submitted_as(reference, [job for job in jobs if job.state["waiting"]])
+def told_of_those_that_wait() -> str:
+    """What is to be said where no job runs: that some are to begin, or that it is not known. Empty: nothing."""
+    clients, silent = clients_of_clusters()
+    jobs, unanswered = submitted_to(clients)
+    begin = sum(is_to_begin(job.state) for job in jobs)
+    told = [f"{begin} {'is' if begin == 1 else 'are'} to begin in a cluster: penstock list -s"] if begin else []
+    told += [f"Whether one waits in a cluster is not known: {why}" for why in [*silent, *unanswered]]
+    return "".join(f". {each}" for each in told)
+
+
+def _to_begin(reference: str) -> tuple[list[SubmittedJob], list[str]]:
+    """The jobs that are named so, and take no commands yet; and of clusters that can't be asked, why."""
+    clients, silent = clients_of_clusters()
+    jobs, unanswered = submitted_to(clients)
+    found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
+    return found, [*silent, *unanswered]
 
 
 def _gist_of(error: str) -> str:

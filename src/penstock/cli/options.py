@@ -149,10 +149,11 @@ AllowDuplicates = Annotated[
 ]
 
 
-def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]) -> None:
+def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str], has_state: bool = False) -> None:
     """Tell of options of this command's that stand after the job, unless the job's own text has them.
 
-    Raises typer.BadParameter for the one that names the state with which it starts: it would begin anew.
+    Raises typer.BadParameter for the one that names the state with which it starts: it would begin anew, unless it
+    `has_state` otherwise.
     """
     try:
         program = job.read_text(encoding="utf-8")
@@ -163,11 +164,12 @@ def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]
     misplaced = {}
     for position, argument in enumerate(arguments, start=1):
         name, equals, _ = argument.partition("=")
-        option = "-D" if name.startswith("-D") else name
+        # A value may follow at once; of -s only what is a path, as many other options begin so.
+        option = "-D" if name.startswith("-D") else "-s" if name.startswith("-s") and "/" in name else name
         if option in ours and f'"{option}"' not in program and f"'{option}'" not in program:
             misplaced[argument] = ours[option]
-            if ours[option] == "from_state" and (equals or position < len(arguments)):
-                begins_anew = context.params["from_state"] is None
+            if ours[option] == "from_state" and (equals or option != argument or position < len(arguments)):
+                begins_anew = not has_state
     if not misplaced:
         return
     told = " and ".join(misplaced)

@@ -73,7 +73,6 @@ def run(
       penstock run -m localhost:8081 job.py
       penstock run --pyflink word_count.py
     """
-    say_if_misplaced(context, job, arguments or [])
     defaults = settings_in(conf_file) | settings_of(
         parallelism,
         settings,
@@ -86,6 +85,7 @@ def run(
         cluster,
         detached,
     )
+    say_if_misplaced(context, job, arguments or [], "execution.state-recovery.path" in defaults)
     if detached and defaults.get("execution.target") != "remote":
         raise typer.BadParameter(
             "a cluster goes on with the job when its program has ended: name it with -m HOST:PORT (penstock cluster "

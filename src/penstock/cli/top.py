@@ -70,7 +70,7 @@ def top(job: Job = None, once: Once = False) -> None:
 
 
 def _find(job: str | None) -> RunningJob:
-    from penstock.cli.local_clusters import running_job
+    from penstock.cli.local_clusters import running_job, told_of_those_that_wait
     from penstock.cluster.running_jobs import JobRegistry
 
     if job is not None:
@@ -79,7 +79,7 @@ def _find(job: str | None) -> RunningJob:
     if len(jobs) == 1:
         return jobs[0]
     if not jobs:
-        raise JobError("no job of this user runs on this machine")
+        raise JobError(f"no job of this user runs on this machine{told_of_those_that_wait()}")
     names = "\n".join(f"  {one.job_id}  {on_one_line(one.name)}" for one in jobs)
     raise JobError(f"several jobs run: name one by its id:\n{names}")
 

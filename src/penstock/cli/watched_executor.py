@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
@@ -27,6 +28,8 @@ from penstock.common.quantities import as_duration
 
 _LIVE_EVERY_S = 0.5
 _JSON_EVERY_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -153,7 +156,11 @@ class WatchedExecutor(PipelineExecutor):
         job.meter.job_id = str(job_id)
         name = submission.graph.name
         figures: dict[str, object] = {"job_id": str(job_id), "name": name, "waiting": why}
-        self._say("waiting", f"job {job_id} '{name}' {why}", figures)
+        text = f"job {job_id} '{name}' {why}"
+        if self._quiet:
+            # It may be for hours, in which nothing else is said.
+            _log.warning("%s", text)
+        self._say("waiting", text, figures)
 
     def _goes_on(self, job: _Job) -> None:
         text = f"job {job} goes on in its cluster. What it prints: penstock logs {job.meter.job_id[:8]} --output"

@@ -40,7 +40,8 @@ class Submission:
     on_taken: Callable[[JobID], object] = lambda job_id: None
     """Called before it when a cluster has taken the job, which may wait for slots there."""
     on_waiting: Callable[[JobID, str], object] | None = None
-    """Called instead of `on_start` for a job that is left waiting in its cluster, with its reason; None: `on_start`."""
+    """Called when a job waits in its cluster, with its reason. `on_start` comes when it begins, and not if it is left
+    there; but then, too, if this is None."""
     on_rest: Callable[[RestAddress], object] = lambda address: None
     """Called after it if the job has a REST endpoint."""
     on_control: Callable[[ControlAddress], object] = lambda address: None

@@ -62,7 +62,7 @@ class RemoteExecutor(PipelineExecutor):
             ) from None
         submission.on_taken(id)
         try:
-            state = self._begun(run, graph.name, attached)
+            state = self._begun(run, submission, JobID(str(id)), attached)
         except KeyboardInterrupt as interrupt:
             # It would start when slots are free, with nobody there.
             try:
@@ -72,33 +72,32 @@ class RemoteExecutor(PipelineExecutor):
             raise
         # Of its submission, by which it is found as well: its own is known when it begins.
         job_id = JobID(state["job_id"] or str(id))
-        if not state["waiting"]:
-            submission.on_start(job_id)
-        elif submission.on_waiting is not None:
-            submission.on_waiting(job_id, state["waiting"])
-        else:
-            _log.warning("job '%s' %s", graph.name, state["waiting"])
+        if state["job_id"] or submission.on_waiting is None:
             submission.on_start(job_id)
         return JobClient(job_id, run)
 
     @staticmethod
-    def _begun(run: RemoteJob, name: str, attached: bool) -> dict[str, Any]:
+    def _begun(run: RemoteJob, submission: Submission, id: JobID, attached: bool) -> dict[str, Any]:
         """Wait until it has the slots that it needs, and its id; one that is not attached may wait on without us.
 
-        Returns its state; raises the error of a job that could not begin.
+        `id`: that of its submission. Returns its state; raises the error of a job that could not begin.
         """
+        name = submission.graph.name
         is_told = False
         with LiveLine() as line:
             while not (state := run.patient_state())["job_id"]:
                 if state["status"] is not None:
                     raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")
+                if state["waiting"] and not is_told:
+                    is_told = True
+                    if submission.on_waiting is not None:
+                        submission.on_waiting(id, state["waiting"])
+                    elif not (attached and line.is_on):
+                        # Without a terminal a program that waits for hours would say nothing.
+                        _log.warning("job '%s' %s", name, state["waiting"])
                 if state["waiting"] and not attached:
                     break
-                if state["waiting"] and not is_told and not line.is_on:
-                    # Without a terminal a program that waits for hours would say nothing.
-                    is_told = True
-                    _log.warning("job '%s' %s", name, state["waiting"])
                 time.sleep(_POLL_S)
         return state
 

@@ -85,7 +85,8 @@ def held_together(kind: str, parent: str, patience_s: float) -> Iterator[Path | 
             with contextlib.suppress(OSError):
                 # Refused while others hold it. It removes nothing then.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
+                if is_at(path, descriptor):
+                    shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(descriptor)
 
@@ -119,10 +120,18 @@ def _holds(path: Path, descriptor: int) -> bool:
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Nobody else has it: what is there was left by processes that were killed, perhaps with their machine.
-        for each in path.iterdir():
+        for each in path.iterdir() if is_at(path, descriptor) else ():
             each.unlink()
     fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    return path.stat().st_ino == found.st_ino
+    return is_at(path, descriptor)
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether what is open, and perhaps locked, has this name. Else it was removed, and what is there is another's."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def remove_abandoned(parent: str | None = None) -> None:
@@ -139,6 +148,8 @@ def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not is_at(path, descriptor):
+            raise FileNotFoundError(f"{path} was removed, and may have been made anew")
         yield
     finally:
         os.close(descriptor)

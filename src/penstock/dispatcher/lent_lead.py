@@ -11,6 +11,7 @@ import secrets
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.cluster.high_availability.steady_clock import steady_ms
@@ -47,9 +48,7 @@ class LentLead:
         if not self._is_lent:
             return
         begun_ms = steady_ms()
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._confirmed_ms > begun_ms, self._left_s() + _GRACE_S):
-                raise FencedError("the dispatcher of this job no longer leads the cluster")
+        self._wait_for(lambda: self._confirmed_ms > begun_ms, self._left_s() + _GRACE_S)
 
     def write(self, file: Path, content: bytes) -> None:
         """Write what whoever leads later goes on with. Raises FencedError if that is another one by now, OSError."""
@@ -57,14 +56,22 @@ class LentLead:
         new = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
         try:
             write_whole(new, content)
-            # When all is on disk: between this and the moment in which it counts lies one call. As long as the lead
-            # lasts nobody else has it.
-            if self._left_s() <= 0:
-                self.confirm()
+            # When all is on disk: between this and the moment in which it counts lies one call.
+            self._check()
             new.rename(file)
             sync_local(file.parent)
         finally:
             new.unlink(missing_ok=True)
+
+    def _check(self) -> None:
+        """Wait until the lead lasts, if it is over as far as was read. Nobody else has it as long as it lasts."""
+        if self._is_lent:
+            self._wait_for(lambda: self._left_s() > 0, _GRACE_S)
+
+    def _wait_for(self, is_so: Callable[[], bool], seconds: float) -> None:
+        with self._changed:
+            if not self._changed.wait_for(is_so, seconds):
+                raise FencedError("the dispatcher of this job no longer leads the cluster")
 
     def _left_s(self) -> float:
         return max(0.0, (self._until_ms - steady_ms()) / 1000)

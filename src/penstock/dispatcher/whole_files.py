@@ -11,12 +11,21 @@ from penstock.common.durable import sync_local, sync_written
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name, and rename it when it is on disk, where the new name is then. Raises OSError."""
+    """Write a file under another name, and rename it when it is on disk, where the new name is then.
+
+    Raises OSError; nothing of it is left then.
+    """
     unfinished = path.with_name(f".{path.name}")
-    with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
-        file.write(content)
-        sync_written(file)
-    unfinished.rename(path)
+    try:
+        with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
+            file.write(content)
+            sync_written(file)
+        unfinished.rename(path)
+    except BaseException:
+        # It takes space, too.
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
+        raise
     sync_local(path.parent)
 
 
@@ -28,9 +37,6 @@ def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> Non
     try:
         write_whole(path, content)
     except OSError:
-        # What was written of it takes space, too.
-        with contextlib.suppress(OSError):
-            path.with_name(f".{path.name}").unlink()
         spare = spare_of(path.with_name(set_aside_for or path.name))
         if not spare.exists() or len(content) > spare.stat().st_size:
             raise

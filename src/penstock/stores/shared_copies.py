@@ -4,7 +4,7 @@ With more subtasks than before, several begin with the files of one store. Each 
 by one of them, and all have links to that copy: the disk writes it once. Only files that never change are shared.
 
 The copies of a store are in a directory that those who restore it hold together (common/held_directory.py). The last
-one removes it; databases keep their links. Whatever does not go well is one's own copy, as if nobody else were there.
+one removes it; databases keep their links. Where there is no such directory, or no links, each has copies of its own.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.common.disk_errors import naming
-from penstock.common.held_directory import held_together
+from penstock.common.held_directory import held_together, is_at
 from penstock.state.backends.rocksdb.store import StoredFile
 
 _LOOK_S = 0.01
@@ -76,32 +75,28 @@ def _shared_copy(file: StoredFile, path: Path, directory: Path) -> bool:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        # Finished since, and then this is that file itself: it must not be written to.
-        if _linked(copy, path):
-            file.was_here()
-            return True
+        if not is_at(unfinished, descriptor):
+            # Finished since: this is a file that a database may have, and must not be written to.
+            return False
         # It stays if this fails: another process may wait for its lock. A process that was killed may have begun it.
         os.ftruncate(descriptor, 0)
         try:
-            with naming(str(unfinished)):
+            with naming(str(path)):
                 _write(descriptor, file.parts)
         except BaseException:
             os.ftruncate(descriptor, 0)
             raise
-        unfinished.rename(copy)
-        return _linked(copy, path)
+        # Whatever becomes of the copy, this one has its file. Without links it has it alone.
+        unfinished.rename(copy if _linked(unfinished, path) else path)
+    return True
 
 
 def _linked(copy: Path, path: Path) -> bool:
-    """Whether there is such a copy: then it is at `path`, too."""
+    """Link a file to `path`. False: it is not there, or can have no such link."""
     try:
         os.link(copy, path)
     except OSError:
-        if not copy.exists():
-            return False
-        # A file system without such links, or one that has no more for this file.
-        with naming(str(path)):
-            shutil.copyfile(copy, path)
+        return False
     return True
 
 

@@ -13,7 +13,7 @@ from tests.unit.dispatcher.played_cluster import PlayedCluster
 from typer.testing import CliRunner
 
 from penstock.cli import local_clusters
-from penstock.cli.local_clusters import cancel_before_it_runs
+from penstock.cli.local_clusters import cancel_before_it_runs, running_job
 from penstock.cli.main import app
 from penstock.client.rest_client import RestClient
 from penstock.cluster import running_cluster
@@ -21,6 +21,7 @@ from penstock.cluster.rest_address import RestAddress
 from penstock.cluster.running_cluster import RunningCluster
 from penstock.cluster.running_jobs import JobRegistry, RunningJob
 from penstock.common.errors import JobError
+from penstock.dispatcher.dispatcher import Phase
 from penstock.dispatcher.events import CancelRequested
 from penstock.rpc.keys import ControlAddress
 
@@ -116,6 +117,39 @@ def test_commands_say_of_a_job_that_waits_that_it_does(
     assert told.exit_code == 1
     assert "'waits' takes no commands yet" in told.stderr and "dddddddd  waits: waits for 1 slot" in told.stderr
     assert "no job 'another' runs" in CliRunner().invoke(app, [verb, "another", *options]).stderr
+
+
+def test_commands_say_what_is_not_known_of_jobs_that_wait(
+    cluster: PlayedCluster, silent: list[RestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user would take it that no such job is there, and submit it again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    silent.append(RestClient("http://127.0.0.1:9", "token"))
+    for command in (["savepoint", "nobody"], ["list"], ["top"]):
+        told = CliRunner().invoke(app, command).stderr
+        assert "hether one waits in a cluster is not known" in told and "127.0.0.1:9" in told, command
+    assert "'waits' takes no commands yet" in CliRunner().invoke(app, ["savepoint", "waits"]).stderr
+
+
+def test_a_job_that_begins_takes_no_commands_yet(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it asks its sources, for a minute perhaps, no such job would be said to run."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    begins = next(job for job in cluster.host_jobs if job.id == "dddddddd")
+    cluster.host_jobs[:] = [dataclasses.replace(begins, phase=Phase.STARTING)]
+    assert "dddddddd  waits: begins now" in CliRunner().invoke(app, ["stop", "waits"]).stderr
+
+
+def test_a_command_for_a_job_that_waits_is_not_for_one_whose_id_begins_so(
+    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`penstock stop feed` would stop one that runs, whose id happens to begin so."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cluster.host_jobs[:] = [dataclasses.replace(job, name="feed") for job in cluster.host_jobs if job.id == "dddddddd"]
+    register("feed00001111", "another", os.getpid())
+    assert "'feed' takes no commands yet" in CliRunner().invoke(app, ["stop", "feed"]).stderr
+    assert running_job("feed0").name == running_job("another").name == "another"
 
 
 def test_an_empty_list_tells_of_jobs_that_wait(

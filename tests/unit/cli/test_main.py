@@ -74,9 +74,10 @@ def test_all_that_stand_after_the_job_are_named(settings_job: Path) -> None:
     assert "-p and -Da=b stand after settings.py, so they are passed to the job" in result.stderr
 
 
-def test_a_state_that_stands_after_the_job_is_refused(settings_job: Path) -> None:
+@pytest.mark.parametrize("state", [["-s", "savepoint"], ["--fromSavepoint=savepoint"], ["-s/savepoint"]])
+def test_a_state_that_stands_after_the_job_is_refused(settings_job: Path, state: list[str]) -> None:
     """The job began anew, read everything again, and doubled its output: a warning of another option was all."""
-    result = CliRunner().invoke(app, ["run", str(settings_job), "-p", "2", "-s", "savepoint"])
+    result = CliRunner().invoke(app, ["run", str(settings_job), "-p", "2", *state])
 
     assert result.exit_code == 2
     assert "would begin without that state" in result.stderr.replace("\n", " ")
@@ -85,7 +86,13 @@ def test_a_state_that_stands_after_the_job_is_refused(settings_job: Path) -> Non
 
 @pytest.mark.parametrize(
     ("before", "behind", "mentioned"),
-    [([], ["-s"], ""), (["-s", "none"], ["-s", "x"], ""), ([], ["-s", "x"], '# "-s"')],
+    [
+        ([], ["-s"], ""),
+        ([], ["-silent"], ""),
+        (["-s", "none"], ["-s", "x"], ""),
+        (["-D", "execution.state-recovery.path=none"], ["-s", "x"], ""),
+        ([], ["-s", "x"], '# "-s"'),
+    ],
 )
 def test_an_option_of_the_jobs_own_is_not_refused(
     before: list[str], behind: list[str], mentioned: str, settings_job: Path

@@ -82,7 +82,8 @@ writing = threading.Thread(target=lead.write, args=(file, b"new"), daemon=True)
 writing.start()
 writing.join(0.2)
 assert writing.is_alive() and not file.exists()
-lead.extend(Leads("a", steady_ms() + 60_000, steady_ms()))
+# Asked before the call: it waited in the socket of a process that was stopped.
+lead.extend(Leads("a", steady_ms() + 60_000, steady_ms() - 10_000))
 writing.join(10)
 assert file.read_bytes() == b"new"
 lead.write(file, b"newer")

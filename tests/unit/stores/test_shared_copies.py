@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 import time
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,7 +15,10 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from penstock.common.errors import CheckpointError
 from penstock.common.held_directory import held_together, remove_abandoned
+from penstock.runtime.task.counters import TaskCounters
+from penstock.runtime.task.restored_storage import RestoredStorage
 from penstock.simulator.storage import MemoryStorage
 from penstock.state.backends.rocksdb.store import StoredFile
 from penstock.state.backends.rocksdb.store_files import contents_of
@@ -104,8 +108,11 @@ def test_what_one_removes_the_others_keep(tmp_path) -> None:
 def test_files_without_an_identity_are_each_ones_own(tmp_path) -> None:
     """A database writes to its manifest: two of them would write to the same."""
     one, other = targets(tmp_path, 2)
-    files = [{"MANIFEST": StoredFile([b"begin"]), "1.sst": StoredFile([b"table"], "id")} for _ in range(2)]
-    at_once([lambda: put_files(files[0], one, str(tmp_path)), lambda: put_files(files[1], other, str(tmp_path))])
+    files = {"MANIFEST": StoredFile([b"begin"]), "1.sst": StoredFile([b"table"], "id")}
+    with held_together(kind_of({"1.sst": files["1.sst"]}), str(tmp_path), 1):
+        for place in (one, other):
+            put_files(files, place, str(tmp_path))
+    assert (one / "1.sst").samefile(other / "1.sst")
     with (one / "MANIFEST").open("ab") as manifest:
         manifest.write(b", and more")
     assert (other / "MANIFEST").read_bytes() == b"begin"
@@ -132,31 +139,73 @@ def test_one_that_fails_leaves_the_file_to_the_others(tmp_path) -> None:
     assert {*tmp_path.iterdir()} == {one, other}
 
 
-def test_a_file_that_was_finished_meanwhile_is_not_begun_again(tmp_path, monkeypatch) -> None:
-    """A database would have an empty file where it had its table."""
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_file_that_was_finished_meanwhile_is_not_begun_again(tmp_path, monkeypatch, is_there) -> None:
+    """A database would have an empty file where it had its table: also where someone has removed the copy since."""
     source = Source(["1.sst"])
     one, other = targets(tmp_path, 2)
     lock = fcntl.flock
 
-    def another_finishes_first(file, how):
-        # Between the look for the copy and the lock of the file: all that can be locked by then is the copy itself.
-        monkeypatch.setattr(fcntl, "flock", lock)
-        put_files(source.files(), one, str(tmp_path))
-        lock(file, how)
-
     with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
 
-        def when_it_has_opened(file, how):
+        def another_finishes_first(file, how):
             if Path(f"/proc/self/fd/{file}").readlink().suffix == ".unfinished":
-                return another_finishes_first(file, how)
+                # Between the look for the copy and the lock of the file: all that can be locked by then is the copy.
+                monkeypatch.setattr(fcntl, "flock", lock)
+                put_files(source.files(), one, str(tmp_path))
+                if not is_there:
+                    (directory / "id-1.sst").unlink()
             return lock(file, how)
 
-        monkeypatch.setattr(fcntl, "flock", when_it_has_opened)
+        monkeypatch.setattr(fcntl, "flock", another_finishes_first)
         put_files(source.files(), other, str(tmp_path))
         assert [path.name for path in directory.iterdir()] == ["id-1.sst"]
     for place in (one, other):
         assert (place / "1.sst").read_bytes() == source.content("1.sst")
-    assert source.read == {"1.sst": 1}
+    assert source.read == {"1.sst": 1 if is_there else 2}
+
+
+def test_a_copy_that_is_removed_at_once_takes_nobody_its_file(tmp_path, monkeypatch) -> None:
+    """What cleans temporary files would make an empty table of it."""
+    source = Source(["1.sst"])
+    (place,) = targets(tmp_path, 1)
+    rename = Path.rename
+
+    def and_removed(self, target):
+        rename(self, target).unlink()
+
+    monkeypatch.setattr(Path, "rename", and_removed)
+    put_files(source.files(), place, str(tmp_path))
+    assert (place / "1.sst").read_bytes() == source.content("1.sst")
+
+
+@pytest.mark.parametrize("latecomer", ["restores", "cleans up"])
+def test_a_directory_that_was_made_anew_is_left_alone(tmp_path, monkeypatch, latecomer) -> None:
+    """Who had opened the one before, which was removed, would empty that of others in the middle of their restore."""
+    source = Source(["1.sst"])
+    (place,) = targets(tmp_path, 1)
+    directory = directory_of(source, tmp_path)
+    directory.mkdir(mode=0o700)
+    lock = fcntl.flock
+
+    def is_made_anew(file, how):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        directory.rmdir()
+        holding = held_together(kind_of(source.files()), str(tmp_path), 1)
+        (holding.__enter__() / "id-1.sst").write_bytes(source.content("1.sst"))
+        held.append(holding)
+        return lock(file, how)
+
+    held: list[AbstractContextManager[Path]] = []
+    monkeypatch.setattr(fcntl, "flock", is_made_anew)
+    if latecomer == "restores":
+        put_files(source.files(), place, str(tmp_path))
+    else:
+        remove_abandoned(str(tmp_path))
+    assert (directory / "id-1.sst").read_bytes() == source.content("1.sst")
+    assert source.read == {"1.sst": 0}
+    held[0].__exit__(None, None, None)
+    assert not directory.exists()
 
 
 def test_what_killed_ones_have_left_is_not_trusted(tmp_path) -> None:
@@ -296,8 +345,8 @@ def test_without_links_files_are_copied(tmp_path, monkeypatch) -> None:
             assert (place / "1.sst").read_bytes() == source.content("1.sst")
 
 
-def test_who_links_a_file_counts_it(tmp_path) -> None:
-    """A restore would be said to be at a half, and then be over."""
+def test_who_links_a_file_counts_it_once(tmp_path) -> None:
+    """A restore would be said to be at a half, and then be over; or to have read more than there is."""
     source, counted = Source(["1.sst"]), []
     one, other = targets(tmp_path, 2)
     with held_together(kind_of(source.files()), str(tmp_path), 1):
@@ -305,6 +354,19 @@ def test_who_links_a_file_counts_it(tmp_path) -> None:
         linked = {name: file._replace(was_here=partial(counted.append, name)) for name, file in source.files().items()}
         put_files(linked, other, str(tmp_path))
     assert counted == ["1.sst"]
+
+
+def test_a_restore_reads_nothing_of_a_file_that_is_linked() -> None:
+    """The list of its checksums would be asked of an object store by each subtask, and be counted twice."""
+    file = KeyedFile("chk-1/a.sst", 100, store_file="a.sst", footer=Section(0, 50, 50, 9))
+    counters = TaskCounters()
+    storage = RestoredStorage(MemoryStorage(Random(1), 0), counters, [])
+    stored = contents_of(storage, [file])["a.sst"]
+    assert (counters.restored_files, counters.restored_bytes) == (0, 0)
+    stored.was_here()
+    assert (counters.restored_files, counters.restored_bytes) == (1, 100)
+    with pytest.raises(CheckpointError, match="missing"):
+        b"".join(stored.parts)
 
 
 @pytest.mark.parametrize("kind", ["open to all", "another user's", "a link", "a file"])

@@ -186,7 +186,9 @@ def contents_of(storage: SnapshotStorage, files: list[KeyedFile]) -> dict[str, S
     """A store's files by the names that they have in the store. Reading one raises CheckpointError."""
 
     def parts(file: KeyedFile) -> Iterator[bytes]:
-        return (read_section(storage.read, file.path, section) for section in sections_of(storage.read, file))
+        # A generator: the list of the sections is read with the file, and not of a file that is here already.
+        for section in sections_of(storage.read, file):
+            yield read_section(storage.read, file.path, section)
 
     return {
         file.store_file: StoredFile(parts(file), _identity(file), functools.partial(storage.was_here, file))
