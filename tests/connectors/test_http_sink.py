@@ -248,7 +248,7 @@ def test_a_writer_closes_though_its_connection_has_served_before() -> None:
 def test_an_answer_that_does_not_end() -> None:
     """One slow proxy would hold up all checkpoints, though its server has taken the records."""
     with HttpService(dripping, status(200)) as service:
-        writer = writer_of(sink_to(service).set_timeout_ms(100))
+        writer = writer_of(sink_to(service).set_timeout_ms(2_000))
         writer.write_chunk([1, 2, 3, 4], None)
         writer.flush(False)
         assert service.records == [1, 2, 3, 4]
