@@ -108,13 +108,12 @@ def _of_clusters(with_ended: bool) -> tuple[list[str], list[str]]:
 
     Those that run are known otherwise; `with_ended`: with those that have ended.
     """
-    from penstock.cli.local_clusters import clients_of_clusters, is_to_begin, job_line, submitted_to
+    from penstock.cli.local_clusters import is_to_begin, job_line, submitted_jobs
 
-    clients, silent = clients_of_clusters()
-    jobs, unanswered = submitted_to(clients)
+    jobs, silent = submitted_jobs()
     states = [job.state for job in jobs]
     lines = [job_line(job) for job in states if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
-    return lines, [*silent, *unanswered]
+    return lines, silent
 
 
 def _lines_of(job: RunningJob) -> list[str]:
@@ -256,13 +255,15 @@ def _cancel(job: str) -> str:
     from penstock.cli.local_clusters import cancel_before_it_runs
     from penstock.cluster.job_reference import is_named
     from penstock.cluster.running_jobs import JobRegistry
+    from penstock.rpc.messages import Command
 
     # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
     running = JobRegistry().named(job)
     is_meant = any(is_named(job, one.name, (one.job_id,)) for one in running)
     if not is_meant and cancel_before_it_runs(job, another_runs=bool(running)):
         return ""
-    return _ask(job, "cancel")
+    # Not asked for among those that wait again.
+    return _answer(JobRegistry().find(job), Command("cancel"), _ANSWER_SECONDS)
 
 
 def checkpoints(

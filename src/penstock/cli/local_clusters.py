@@ -60,6 +60,13 @@ def submitted_to(clusters: list[RestClient]) -> tuple[list[SubmittedJob], list[s
     return jobs, silent
 
 
+def submitted_jobs() -> tuple[list[SubmittedJob], list[str]]:
+    """All jobs that the clusters of this user know; and of those that can't be asked, or do not answer, why."""
+    clients, silent = clients_of_clusters()
+    jobs, unanswered = submitted_to(clients)
+    return jobs, [*silent, *unanswered]
+
+
 def submitted_as(reference: str, jobs: list[SubmittedJob]) -> list[SubmittedJob]:
     """Those that a command names so."""
     return referred_to(reference, jobs, lambda job: job.state["name"], lambda job: job.ids)
@@ -85,9 +92,7 @@ def cancel_before_it_runs(reference: str, another_runs: bool = False) -> bool:
     False: there is none. Raises JobError if there are several, or a cluster that can't be asked may have it.
     `another_runs`: one whose id begins so. Then it is only that of exactly this name.
     """
-    found, silent = _to_begin(reference)
-    if another_runs:
-        found, silent = [job for job in found if is_named(reference, job.state["name"], job.ids)], []
+    found, silent = _to_begin(reference, another_runs)
     if len(found) > 1:
         lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in found]
         told = f"'{on_one_line(reference)}' is the name or the beginning of several jobs that wait; name one by its id:"
@@ -108,10 +113,7 @@ def running_job(reference: str) -> RunningJob:
     running = registry.named(reference)
     if any(is_named(reference, job.name, (job.job_id,)) for job in running):
         return registry.find(reference)
-    found, silent = _to_begin(reference)
-    if running:
-        # By the beginning of an id, before which the name of another one goes.
-        found, silent = [job for job in found if is_named(reference, job.state["name"], job.ids)], []
+    found, silent = _to_begin(reference, another_runs=bool(running))
     if found:
         told = "takes no commands yet. penstock list -s shows when it begins, penstock cancel takes it back:"
         lines = [
@@ -128,20 +130,23 @@ def running_job(reference: str) -> RunningJob:
 
 def told_of_those_that_wait() -> str:
     """What is to be said where no job runs: that some are to begin, or that it is not known. Empty: nothing."""
-    clients, silent = clients_of_clusters()
-    jobs, unanswered = submitted_to(clients)
+    jobs, silent = submitted_jobs()
     begin = sum(is_to_begin(job.state) for job in jobs)
     told = [f"{begin} {'is' if begin == 1 else 'are'} to begin in a cluster: penstock list -s"] if begin else []
-    told += [f"Whether one waits in a cluster is not known: {why}" for why in [*silent, *unanswered]]
+    told += [f"Whether one waits in a cluster is not known: {why}" for why in silent]
     return "".join(f". {each}" for each in told)
 
 
-def _to_begin(reference: str) -> tuple[list[SubmittedJob], list[str]]:
-    """The jobs that are named so, and take no commands yet; and of clusters that can't be asked, why."""
-    clients, silent = clients_of_clusters()
-    jobs, unanswered = submitted_to(clients)
+def _to_begin(reference: str, another_runs: bool) -> tuple[list[SubmittedJob], list[str]]:
+    """The jobs that are named so, and take no commands yet; and of clusters that can't be asked, why.
+
+    `another_runs`: one whose id begins so. Before that goes only the name of one that waits, as far as is known.
+    """
+    jobs, silent = submitted_jobs()
     found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
-    return found, [*silent, *unanswered]
+    if another_runs:
+        return [job for job in found if is_named(reference, job.state["name"], job.ids)], []
+    return found, silent
 
 
 def _gist_of(error: str) -> str:

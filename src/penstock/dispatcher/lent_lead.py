@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.cluster.high_availability.steady_clock import steady_ms
-from penstock.common.durable import sync_local
 from penstock.common.errors import FencedError
 from penstock.dispatcher.events import Leads
 from penstock.dispatcher.whole_files import write_whole
@@ -53,15 +52,8 @@ class LentLead:
     def write(self, file: Path, content: bytes) -> None:
         """Write what whoever leads later goes on with. Raises FencedError if that is another one by now, OSError."""
         # By a name of its own: a process that leads by now may write the same file.
-        new = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
-        try:
-            write_whole(new, content)
-            # When all is on disk: between this and the moment in which it counts lies one call.
-            self._check()
-            new.rename(file)
-            sync_local(file.parent)
-        finally:
-            new.unlink(missing_ok=True)
+        unfinished = file.with_name(f".{file.name}-{secrets.token_hex(4)}")
+        write_whole(file, content, unfinished, self._check)
 
     def _check(self) -> None:
         """Wait until the lead lasts, if it is over as far as was read. Nobody else has it as long as it lasts."""

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.common.disk_errors import naming
 from penstock.common.durable import sync_local, sync_written
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(
+    path: Path, content: bytes, unfinished: Path | None = None, check: Callable[[], object] = lambda: None
+) -> None:
     """Write a file under another name, and rename it when it is on disk, where the new name is then.
 
-    Raises OSError; nothing of it is left then.
+    `unfinished`: that other name, where two processes may write the file at once. `check` is called right before the
+    name counts. Raises OSError, and what `check` raises; nothing of it is left then.
     """
-    unfinished = path.with_name(f".{path.name}")
+    unfinished = unfinished or path.with_name(f".{path.name}")
     try:
         with naming(str(unfinished)), open(unfinished, "wb", opener=_for_the_user_alone) as file:
             file.write(content)
             sync_written(file)
+        check()
         unfinished.rename(path)
     except BaseException:
         # It takes space, too.

@@ -41,9 +41,17 @@ def silent() -> list[RestClient]:
 @pytest.fixture
 def cluster(tmp_path: Path, silent: list[RestClient], monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedCluster]:
     one = PlayedCluster(tmp_path)
+    # Jobs that run are told of there: none, but for those of a test.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(local_clusters, "clients_of_clusters", lambda: ([*silent, one.client], []))
     yield one
     one.close()
+
+
+def one_waits_as_an_id_begins(cluster: PlayedCluster) -> None:
+    """The job that waits has a name with which the id of one that runs begins: feed."""
+    cluster.host_jobs[:] = [dataclasses.replace(job, name="feed") for job in cluster.host_jobs if job.id == "dddddddd"]
+    register("feed00001111", "another", os.getpid())
 
 
 def test_a_job_that_waits_is_cancelled_by_its_id_in_capitals(cluster: PlayedCluster) -> None:
@@ -80,11 +88,8 @@ def test_a_cluster_that_does_not_answer_hides_no_other_one(cluster: PlayedCluste
         cancel_before_it_runs("nobody")
 
 
-def test_jobs_that_run_leave_those_of_their_name_that_wait(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_that_run_leave_those_of_their_name_that_wait(cluster: PlayedCluster) -> None:
     """`penstock cancel` ended the job that waited, where several ran, or where the one that was meant was busy."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for id in ("1111", "2222"):
         register(id, "waits", os.getpid())
     cancelled = CliRunner().invoke(app, ["cancel", "waits"])
@@ -95,23 +100,16 @@ def test_jobs_that_run_leave_those_of_their_name_that_wait(
     assert len(cluster.posted) == 1
 
 
-def test_the_name_of_a_job_that_waits_goes_before_the_beginning_of_an_id(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_name_of_a_job_that_waits_goes_before_the_beginning_of_an_id(cluster: PlayedCluster) -> None:
     """`penstock cancel feed` would end one that runs, whose id happens to begin so."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cluster.host_jobs[:] = [dataclasses.replace(job, name="feed") for job in cluster.host_jobs if job.id == "dddddddd"]
-    register("feed00001111", "another", os.getpid())
+    one_waits_as_an_id_begins(cluster)
     assert CliRunner().invoke(app, ["cancel", "feed"]).exit_code == 0
     assert len(cluster.posted) == 1
 
 
 @pytest.mark.parametrize("command", [["savepoint"], ["stop"], ["scale", "-p", "2"], ["checkpoints"], ["top", "--once"]])
-def test_commands_say_of_a_job_that_waits_that_it_does(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
+def test_commands_say_of_a_job_that_waits_that_it_does(cluster: PlayedCluster, command: list[str]) -> None:
     """A user who has submitted it reads that no such job runs, and submits it again."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     verb, *options = command
     told = CliRunner().invoke(app, [verb, "waits", *options])
     assert told.exit_code == 1
@@ -119,11 +117,8 @@ def test_commands_say_of_a_job_that_waits_that_it_does(
     assert "no job 'another' runs" in CliRunner().invoke(app, [verb, "another", *options]).stderr
 
 
-def test_commands_say_what_is_not_known_of_jobs_that_wait(
-    cluster: PlayedCluster, silent: list[RestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_say_what_is_not_known_of_jobs_that_wait(cluster: PlayedCluster, silent: list[RestClient]) -> None:
     """A user would take it that no such job is there, and submit it again."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     silent.append(RestClient("http://127.0.0.1:9", "token"))
     for command in (["savepoint", "nobody"], ["list"], ["top"]):
         told = CliRunner().invoke(app, command).stderr
@@ -131,43 +126,30 @@ def test_commands_say_what_is_not_known_of_jobs_that_wait(
     assert "'waits' takes no commands yet" in CliRunner().invoke(app, ["savepoint", "waits"]).stderr
 
 
-def test_a_job_that_begins_takes_no_commands_yet(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_begins_takes_no_commands_yet(cluster: PlayedCluster) -> None:
     """While it asks its sources, for a minute perhaps, no such job would be said to run."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     begins = next(job for job in cluster.host_jobs if job.id == "dddddddd")
     cluster.host_jobs[:] = [dataclasses.replace(begins, phase=Phase.STARTING)]
     assert "dddddddd  waits: begins now" in CliRunner().invoke(app, ["stop", "waits"]).stderr
 
 
-def test_a_command_for_a_job_that_waits_is_not_for_one_whose_id_begins_so(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_for_a_job_that_waits_is_not_for_one_whose_id_begins_so(cluster: PlayedCluster) -> None:
     """`penstock stop feed` would stop one that runs, whose id happens to begin so."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cluster.host_jobs[:] = [dataclasses.replace(job, name="feed") for job in cluster.host_jobs if job.id == "dddddddd"]
-    register("feed00001111", "another", os.getpid())
+    one_waits_as_an_id_begins(cluster)
     assert "'feed' takes no commands yet" in CliRunner().invoke(app, ["stop", "feed"]).stderr
     assert running_job("feed0").name == running_job("another").name == "another"
 
 
-def test_an_empty_list_tells_of_jobs_that_wait(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_list_tells_of_jobs_that_wait(cluster: PlayedCluster) -> None:
     """ "No job is running" reads as if the one just submitted were lost."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     listed = CliRunner().invoke(app, ["list"])
     assert listed.stderr == "no job is running on this machine. 1 is to begin in a cluster: penstock list -s\n"
     cluster.host_jobs[:] = [job for job in cluster.host_jobs if job.id != "dddddddd"]
     assert CliRunner().invoke(app, ["list"]).stderr == "no job is running on this machine\n"
 
 
-def test_a_job_whose_process_was_killed_is_said_to_be_one(
-    cluster: PlayedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_process_was_killed_is_said_to_be_one(cluster: PlayedCluster) -> None:
     """ "No job runs" reads as if it had ended well."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     ended = subprocess.Popen(["true"])
     register("1111", "killed", ended.pid)
     ended.wait()

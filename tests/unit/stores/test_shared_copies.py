@@ -64,6 +64,15 @@ def directory_of(source, tmp_path):
     return tmp_path / f"penstock-held-{kind_of(source.files())}"
 
 
+def being_removed(source, tmp_path):
+    """The same, which the last one has locked to remove it; and its lock, which is to be closed."""
+    directory = directory_of(source, tmp_path)
+    directory.mkdir(mode=0o700)
+    lock = os.open(directory, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return directory, lock
+
+
 def at_once(calls):
     """Errors of `calls`, each made by a thread, all at the same moment."""
     barrier, errors = threading.Barrier(len(calls)), []
@@ -263,10 +272,7 @@ def test_one_that_stands_still_as_it_removes_is_not_waited_for(tmp_path, monkeyp
     monkeypatch.setattr(shared_copies, "PATIENCE_S", 0.1)
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
-    directory = directory_of(source, tmp_path)
-    directory.mkdir(mode=0o700)
-    stopped = os.open(directory, os.O_RDONLY)
-    fcntl.flock(stopped, fcntl.LOCK_EX)
+    _, stopped = being_removed(source, tmp_path)
     put_files(source.files(), place, str(tmp_path))
     os.close(stopped)
     assert (place / "1.sst").read_bytes() == source.content("1.sst")
@@ -276,10 +282,7 @@ def test_one_that_comes_as_the_last_one_removes_has_a_new_directory(tmp_path) ->
     """Its copies would be in none, and its restore would fail."""
     source = Source(["1.sst"])
     (place,) = targets(tmp_path, 1)
-    directory = directory_of(source, tmp_path)
-    directory.mkdir(mode=0o700)
-    last = os.open(directory, os.O_RDONLY)
-    fcntl.flock(last, fcntl.LOCK_EX)
+    directory, last = being_removed(source, tmp_path)
     newcomer = threading.Thread(target=put_files, args=(source.files(), place, str(tmp_path)))
     newcomer.start()
     time.sleep(0.1)
