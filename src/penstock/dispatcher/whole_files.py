@@ -17,7 +17,8 @@ def write_whole(
     """Write a file under another name, and rename it when it is on disk, where the new name is then.
 
     `unfinished`: that other name, where two processes may write the file at once. `check` is called right before the
-    name counts. Raises OSError, and what `check` raises; nothing of it is left then.
+    name counts. Raises OSError, and what `check` raises; nothing of it is left then, unless the new name is there, and
+    could not be made lasting.
     """
     unfinished = unfinished or path.with_name(f".{path.name}")
     try:

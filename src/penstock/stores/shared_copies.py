@@ -78,6 +78,11 @@ def _shared_copy(file: StoredFile, path: Path, directory: Path) -> bool:
         if not is_at(unfinished, descriptor):
             # Finished since: this is a file that a database may have, and must not be written to.
             return False
+        if _linked(copy, path):
+            # Finished before this was opened, and so this is a new one.
+            unfinished.unlink()
+            file.was_here()
+            return True
         # It stays if this fails: another process may wait for its lock. A process that was killed may have begun it.
         os.ftruncate(descriptor, 0)
         try:

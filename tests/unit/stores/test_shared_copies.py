@@ -174,6 +174,26 @@ def test_a_file_that_was_finished_meanwhile_is_not_begun_again(tmp_path, monkeyp
     assert source.read == {"1.sst": 1 if is_there else 2}
 
 
+def test_a_file_that_was_finished_before_it_was_opened_is_not_read_again(tmp_path, monkeypatch) -> None:
+    """Of many subtasks that begin at once some would read and write a file that is there."""
+    source = Source(["1.sst"])
+    one, other = targets(tmp_path, 2)
+    opened = os.open
+
+    def another_finishes_first(path, *how):
+        if Path(path).suffix == ".unfinished":
+            monkeypatch.setattr(os, "open", opened)
+            put_files(source.files(), one, str(tmp_path))
+        return opened(path, *how)
+
+    with held_together(kind_of(source.files()), str(tmp_path), 1) as directory:
+        monkeypatch.setattr(os, "open", another_finishes_first)
+        put_files(source.files(), other, str(tmp_path))
+        assert [path.name for path in directory.iterdir()] == ["id-1.sst"]
+    assert source.read == {"1.sst": 1}
+    assert (one / "1.sst").samefile(other / "1.sst")
+
+
 def test_a_copy_that_is_removed_at_once_takes_nobody_its_file(tmp_path, monkeypatch) -> None:
     """What cleans temporary files would make an empty table of it."""
     source = Source(["1.sst"])
