@@ -11,6 +11,7 @@ from tests.spark.jobs import (
     BATCH,
     STREAMING,
     Marked,
+    collect,
     environment,
     in_both_modes,
     marks,
@@ -120,3 +121,16 @@ def test_cancel_before_it_runs(tmp_path: Path) -> None:
 
     assert client.get_job_status().result() is JobStatus.CANCELED
     no_worker_left()
+
+
+def drawn(value: int) -> float:
+    import numpy
+
+    return numpy.random.rand()
+
+
+@in_both_modes
+def test_subtasks_draw_random_numbers_of_their_own(mode: RuntimeExecutionMode) -> None:
+    """Each subtask would draw the same numbers from NumPy: samples and simulations would repeat themselves."""
+    numbers = collect(environment(mode, 3).from_sequence(1, 30).rebalance().map(drawn))
+    assert len(set(numbers)) == 30

@@ -33,6 +33,7 @@ from penstock.spark.worker.garbage import GarbageCollection
 from penstock.spark.worker.hangup import watch_for_hangup
 from penstock.spark.worker.interrupt import Interrupt
 from penstock.spark.worker.notices import ReaderNotices
+from penstock.spark.worker.randomness import reseed
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.result_sender import ConnectedResultSender, ResultSender
 from penstock.spark.worker.spill_file import TemporarySpill
@@ -51,6 +52,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         log = TaskLog(payload.logs, payload.number, index)
         log.open()
         try:
+            reseed()
             level = unpack(payload)
             assert payload.control is not None
             results = ConnectedResultSender(

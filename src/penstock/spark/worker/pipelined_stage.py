@@ -64,6 +64,7 @@ from penstock.spark.worker.mailbox import Mailbox
 from penstock.spark.worker.notices import ReaderNotices
 from penstock.spark.worker.pipes import PipeTransport
 from penstock.spark.worker.pushes import PUSH_NS, Pushes
+from penstock.spark.worker.randomness import reseed
 from penstock.spark.worker.reports import reports_of
 from penstock.spark.worker.side_channel import SideChannel
 from penstock.spark.worker.snapshot_thread import SnapshotThread
@@ -110,6 +111,7 @@ class SlotHost:
         # Before modules of the job are imported: they may keep standard error, or configure logging.
         self._log = TaskLog(payload.logs, payload.number, index)
         self._log.open()
+        reseed()
         self._level = unpack(payload)
         self._index = index
         write_note(self._level, index)
