@@ -1,8 +1,7 @@
 """Random generators of a worker's own.
 
-A worker is forked from a daemon that has imported libraries, so it begins with a copy of their generators: NumPy's would
-draw the same numbers in every subtask. Python's `random` seeds itself after a fork, but a daemon may start workers in
-another way, so it is treated like the others.
+A worker is forked from a daemon that has imported libraries, so it begins with a copy of their generators: NumPy's
+would draw the same numbers in every subtask. Python's `random` seeds itself after a fork; seeding it again is harmless.
 """
 
 from __future__ import annotations
