@@ -48,6 +48,7 @@ PRINTED = {
     **dict.fromkeys(("def last_three", "class WithoutOutliers", "def moves"), ""),
     **dict.fromkeys(("class Mean", "class Disorder", "def clicks_per_minute", "class FirstOfTheHour"), ""),
     "class Believed": "",
+    "class AddNoise": "",
     "class Delayed": "('JFK', 90)\n",
     "QueryableStateClient": "",
     # These show settings, and run nothing.
