@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.common.errors import PenstockError, UserFunctionError, class_names
+from penstock.common.result_kinds import check_awaited
 from penstock.common.user_traceback import user_traceback
 
 RAISED = (BaseException,)
@@ -66,9 +67,12 @@ def outcome_of(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
 def results_of(function: Callable[..., Any], count: int, *values: Iterable[Any]) -> list[Any]:
     """What the function returns for each of `count` values; with several iterables, it is called with one of each.
 
-    Raises RuntimeError if the function raises StopIteration, and what else it raises.
+    Raises RuntimeError if the function raises StopIteration, TypeError if its first result is a coroutine, and all else
+    that it raises.
     """
     results = list(map(function, *values))
     if len(results) != count:
         raise RuntimeError("the function raised StopIteration. Did a bare next() find nothing? next(iterator, default)")
+    if results:
+        check_awaited(results[0])
     return results

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from penstock.common import pyflink_names
 from penstock.common.arity import takes
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.result_kinds import check_method_kinds, check_result_kind
 from penstock.common.time import TimeLength, to_milliseconds
 
 
@@ -185,6 +186,7 @@ class WatermarkStrategy:
         Changes this strategy and returns it. Raises TypeError if the argument is neither.
         """
         if isinstance(timestamp_assigner, TimestampAssigner):
+            check_method_kinds(timestamp_assigner, TimestampAssigner)
             self.timestamp_assigner = timestamp_assigner.extract_timestamp
             return self
         if not callable(timestamp_assigner):
@@ -194,6 +196,7 @@ class WatermarkStrategy:
                 f"a timestamp assigner takes two arguments, the value and its current timestamp; "
                 f"{timestamp_assigner!r} can't be called with these"
             )
+        check_result_kind(timestamp_assigner, "the timestamp assigner")
         self.timestamp_assigner = timestamp_assigner
         return self
 
@@ -226,6 +229,7 @@ class WatermarkStrategy:
                 f"the supplier of WatermarkStrategy.for_generator returned {generator!r}, "
                 "which is not a WatermarkGenerator"
             )
+        check_method_kinds(generator, WatermarkGenerator)
         return generator
 
 

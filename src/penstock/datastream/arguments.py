@@ -11,6 +11,7 @@ from penstock.api.functions.basic import KeySelector, Partitioner
 from penstock.api.functions.process import KeyedProcessFunction
 from penstock.api.output_tag import OutputTag
 from penstock.common.arity import takes
+from penstock.common.result_kinds import check_declared_kind
 from penstock.common.type_hints import from_function
 from penstock.common.typeinfo import (
     BasicTypeInfo,
@@ -81,7 +82,11 @@ def check_methods(func: Any, interface: type) -> None:
 
 
 def check_parameters(call: Any, declared: Callable[..., Any], name: str) -> None:
-    """Raise TypeError if `call`, named so in the error, does not take the arguments of a method of an interface."""
+    """Raise TypeError if `call`, named so in the error, does not take the arguments of a method of an interface.
+
+    The same if it is async or a generator function where the method is not.
+    """
+    check_declared_kind(call, declared, name)
     _, *parameters = inspect.signature(declared).parameters
     if takes(call, len(parameters)):
         return

@@ -12,6 +12,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
+from penstock.common.result_kinds import check_method_kinds
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of
@@ -55,6 +56,7 @@ class _Windows(Unfinished, Generic[T]):
 
     def __init__(self, keyed_stream: KeyedStream[T, Any], window_assigner: WindowAssigner[Any, Any]) -> None:
         _require_instance(window_assigner, WindowAssigner, "TumblingEventTimeWindows.of(Time.minutes(5))")
+        check_method_kinds(window_assigner, WindowAssigner)
         self._keyed_stream = keyed_stream
         self._assigner = window_assigner
         self._trigger = window_assigner.get_default_trigger(keyed_stream.get_execution_environment())
@@ -77,6 +79,7 @@ class _Windows(Unfinished, Generic[T]):
         Raises TypeError if it is not a Trigger, or can't merge although the windows do.
         """
         _require_instance(trigger, Trigger, "CountTrigger.of(10)")
+        check_method_kinds(trigger, Trigger)
         self._check_trigger(trigger)
         self._trigger = trigger
         return self
@@ -88,6 +91,7 @@ class _Windows(Unfinished, Generic[T]):
         recomputed at each firing. Raises TypeError if it is not an Evictor. Source: Flink docs, "Windows", Evictors.
         """
         _require_instance(evictor, Evictor, "CountEvictor.of(100)")
+        check_method_kinds(evictor, Evictor)
         self._evictor = evictor
         return self
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from penstock.api.functions.function import Function
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.common.errors import StateNotFoundError
+from penstock.runtime.operators.emitted import emitted
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.runtime.task.budget import Budget
@@ -117,7 +118,7 @@ class KeyReading(_ReaderContext):
         for key in keys:
             backend.key = key
             try:
-                yield from self._function.call(key, self) or ()
+                yield from emitted(self._function.call(key, self))
             except Exception as error:
                 raise self._context.user_error(error, self._function.method, key=key) from error
 

@@ -16,6 +16,7 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.wall_clock import now_ms
 from penstock.snapshots.keyed_table import TIMERS, row_columns
@@ -154,6 +155,7 @@ class SavepointWriter:
             raise ProgramError("timers have no value: read them, and set the new ones with with_keyed_state")
         if not callable(function):
             raise TypeError(f"expected a function of an entry, got {function!r}")
+        check_result_kind(function, "the function of an entry")
         schema = None
         if descriptor is not None:
             name, schema = named(descriptor)

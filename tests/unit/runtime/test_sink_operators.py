@@ -211,3 +211,16 @@ def test_collected_values_go_to_the_driver(rig) -> None:
     one.process(1, 2)
     one.process(3)
     assert one.results == [(4, [1, 2]), (4, [3])]
+
+
+class AsyncWriter(Writer):
+    async def write(self, value, timestamp):
+        self.sink.called("write", value, timestamp)
+
+
+def test_a_writer_that_is_async_is_refused(rig) -> None:
+    """No record would be written: a call gives a coroutine, which nobody waits for."""
+    sink = Recording()
+    sink.create_writer = lambda context: AsyncWriter(sink)
+    with pytest.raises(UserFunctionError, match=r"AsyncWriter\.write is an async function"):
+        rig(SinkOperator("sink", sink, "sink-1"))

@@ -83,6 +83,11 @@ class Repeated(FlatJoinFunction):
         return [second[1]] * first["n"] if first["n"] else None
 
 
+class FlatRecord(FlatJoinFunction):
+    def join(self, first, second):
+        return first
+
+
 class Both(CoGroupFunction):
     def co_group(self, first, second):
         yield [record["n"] for record in first], [record[1] for record in second]
@@ -110,6 +115,15 @@ def test_a_flat_join_gives_any_number_of_results(window_of: Any) -> None:
     one.push(0, {"k": "a", "n": 2}, {"k": "a", "n": 0}, at=3)
     one.push(1, ("a", "x"), at=4)
     assert one.until(9)[:-1] == [("x", 9), ("x", 9)]
+
+
+def test_a_flat_join_that_returns_a_record_is_refused(window_of: Any) -> None:
+    """The names of its fields would be emitted."""
+    one = window_of(joined(FlatRecord()))
+    one.push(0, {"k": "a", "n": 2}, at=3)
+    one.push(1, ("a", "x"), at=4)
+    with pytest.raises(UserFunctionError, match="it returned the dict"):
+        one.until(9)
 
 
 def test_a_co_group_has_what_is_alone_too(window_of: Any) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.state.ttl import StateTtlConfig
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 
 WINDOW_PREFIX = "window/"
@@ -132,6 +133,8 @@ class ReducingStateDescriptor(StateDescriptor):
                 f"expected a ReduceFunction (an instance) or a function of two values, got {reduce_function!r}"
             )
 
+        check_result_kind(self._reduce_function.reduce, "the reduce function")
+
     def get_reduce_function(self) -> Any:
         """An object whose `reduce(value1, value2)` combines two values."""
         return self._reduce_function
@@ -149,6 +152,8 @@ class AggregatingStateDescriptor(StateDescriptor):
         missing = [method for method in _AGGREGATE_METHODS if not callable(getattr(agg_function, method, None))]
         if missing:
             raise TypeError(f"expected an AggregateFunction, got {agg_function!r}, which lacks {', '.join(missing)}")
+        for method in _AGGREGATE_METHODS:
+            check_result_kind(getattr(agg_function, method), f"{type(agg_function).__name__}.{method}")
         self._agg_function = agg_function
 
     def get_agg_function(self) -> Any:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from penstock.common.result_kinds import check_result_kind
+
 T = TypeVar("T")
 
 
@@ -28,6 +30,7 @@ def as_delta(delta_function: Any) -> Callable[[Any, Any], float]:
     delta = getattr(delta_function, "get_delta", delta_function)
     if not callable(delta):
         raise TypeError(f"expected a DeltaFunction or a callable of two records, got {delta_function!r}")
+    check_result_kind(delta, "the delta function")
     return delta  # type: ignore[no-any-return]
 
 

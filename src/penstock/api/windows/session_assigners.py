@@ -24,6 +24,7 @@ from penstock.api.windows.serializers import TimeWindowSerializer
 from penstock.api.windows.trigger import Trigger
 from penstock.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock.api.windows.window import MergeCallback, TimeWindow
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.serializer import TypeSerializer
 from penstock.common.time import TimeLength, to_milliseconds
 
@@ -111,6 +112,7 @@ class _DynamicGap:
                 "expected a SessionWindowTimeGapExtractor or a function from a record to its gap in ms, "
                 f"got {extractor!r}"
             )
+        check_result_kind(extract, "the gap extractor")
         self._extract: Callable[[Any], int] = extract
 
     def gap_ms(self, element: Any) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.user_calls import results_of
 from penstock.connectors.base.ranges import RangeSplit, strided
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
@@ -43,6 +44,7 @@ class DataGeneratorSource(Source[T]):
             raise TypeError(
                 f"generator_function must be a callable or have a method map, got {type(generator_function).__name__}"
             )
+        check_result_kind(getattr(generator_function, "map", generator_function), "generator_function")
         if count is not None and (type(count) is not int or count < 0):
             raise ValueError(f"count must be a number of records, 0 or more, or None for unbounded, got {count!r}")
         self._generator_function = generator_function

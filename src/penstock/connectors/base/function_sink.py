@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.sink import Sink, SinkContext, SinkWriter
+from penstock.common.result_kinds import check_result_kind
 
 
 class FunctionSinkContext:
@@ -41,6 +42,9 @@ class FunctionSink(Sink[Any]):
         invoke = getattr(function, "invoke", function)
         if not callable(invoke):
             raise TypeError(f"a sink function must be a callable or have a method invoke, got {function!r}")
+        for method in ("open", "close"):
+            check_result_kind(getattr(function, method, None), f"{method} of the sink function")
+        check_result_kind(invoke, "the sink function")
         self._function = function
         self._with_context = invoke is not function and takes_two(invoke)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.state.descriptors import MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
 from penstock.common.errors import ProgramError
+from penstock.common.result_kinds import check_result_kind
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Timestamps, Values
 from penstock.runtime.operators.process import KeyedContext, KeyedProcessOperator, ProcessOperator
@@ -224,6 +225,7 @@ class KeyedBroadcastProcessOperator(SecondInput, KeyedProcessOperator):
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, call: Callable[[Any, Any], object]) -> None:
         """Call `call(key, state)` for each key that has a state of that name."""
+        check_result_kind(call, "the function given to apply_to_keyed_state")
         backend = self.backend
         state = backend.state(descriptor)
         for key in backend.keys(descriptor):

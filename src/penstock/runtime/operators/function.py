@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.functions.function import Function
 from penstock.common.user_calls import RAISED
 from penstock.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
-from penstock.runtime.task.context import StreamingRuntimeContext, shortened
+from penstock.runtime.task.context import StreamingRuntimeContext
 from penstock.runtime.task.metrics import OperatorMetricGroup
 
 if TYPE_CHECKING:
     from penstock.api.state.state import KeyedStateStore
     from penstock.runtime.task.context import OperatorContext
-
-
-TEXT = frozenset({str, bytes})
-"""A collection of characters, which no function means to emit one by one, but perhaps a flat_map."""
 
 
 class UserFunction:
@@ -114,18 +110,6 @@ class UserFunction:
                 closer()
             except RAISED as error:
                 raise context.user_error(error, self.named("close")) from error
-
-
-def text_returned(text: str | bytes) -> TypeError:
-    """The error of a function that returns text in place of a collection of values."""
-    return TypeError(
-        f"it returned the text {shortened(text)}, not a collection of values: yield it, or return it in a list"
-    )
-
-
-def flattened(results: Any) -> Any:
-    """The results of a flat_map for the loop of a process function, which refuses text. Here it is its characters."""
-    return iter(results) if isinstance(results, str | bytes) else results
 
 
 def functions_behind(calls: Iterable[Callable[..., Any]]) -> list[UserFunction]:

@@ -19,6 +19,7 @@ from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.copies import ATOMS, own_copy
 from penstock.common.errors import ProgramError
 from penstock.common.user_calls import RAISED
+from penstock.runtime.operators.emitted import emitted, trusted_generator
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.inputs import OperatorInput, inputs_of
@@ -217,6 +218,7 @@ class IntervalJoinOperator(GatheringOperator):
         self._keep(keys, timestamps, values, own)
         backend, width, lower, upper, is_left = self.backend, self.width_ms, own.lower, own.upper, own is self.left
         ctx, call, atoms, owned = self._ctx, self.function.call, ATOMS, self.own
+        generator = trusted_generator(call)
         outputs, times, limit = self.results, self.result_times, self.context.budget.chunk_records
         # A reader, since nothing is stored on the other side: it copies no bucket that a snapshot has frozen.
         partners_in = other.table.reader()
@@ -252,7 +254,7 @@ class IntervalJoinOperator(GatheringOperator):
                     ctx.left, ctx.right = (timestamp, at) if is_left else (at, timestamp)
                     try:
                         results = call(*pair, ctx)
-                        rest = iter(() if results is None else results)
+                        rest = iter(results if type(results) is generator else emitted(results))
                         for result in rest:
                             is_own = type(result) is tuple and len(result) == 2 and type(result[0]) in atoms
                             outputs.append(result if is_own and type(result[1]) in atoms else owned(result))

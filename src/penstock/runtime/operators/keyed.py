@@ -9,7 +9,8 @@ from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.timestamps import as_timestamp
 from penstock.common.user_calls import RAISED, results_of
-from penstock.runtime.operators.function import functions_behind, text_returned
+from penstock.runtime.operators.emitted import emitted
+from penstock.runtime.operators.function import functions_behind
 from penstock.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 from penstock.runtime.time.stored_timers import StoredTimerQueue
@@ -221,9 +222,7 @@ class KeyedOperator(Operator):
     def _results_of(self, fired: Iterable[Any], timestamp: int) -> Iterator[Any]:
         """What a timer emits; failures become the user's. A generator per timer, so that dropping it closes `fired`."""
         try:
-            if isinstance(fired, str | bytes):
-                raise text_returned(fired)
-            yield from fired
+            yield from emitted(fired)
         except RAISED as error:
             raise self.context.user_error(
                 error, self.timer_method, key=self.backend.key, timestamp=timestamp

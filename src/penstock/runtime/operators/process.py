@@ -7,7 +7,6 @@ else costs time per chunk only. There are two loops, with and without timestamps
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -16,7 +15,8 @@ from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.copies import ATOMS
 from penstock.common.errors import ProgramError
 from penstock.common.user_calls import RAISED
-from penstock.runtime.operators.function import TEXT, UserFunction, text_returned
+from penstock.runtime.operators.emitted import COLLECTIONS, emitted, trusted_generator
+from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.keyed import KeyedOperator, KeyedTimerService
 from penstock.runtime.operators.operator import FunctionPlace, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
@@ -144,7 +144,7 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _gather(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call, append = self.backend, self._given, self._called.call, outputs.append
-        own, atoms, generator = self.own, ATOMS, GeneratorType
+        own, atoms, known, generator = self.own, ATOMS, COLLECTIONS, trusted_generator(call)
         ctx.current_timestamp = None
         results = self._results
         if results is not None:
@@ -160,8 +160,8 @@ class KeyedProcessOperator(KeyedOperator):
             backend.key = key
             results = call(value, ctx)
             if results is not None:
-                if (kind := type(results)) is not generator and kind is not list and kind in TEXT:
-                    raise text_returned(results)
+                if (kind := type(results)) is not generator and kind is not list and kind not in known:
+                    results = emitted(results)
                 for result in results:
                     append(
                         result
@@ -186,7 +186,8 @@ class KeyedProcessOperator(KeyedOperator):
 
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call = self.backend, self._given, self._called.call
-        append, append_time, own, atoms, generator = outputs.append, times.append, self.own, ATOMS, GeneratorType
+        append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
+        known, generator = COLLECTIONS, trusted_generator(call)
         results = self._results
         if results is not None:
             timestamp = ctx.current_timestamp
@@ -202,8 +203,8 @@ class KeyedProcessOperator(KeyedOperator):
             ctx.current_timestamp = timestamp
             results = call(value, ctx)
             if results is not None:
-                if (kind := type(results)) is not generator and kind is not list and kind in TEXT:
-                    raise text_returned(results)
+                if (kind := type(results)) is not generator and kind is not list and kind not in known:
+                    results = emitted(results)
                 for result in results:
                     append(
                         result
@@ -319,7 +320,8 @@ class ProcessOperator(FunctionOperator):
                 return False
 
     def _gather(self, outputs: Values, times: Timestamps, limit: int) -> bool:
-        ctx, call, generator = self._given, self._called.call, GeneratorType
+        ctx, call = self._given, self._called.call
+        generator = trusted_generator(call)
         while True:
             if self._results is not None:
                 for result in self._results:
@@ -334,8 +336,8 @@ class ProcessOperator(FunctionOperator):
                     ctx.current_timestamp = next(self._times)
                 results = call(value, ctx)
                 if results is not None:
-                    if (kind := type(results)) is not generator and kind is not list and kind in TEXT:
-                        raise text_returned(results)
+                    if (kind := type(results)) is not generator and kind is not list and kind not in COLLECTIONS:
+                        results = emitted(results)
                     self._results = iter(results)
                     break
             else:

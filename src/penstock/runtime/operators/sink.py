@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import DamagedCheckpointError
+from penstock.common.result_kinds import check_method_kinds
 from penstock.common.user_calls import RAISED
 from penstock.common.user_traceback import without_our_frames
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
@@ -51,10 +52,12 @@ class SinkOperator(Operator):
         if self._restored:
             with self._errors_named("restore_writer"):
                 self.writer = self.sink.restore_writer(context, self._restored)
+                check_method_kinds(self.writer, SinkWriter)
             self._restored = []
             return
         with self._errors_named("create_writer"):
             self.writer = self.sink.create_writer(context)
+            check_method_kinds(self.writer, SinkWriter)
 
     def process(self, values: Values, timestamps: Timestamps) -> bool:
         assert self.writer is not None

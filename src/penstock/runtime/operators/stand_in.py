@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.runtime.operators.function import UserFunction, flattened
+from penstock.runtime.operators.emitted import flattened
+from penstock.runtime.operators.function import UserFunction
 
 _OF_CHECKPOINTS = ("initialize_state", "snapshot_state", "notify_checkpoint_complete", "notify_checkpoint_aborted")
 

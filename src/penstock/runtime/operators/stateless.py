@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.copies import ATOMS
 from penstock.common.escape_analysis import keeps_nothing
+from penstock.common.result_kinds import check_awaited
 from penstock.common.types import Row
 from penstock.common.user_calls import RAISED, results_of
+from penstock.runtime.operators.emitted import flattened, trusted_generator
 from penstock.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken
 from penstock.runtime.operators.side_output import emit_tagged
 
@@ -113,6 +115,7 @@ class FilterOperator(FunctionOperator):
                 kept = list(compress(values, chosen))
             else:
                 chosen = self._choose(rest, kept)
+                check_awaited(chosen[0])
         except RAISED as error:
             raise self.failed(error, self.function.method, values, rest, timestamps) from error
         return self.output.emit(kept, None if timestamps is None else list(compress(timestamps, chosen)))
@@ -162,6 +165,7 @@ class FlatMapOperator(FunctionOperator):
         gathered: Values = []
         times: Timestamps = None if self._times is None else []
         call, rest, append, own, atoms = self.function.call, self._rest, gathered.append, self.own, ATOMS
+        generator = trusted_generator(call)
         try:
             if self._results is not None:
                 for result in self._results:
@@ -184,7 +188,7 @@ class FlatMapOperator(FunctionOperator):
                     if len(gathered) >= limit:
                         return gathered, times, True
                     continue
-                results = iter(results)
+                results = iter(results if type(results) is generator else flattened(results))
                 for result in results:
                     append(result if type(result) in atoms else own(result))
                     if len(gathered) >= limit:

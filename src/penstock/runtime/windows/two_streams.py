@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from penstock.runtime.operators.emitted import emitted
 from penstock.runtime.windows.evaluation import UserEvaluation
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class FlatJoin(UserEvaluation):
         first, second = _apart(elements)
         for one in first:
             for other in second:
-                yield from self.function.call(one, other) or ()
+                yield from emitted(self.function.call(one, other))
 
 
 class Join(UserEvaluation):

@@ -5,14 +5,14 @@ Results carry the last timestamp of their window, whatever made it fire. Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
 from penstock.common.copies import own_copy
 from penstock.common.user_calls import RAISED
-from penstock.runtime.operators.function import text_returned
+from penstock.runtime.operators.emitted import emitted
 from penstock.runtime.operators.gathering import GatheringOperator
 from penstock.runtime.operators.keyed import FREED_ENTRIES
 from penstock.runtime.operators.operator import FunctionPlace, Timestamps, Values
@@ -107,10 +107,7 @@ class WindowingOperator(GatheringOperator):
             if stays and (self.contents.result_is_computed or not self.evaluation.passes_on):
                 contents = own_copy(contents)
             elements = self.elements(contents)
-            results: Iterable[Any] | None = self.evaluation.evaluate(key, window, elements)
-            if isinstance(results, str | bytes):
-                raise text_returned(results)
-            for result in results if results is not None else ():
+            for result in emitted(self.evaluation.evaluate(key, window, elements)):
                 self.results.append(self.own(result))
                 self.result_times.append(timestamp)
                 if self.is_full():

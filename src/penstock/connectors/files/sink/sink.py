@@ -18,6 +18,7 @@ from penstock.api.sink import Sink, SinkContext
 from penstock.common.errors import ProgramError
 from penstock.common.extras import S3
 from penstock.common.file_systems import absolute
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.s3 import bucket_and_key, check_answers
 from penstock.common.secrets import without_passwords
 from penstock.common.serialization import BulkWriterFactory, Encoder
@@ -196,6 +197,7 @@ class RowFormatBuilder(_Builder):
         encode = encoder.encode if isinstance(encoder, Encoder) else encoder
         if not callable(encode):
             raise TypeError(f"expected an Encoder or a function from a record to bytes, got {encoder!r}")
+        check_result_kind(encode, "the encoder")
         super().__init__(base_path, partial(RowFileWriter, encode=encode), RollingPolicy.default_rolling_policy())
         self._encoder = encoder if isinstance(encoder, Encoder) else None
 

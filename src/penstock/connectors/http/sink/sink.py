@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.api.sink import Committer, Sink, SinkContext
+from penstock.common.result_kinds import check_result_kind
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.http.backoff import Backoff
@@ -113,6 +114,7 @@ class HttpSinkBuilder:
         """Set a function of a record that makes what JSON has of it. Default: the record."""
         if not callable(payload):
             raise TypeError(f"set_payload takes a function of a record, got {payload!r}")
+        check_result_kind(payload, "the payload function")
         self._payload = payload
         return self
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.serialization import SerializationSchema
 from penstock.connectors.base.options import checked_text
 
@@ -76,6 +77,7 @@ class KafkaRecordSerializationSchemaBuilder:
         self._topic = topic_selector.apply if isinstance(topic_selector, KafkaTopicSelector) else topic_selector
         if not callable(self._topic):
             raise TypeError(f"topic_selector must be a KafkaTopicSelector or a function, got {topic_selector!r}")
+        check_result_kind(self._topic, "topic_selector")
         return self
 
     def set_key_serialization_schema(
@@ -96,6 +98,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """Choose the number of the partition of each value. Without it the client does, by the key."""
         if not callable(partitioner):
             raise TypeError(f"partitioner must be a function from a value to a partition's number, got {partitioner!r}")
+        check_result_kind(partitioner, "partitioner")
         self._partitioner = partitioner
         return self
 
@@ -103,6 +106,7 @@ class KafkaRecordSerializationSchemaBuilder:
         """Make the headers of each value: a list of (name, bytes or None)."""
         if not callable(header_provider):
             raise TypeError(f"header_provider must be a function from a value to headers, got {header_provider!r}")
+        check_result_kind(header_provider, "header_provider", several=True)
         self._headers = header_provider
         return self
 

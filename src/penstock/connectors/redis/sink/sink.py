@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
+from penstock.common.result_kinds import check_result_kind
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.options import checked_at_least
@@ -131,6 +132,7 @@ class RedisSinkBuilder:
         """Send what a function makes of a record: a tuple such as `("SET", key, value)`, a list of them, or None."""
         if not callable(command):
             raise TypeError(f"set_command takes a function of a record, got {command!r}")
+        check_result_kind(command, "the command function")
         self._command = command
         return self
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.common.result_kinds import check_result_kind
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.base.options import checked_at_least
@@ -179,6 +180,7 @@ class RedisStreamSourceBuilder:
         """Make records of whole entries by a function, which returns None for those to be left out."""
         if not callable(deserializer):
             raise TypeError(f"expected a function of a RedisStreamEntry, got {deserializer!r}")
+        check_result_kind(deserializer, "the deserializer")
         self._deserializer = WholeEntry(deserializer, type_info)
         return self
 
