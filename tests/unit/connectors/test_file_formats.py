@@ -281,7 +281,7 @@ def test_a_day_that_python_does_not_have_is_named(tmp_path):
     """The message would be of pyarrow's lines, and not of the column whose values are to be looked at."""
     path = tmp_path / "days.parquet"
     pq.write_table(pa.table({"good": [1], "day": pa.array([2_932_897], pa.date32())}), path)
-    with pytest.raises(SourceError, match="the column 'day' has a value for which Python has none"):
+    with pytest.raises(SourceError, match=r"column .day. .*Python has no such value"):
         read_all(parquet_source(path), 1)
 
 
@@ -295,7 +295,7 @@ def test_moments_from_the_first_to_the_last(tmp_path, unit):
         assert [row["at"] for row in read_all(parquet_source(path), 1)] == moments
     for days in (-719_163, 2_932_897):
         pq.write_table(pa.table({"day": pa.array([0, days], pa.int32()).cast(pa.date32())}), path)
-        with pytest.raises(SourceError, match="the column 'day' has a value for which Python has none"):
+        with pytest.raises(SourceError, match=r"column .day. .*Python has no such value"):
             read_all(parquet_source(path), 1)
 
 

@@ -14,7 +14,7 @@ from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import BatchFormat
-from penstock.connectors.files.formats.selected_columns import SelectedColumns
+from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
 from penstock.formats.columns import ColumnBuffer, Columns
@@ -30,7 +30,7 @@ class OrcFormat(BatchFormat):
     """Reads each row as a dict from column name to value, or as a Row with field names.
 
     `columns`: as of `ParquetFormat`, names or a `Types.ROW_NAMED`. A file is one split. Values are those of
-    `ParquetFormat`.
+    `ParquetFormat`. A file of 0 bytes has no rows.
     """
 
     def __init__(self, columns: Sequence[str] | RowTypeInfo | None = None, *, as_row: bool = False) -> None:
@@ -44,7 +44,8 @@ class OrcFormat(BatchFormat):
     def check(self, file: FoundFile) -> None:
         """Read the footer and check that it has the selected columns."""
         with reading_raw(file.path) as stream:
-            self._columns.of_file(file.path, _opened(file.path, stream).schema)
+            if stream.size():
+                self._columns.of_file(file.path, _opened(file.path, stream).schema)
 
     def get_produced_type(self) -> RowTypeInfo | None:
         """The row type, of Rows of one."""
@@ -54,23 +55,40 @@ class OrcFormat(BatchFormat):
         """See `FileFormat.read`. A position is a number of records to skip."""
         done = 0
         with reading_raw(split.path) as stream:
-            file = _opened(split.path, stream)
-            columns = self._columns.of_file(split.path, file.schema)
-            make = row_maker(columns.names, self._as_row)
-            for stripe in range(file.nstripes):
-                try:
-                    batch = file.read_stripe(stripe, columns.stored)
-                except (pyarrow.ArrowException, OSError) as error:
-                    raise SourceError(f"{split.path}: stripe {stripe} can't be read: {error}") from error
+            for first_row, batch, columns, make in self._batches(split.path, stream):
                 for start in range(0, batch.num_rows, _BATCH_RECORDS):
                     piece = batch.slice(start, _BATCH_RECORDS)
                     first = max(0, split.skip - done)
                     done += piece.num_rows
                     if first >= piece.num_rows:
                         continue
-                    values = columns.records(piece.slice(first), make)
+                    values = columns.records(piece.slice(first), make, first_row + start + first)
                     yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
             check_all_skipped(split.path, split.skip - done)
+
+    def _batches(
+        self, path: str, stream: Any
+    ) -> Iterator[tuple[int, pyarrow.RecordBatch, FileColumns, Callable[[Any], Any]]]:
+        """Yield each stripe, and how many rows come before it. Raises SourceError if the footer has other rows."""
+        if not stream.size():
+            # Hive writes such files for tables without rows, and ORC's reader in Java takes them.
+            return
+        file = _opened(path, stream)
+        columns = self._columns.of_file(path, file.schema)
+        make = row_maker(columns.names, self._as_row)
+        first_row = 0
+        for stripe in range(file.nstripes):
+            try:
+                batch = file.read_stripe(stripe, columns.stored)
+            except (pyarrow.ArrowException, OSError, ValueError) as error:
+                raise SourceError(f"{path}: stripe {stripe} can't be read: {error}") from error
+            yield first_row, batch, columns, make
+            first_row += batch.num_rows
+        if first_row != file.nrows:
+            raise SourceError(
+                f"{path} is damaged: it has {file.nrows:,} rows by the footer, and {first_row:,} were found in its "
+                "stripes"
+            )
 
 
 def _opened(path: str, stream: Any) -> orc.ORCFile:

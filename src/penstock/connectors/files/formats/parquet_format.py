@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,9 @@ from penstock.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
 _BATCH_BYTES = 1024 * 1024
+_FOOTER_END = struct.Struct("<I4s")
+"""The footer's length, and the magic bytes: what a file ends with."""
+_SIGNATURE_BYTES = 28
 
 
 class ParquetFormat(BatchFormat):
@@ -29,7 +33,8 @@ class ParquetFormat(BatchFormat):
     column that a file lacks is None, and one with a narrower type is widened; SourceError if a file has another type.
     `batch_records`: rows decoded at once (default: about 1 MiB of rows). A split is a byte range and owns the row
     groups that begin in it, so footers are read by tasks, not during listing. Values are Python's: int, float, str,
-    bytes, bool, Decimal, date, datetime, list, dict, and None for null.
+    bytes, bool, Decimal, date, datetime, list, dict, and None for null. The checksums of pages are verified, and the
+    rows of a row group counted. Encrypted files are refused.
     """
 
     def __init__(
@@ -63,20 +68,28 @@ class ParquetFormat(BatchFormat):
         with _opened(split.path) as file:
             columns = self._columns.of_file(split.path, file.schema_arrow)
             make = self.maker(columns.names)
+            flat = _flat_columns(file.metadata.schema, columns.stored)
             to_skip = split.skip
             done = 0
-            for group in _owned_groups(file.metadata, split):
-                rows = file.metadata.row_group(group).num_rows
+            for group, first_row in _owned_groups(file.metadata, split):
+                rows = _checked_rows(split.path, file.metadata, group, flat)
                 if to_skip >= done + rows:
                     done += rows
                     continue
                 batch_records = self._batch_records or _batch_records(file.metadata.row_group(group))
-                for batch in file.iter_batches(batch_records, [group], columns.stored, use_threads=False):
+                before = done
+                for batch in _batches(split.path, file, group, columns.stored, batch_records):
                     first = max(0, to_skip - done)
+                    row = first_row + done - before + first
                     done += batch.num_rows
                     if first < batch.num_rows:
                         position = FileSplit(split.path, split.start, split.end, split.offset, done)
-                        yield Chunk(columns.records(batch.slice(first), make), position)
+                        yield Chunk(columns.records(batch.slice(first), make, row), position)
+                if done - before != rows:
+                    raise SourceError(
+                        f"{split.path}: row group {group} is damaged: it has {rows:,} rows by the footer, and "
+                        f"{done - before:,} were found"
+                    )
             check_all_skipped(split.path, to_skip - done)
 
     def maker(self, columns: Sequence[str]) -> Callable[[Any], Any]:
@@ -88,20 +101,73 @@ class ParquetFormat(BatchFormat):
 def _opened(path: str) -> Iterator[parquet.ParquetFile]:
     with reading_raw(path) as source:
         try:
-            # In nanoseconds, as pyarrow reads the times that Spark writes, years after 2262 would be other ones.
-            file = parquet.ParquetFile(source, pre_buffer=False, coerce_int96_timestamp_unit="us")
-        except pyarrow.ArrowInvalid as error:
+            file = parquet.ParquetFile(
+                source,
+                pre_buffer=False,
+                # In nanoseconds, as pyarrow reads the times that Spark writes, years after 2262 would be other ones.
+                coerce_int96_timestamp_unit="us",
+                # pyarrow ignores the checksums of pages by default.
+                page_checksum_verification=True,
+            )
+        except pyarrow.ArrowException as error:
             raise SourceError(f"{path}: this is not a Parquet file: {error}") from error
+        _refuse_encrypted(path, source, file.metadata)
         yield file
 
 
-def _owned_groups(metadata: parquet.FileMetaData, split: FileSplit) -> list[int]:
+def _refuse_encrypted(path: str, source: Any, metadata: parquet.FileMetaData) -> None:
+    """Raise SourceError for a file whose columns are encrypted below a plain footer.
+
+    pyarrow aborts the process when it is asked for the metadata of such a column. A plain footer is signed exactly if
+    columns are encrypted, and its length includes the signature. Source: Parquet docs, "Modular Encryption", 5.3.
+    """
+    source.seek(source.size() - _FOOTER_END.size)
+    length, _ = _FOOTER_END.unpack(source.read(_FOOTER_END.size))
+    if length - metadata.serialized_size == _SIGNATURE_BYTES:
+        raise SourceError(f"{path}: its columns are encrypted, and penstock reads no encrypted Parquet files")
+
+
+def _flat_columns(schema: parquet.ParquetSchema, columns: list[str]) -> list[int]:
+    """Return the leaves of these columns that have exactly one value, or null, for each row."""
+    selected = set(columns)
+    leaves = map(schema.column, range(len(schema)))
     return [
-        group
-        for group in range(metadata.num_row_groups)
-        if split.start <= _group_start(metadata.row_group(group))
-        and (split.end is None or _group_start(metadata.row_group(group)) < split.end)
+        number
+        for number, leaf in enumerate(leaves)
+        if not leaf.max_repetition_level and leaf.path.partition(".")[0] in selected
     ]
+
+
+def _checked_rows(path: str, metadata: parquet.FileMetaData, number: int, flat: list[int]) -> int:
+    """Return the number of rows of a row group. Raises SourceError if a flat column has another number of values."""
+    group = metadata.row_group(number)
+    rows: int = group.num_rows
+    for column in map(group.column, flat):
+        if column.num_values != rows:
+            raise SourceError(
+                f"{path}: row group {number} is damaged: it has {rows:,} rows by the footer, and "
+                f"{column.num_values:,} values in the column {column.path_in_schema}"
+            )
+    return rows
+
+
+def _batches(
+    path: str, file: parquet.ParquetFile, group: int, columns: list[str], batch_records: int
+) -> Iterator[pyarrow.RecordBatch]:
+    try:
+        yield from file.iter_batches(batch_records, [group], columns, use_threads=False)
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        raise SourceError(f"{path}: row group {group} can't be read: {error}") from error
+
+
+def _owned_groups(metadata: parquet.FileMetaData, split: FileSplit) -> Iterator[tuple[int, int]]:
+    """Yield the number of each row group that begins in the split, and how many rows of the file come before it."""
+    first_row = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if split.start <= _group_start(group) and (split.end is None or _group_start(group) < split.end):
+            yield number, first_row
+        first_row += group.num_rows
 
 
 def _group_start(group: parquet.RowGroupMetaData) -> int:

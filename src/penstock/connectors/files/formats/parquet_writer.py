@@ -61,7 +61,11 @@ class ParquetWriter(BulkWriter):
         self._settings = settings
         self._buffer = ColumnBuffer(settings.columns, settings.row_group_bytes)
         self._writer = parquet.ParquetWriter(
-            stream, settings.columns.schema, compression=settings.compression or "none"
+            stream,
+            settings.columns.schema,
+            compression=settings.compression or "none",
+            # As parquet-mr, Flink's and Spark's writer, does by default; pyarrow does not.
+            write_page_checksum=True,
         )
 
     def add_element(self, element: Any) -> None:

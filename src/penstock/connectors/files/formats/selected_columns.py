@@ -10,7 +10,7 @@ from pyarrow import compute
 
 from penstock.common.errors import SourceError
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
-from penstock.common.user_calls import results_of
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.declared_columns import Convert, conversion_of
 from penstock.connectors.files.formats.nanoseconds import read_as
 
@@ -51,7 +51,7 @@ class SelectedColumns:
                     f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}. Of a "
                     "Types.ROW_NAMED(...) in the place of the names, what a file lacks is None"
                 )
-            return FileColumns(names, names, {}, {})
+            return FileColumns(path, names, names, {}, {})
         stored = [name for name in names if name in there]
         conversions, declared = {}, {}
         for name, kind in zip(names, self.row_type.get_field_types(), strict=True):
@@ -65,7 +65,7 @@ class SelectedColumns:
                 conversions[name] = convert
             declared[name] = kind
         # The number of rows is that of any column.
-        return FileColumns(names, stored or there[:1], conversions, declared)
+        return FileColumns(path, names, stored or there[:1], conversions, declared)
 
 
 class FileColumns:
@@ -73,49 +73,80 @@ class FileColumns:
 
     def __init__(
         self,
+        path: str,
         names: list[str],
         stored: list[str],
         conversions: dict[str, Convert],
         declared: dict[str, TypeInformation],
     ) -> None:
+        self.path = path
         self.names = names
         self.stored = stored
         self._lacks = set(names).difference(stored)
         self._conversions = conversions
         self._declared = declared
 
-    def records(self, batch: pyarrow.RecordBatch, make: Callable[..., Any]) -> list[Any]:
-        """Call `make` with each row's values."""
-        rows = zip(*(self._values(batch, name) for name in self.names), strict=True)
+    def records(self, batch: pyarrow.RecordBatch, make: Callable[..., Any], first_row: int) -> list[Any]:
+        """Call `make` with each row's values.
+
+        `first_row`: how many rows of the file come before the batch. Raises SourceError that names the file, the row
+        and the column for a value that Python, or the declared type, does not have.
+        """
+        rows = zip(*(self._column(batch, name, first_row) for name in self.names), strict=True)
         return results_of(make, batch.num_rows, rows)
 
-    def _values(self, batch: pyarrow.RecordBatch, name: str) -> list[Any]:
+    def _column(self, batch: pyarrow.RecordBatch, name: str, first_row: int) -> list[Any]:
         if name in self._lacks:
             return [None] * batch.num_rows
-        values = _named(batch, name, self._declared.get(name))
+        column = batch.column(name)
+        try:
+            return self._values(column, name)
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
+            # A column is converted at once. Only one that fails is looked through for the first bad value.
+            for index in range(len(column)):
+                try:
+                    if pyarrow.types.is_string(column.type):
+                        # NumPy's conversion does not say that a text is not UTF-8.
+                        column[index].as_py()
+                    self._values(column.slice(index, 1), name)
+                except NOT_OF_A_VALUE:
+                    raise
+                except RAISED as error:
+                    where = f"{self.path}, row {first_row + index + 1}, column {name!r} ({column.type!s:.100})"
+                    raise SourceError(f"{where}: {_reason(error)}") from error
+            raise
+
+    def _values(self, column: pyarrow.Array, name: str) -> list[Any]:
+        wanted = read_as(column.type, self._declared.get(name))
+        values = _values(column if wanted == column.type else column.cast(wanted))
         convert = self._conversions.get(name)
         if convert is None:
             return values
         try:
             return [None if value is None else convert(value) for value in values]
         except (ValueError, ArithmeticError) as error:
-            raise SourceError(f"the column {name!r} has a value that its declared type has not: {error!r}") from error
+            raise _NotOfTypeError(repr(error)) from error
 
 
-def _named(batch: pyarrow.RecordBatch, name: str, declared: TypeInformation | None) -> list[Any]:
-    column = batch.column(name)
-    try:
-        wanted = read_as(column.type, declared)
-        return _values(column if wanted == column.type else column.cast(wanted))
-    except pyarrow.ArrowInvalid as error:
+class _NotOfTypeError(Exception):
+    """A value that the declared type of its column does not have."""
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, _NotOfTypeError):
+        return f"the declared type does not have this value: {error}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"the text is not UTF-8: {error.reason} at byte {error.start}"
+    if isinstance(error, pyarrow.ArrowInvalid):
         # Of a cast that would lose nanoseconds.
-        raise SourceError(
-            f"the column {name!r} ({column.type}) has a value with nanoseconds, which Python's times have not: declare "
-            f"it as Types.INSTANT() of a Types.ROW_NAMED(...), which has them: {error}"
-        ) from error
-    except (ValueError, OverflowError) as error:
-        # Dates and times before the year 1 and after 9999.
-        raise SourceError(f"the column {name!r} has a value for which Python has none: {error}") from error
+        return (
+            f"the value has nanoseconds, which Python's times do not have: declare it as Types.INSTANT() of a "
+            f"Types.ROW_NAMED(...), which has them: {error}"
+        )
+    # Dates and times before the year 1 and after 9999.
+    return f"Python has no such value: {error}"
 
 
 def _values(column: pyarrow.Array) -> list[Any]:

@@ -19,8 +19,9 @@ class ParquetFileCompactor(FileCompactor):
         self._compression = compression or "none"
 
     def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
-        files = [parquet.ParquetFile(file) for file in inputs]
-        with parquet.ParquetWriter(output, files[0].schema_arrow, compression=self._compression) as writer:
+        files = [parquet.ParquetFile(file, page_checksum_verification=True) for file in inputs]
+        schema = files[0].schema_arrow
+        with parquet.ParquetWriter(output, schema, compression=self._compression, write_page_checksum=True) as writer:
             for table in _row_groups(files):
                 writer.write_table(table, row_group_size=table.num_rows)
 
@@ -30,7 +31,12 @@ def _row_groups(files: list[parquet.ParquetFile]) -> Iterator[pa.Table]:
     gathered: list[pa.Table] = []
     for file in files:
         for number in range(file.num_row_groups):
-            gathered.append(file.read_row_group(number))
+            table, rows = file.read_row_group(number), file.metadata.row_group(number).num_rows
+            if table.num_rows != rows:
+                raise ValueError(
+                    f"row group {number} has {rows:,} rows by the footer, and {table.num_rows:,} were found"
+                )
+            gathered.append(table)
             if (
                 sum(table.num_rows for table in gathered) >= ROW_GROUP_RECORDS
                 or sum(table.nbytes for table in gathered) >= ROW_GROUP_BYTES
