@@ -116,10 +116,10 @@ class ReduceOperator(KeyedOperator):
 
 
 def _look_up(function: UserFunction, value: Any, context: OperatorContext) -> None:
-    """Raise the error of a field that the first record does not have: it would be read with the second one of a key."""
+    """Raise the error of a field that the first record lacks, or can't change: it would come with the second one."""
     if isinstance(function.instance, FieldReduce):
         try:
-            function.instance.get(value)
+            function.instance.check(value)
         except RAISED as error:
             raise context.user_error(error, function.method, value) from error
 

@@ -6,11 +6,10 @@ that has it, the first one on a tie. Source: Flink docs, "Operators", Aggregatio
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from penstock.common.replaced_field import declared_names, with_field
 from penstock.common.types import Row
 
 
@@ -19,6 +18,9 @@ class FieldReduce:
 
     Raises TypeError for a value that has no such field.
     """
+
+    replaces = True
+    """Whether records are made in which the field has another value."""
 
     def __init__(self, field: int | str) -> None:
         self.field = field
@@ -35,13 +37,19 @@ class FieldReduce:
                 return value[field]
         except (LookupError, AttributeError, ValueError) as error:
             raise self._missing(value) from error
-        if field != 0:
+        if field != 0 or declared_names(type(value)) is not None:
             raise self._missing(value)
         return value
 
+    def check(self, value: Any) -> None:
+        """Raise TypeError if records such as `value` lack the field, or it can't be replaced in them."""
+        found = self.get(value)
+        if self.replaces:
+            self.put(value, found)
+
     def _missing(self, value: Any) -> TypeError:
-        names = value.keys() if isinstance(value, dict) else getattr(value, "_fields", None)
-        fields = getattr(value, "__dataclass_fields__", None) if names is None else names
+        fields = list(value) if isinstance(value, dict) else getattr(value, "_fields", None)
+        fields = declared_names(type(value)) if fields is None else fields
         if fields is not None:
             has = f"has {', '.join(map(str, fields))}"
         else:
@@ -50,24 +58,16 @@ class FieldReduce:
         return TypeError(f"there is no field {field}: the {type(value).__name__} {has}")
 
     def put(self, value: Any, new: Any) -> Any:
-        """A copy of `value` with that field replaced."""
-        if isinstance(value, tuple):
-            index = value._fields.index(self.field) if isinstance(self.field, str) else self.field  # type: ignore[attr-defined]
-            fields = (*value[:index], new, *value[index + 1 :])
-            return type(value)(*fields) if hasattr(value, "_fields") else fields
-        if isinstance(value, (list, dict)):
-            changed = value.copy()
-            changed[self.field] = new  # type: ignore[index]
-            return changed
-        if isinstance(value, Row):
-            return _row_with(value, self.field, new)
-        if dataclasses.is_dataclass(value):
-            return dataclasses.replace(value, **{str(self.field): new})  # type: ignore[type-var]
-        if isinstance(self.field, str):
-            changed = copy.copy(value)
-            setattr(changed, self.field, new)
-            return changed
-        return new
+        """A copy of `value` with that field replaced. Raises TypeError if it can't be."""
+        if self.field == 0 and not isinstance(value, (tuple, list, dict, Row)):
+            return new
+        try:
+            return with_field(value, self.field, new)
+        except Exception as error:
+            raise TypeError(
+                f"field {self.field!r} of the {type(value).__name__} can't be replaced: {error}. Use reduce, with a "
+                "function that makes the record"
+            ) from error
 
 
 class SumReduce(FieldReduce):
@@ -87,18 +87,10 @@ class BestReduce(FieldReduce):
         super().__init__(field)
         self.better = better
         self.whole = whole
+        self.replaces = not whole
 
     def reduce(self, value1: Any, value2: Any) -> Any:
         new = self.get(value2)
         if not self.better(new, self.get(value1)):
             return value1
         return value2 if self.whole else self.put(value1, new)
-
-
-def _row_with(row: Row, field: int | str, new: Any) -> Row:
-    changed = Row.of_kind(row.get_row_kind(), *row)
-    names = getattr(row, "_fields", None)
-    if names:
-        changed.set_field_names(list(names))
-    changed[field] = new
-    return changed

@@ -1,0 +1,124 @@
+"""A copy of a record in which one field has another value, for every kind of record."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.common.types import Row
+
+Replace = Callable[[Any, int | str, Any], Any]
+
+
+def with_field(record: Any, field: int | str, new: Any) -> Any:
+    """Return a copy of `record` whose `field`, a name or position, is `new`; all others are as they were.
+
+    Raises TypeError, AttributeError, LookupError or ValueError if the field can't be replaced.
+    """
+    kind: Any = type(record)
+    return _replace_of(kind)(record, field, new)
+
+
+def declared_names(kind: type) -> Sequence[str] | None:
+    """Return the names of the fields that a class declares, in order; None if it declares none."""
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    for names in ("_fields", "__struct_fields__", "__pydantic_fields__"):
+        declared = getattr(kind, names, None)
+        if isinstance(declared, (tuple, dict)):
+            return tuple(declared)
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    return None if attributes is None else [attribute.name for attribute in attributes]
+
+
+@functools.lru_cache(maxsize=1000)
+def _replace_of(kind: type) -> Replace:
+    """Return how a field of records of this class is replaced."""
+    if issubclass(kind, tuple):
+        return _in_tuple
+    if issubclass(kind, (list, dict)):
+        return _in_container
+    if issubclass(kind, Row):
+        return _in_row
+    if issubclass(kind, msgspec.Struct):
+        return _in_struct
+    if hasattr(kind, "__pydantic_fields__") and hasattr(kind, "model_copy"):
+        return _in_model
+    if dataclasses.is_dataclass(kind) and hasattr(kind, "__post_init__"):
+        # It may compute fields from others. Without it a copy keeps what the constructor does not take.
+        return _in_dataclass
+    if hasattr(kind, "__attrs_post_init__"):
+        return _in_attrs
+    return _in_object
+
+
+def _in_tuple(record: Any, field: int | str, new: Any) -> Any:
+    index = field if isinstance(field, int) else _names_of_tuple(record).index(field)
+    fields = (*record[:index], new, *record[index + 1 :])
+    kind = type(record)
+    if kind is tuple:
+        return fields
+    # Not by its constructor, which may take something else.
+    changed = tuple.__new__(kind, fields)
+    if kind.__dictoffset__:
+        changed.__dict__.update(record.__dict__)
+    return changed
+
+
+def _names_of_tuple(record: Any) -> Sequence[str]:
+    names = getattr(record, "_fields", None) or getattr(record, "__fields__", None)
+    if names is None:
+        raise TypeError("its items have no names: give a position")
+    return list(names)
+
+
+def _in_container(record: Any, field: Any, new: Any) -> Any:
+    changed = copy.copy(record)
+    changed[field] = new
+    return changed
+
+
+def _in_row(record: Row, field: int | str, new: Any) -> Row:
+    changed = type(record).of_kind(record.get_row_kind(), *record)
+    names = record._fields
+    if names:
+        changed.set_field_names(names)
+    changed[field] = new
+    return changed
+
+
+def _in_struct(record: Any, field: int | str, new: Any) -> Any:
+    return msgspec.structs.replace(record, **{str(field): new})
+
+
+def _in_model(record: Any, field: int | str, new: Any) -> Any:
+    return record.model_copy(update={str(field): new})
+
+
+def _in_dataclass(record: Any, field: int | str, new: Any) -> Any:
+    return dataclasses.replace(record, **{str(field): new})
+
+
+def _in_attrs(record: Any, field: int | str, new: Any) -> Any:
+    import attrs
+
+    # An attribute may be named otherwise in the constructor: `_total` is `total`.
+    (alias,) = [attribute.alias for attribute in attrs.fields(type(record)) if attribute.name == field]
+    return attrs.evolve(record, **{alias: new})
+
+
+def _in_object(record: Any, field: int | str, new: Any) -> Any:
+    changed = copy.copy(record)
+    try:
+        setattr(changed, str(field), new)
+    except AttributeError:
+        if declared_names(type(record)) is None:
+            raise
+        # Frozen for its users. The copy has none yet.
+        object.__setattr__(changed, str(field), new)
+    return changed
