@@ -48,6 +48,8 @@ class FileEnumerator(SharedSplitEnumerator):
         self._restored = state is not None
         self._is_listing = False
         self._has_listed = False
+        self._left_out: set[str] = set()
+        self._warned_of: set[str] = set()
         self.found: set[str] = set(state.seen) if state else set()
         """The paths of all files ever discovered."""
         if state:
@@ -77,7 +79,10 @@ class FileEnumerator(SharedSplitEnumerator):
 
     def find(self) -> list[FoundFile]:
         """Look for the files, all of them each time. Called on another thread."""
-        return list_files(self._paths, must_exist=self._discovery_interval_ms is None)
+        if self._discovery_interval_ms is None:
+            return list_files(self._paths)
+        # A file that comes to a watched folder does not end the job.
+        return list_files(self._paths, must_exist=False, left_out=self._left_out)
 
     def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
         self._is_listing = False
@@ -97,6 +102,9 @@ class FileEnumerator(SharedSplitEnumerator):
                 without_passwords(", ".join(self._paths)),
             )
         self._has_listed = True
+        for path in sorted(self._left_out - self._warned_of):
+            _log.warning("%s is left out: its name is not UTF-8. Rename it, and it is read", path)
+            self._warned_of.add(path)
         splits: list[FileSplit] = []
         for file in files:
             if file.path in self.found:

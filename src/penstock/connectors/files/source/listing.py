@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from pyarrow import fs
 
 from penstock.common.errors import SourceError
+from penstock.connectors.files.source.tree import Entry, Tree, tree_of
 from penstock.connectors.files.split import FoundFile
 from penstock.connectors.files.storage import rejoin, resolve
 
@@ -17,43 +18,54 @@ HIDDEN_PREFIXES = (".", "_")
 IN_PROGRESS_SUFFIXES = (".inprogress", ".tmp", ".filepart", "._COPYING_")
 _WITHOUT_DIRECTORIES = ("s3", "gcs", "abfs")
 _MAGIC = re.compile(r"[*?\[]")
+_ALL = ("**",)
 
 
-def list_files(paths: Sequence[str], *, must_exist: bool = True) -> list[FoundFile]:
+def list_files(paths: Sequence[str], *, must_exist: bool = True, left_out: set[str] | None = None) -> list[FoundFile]:
     """Return the files that match `paths`, each once, ordered by path.
 
     A path is a file (always accepted, whatever its name), a directory (searched recursively) or a pattern with `*`,
     `?`, `[…]` and `**`. Directory searches and patterns skip files and directories whose names start with `.` or `_`
-    or have the suffix of an unfinished file. Raises SourceError for a missing path and names what exists there;
-    `must_exist` False allows a pattern without matches, and a directory of an object store without an object yet.
+    or have the suffix of an unfinished file, but not folders of partitions (`_day=1`). A directory to which several
+    links lead is searched once, by its own path if that is below the same root. Raises SourceError for a missing path
+    and names what exists there; `must_exist` False allows a pattern without matches, and a directory of an object store
+    without an object yet. Raises SourceError for a file whose name is not UTF-8; with `left_out` its path is added
+    there, as it is shown, and the file left out.
     """
     found: dict[str, FoundFile] = {}
     for path in paths:
-        for file in _expand(path, must_exist):
+        for file in _expand(path, must_exist, left_out):
             found[file.path] = file
     return [found[path] for path in sorted(found)]
 
 
-def is_visible(name: str) -> bool:
-    """Return False for names that mark a file as hidden or unfinished."""
-    return not name.startswith(HIDDEN_PREFIXES) and not name.endswith(IN_PROGRESS_SUFFIXES)
+def is_visible(entry: Entry) -> bool:
+    """Return False for names that mark a file or directory as hidden or unfinished.
+
+    Folders of partitions are visible whatever their column and value are. Source: Spark,
+    `HadoopFSUtils.shouldFilterOutPathName`.
+    """
+    if entry.is_directory and "=" in entry.name:
+        return not entry.name.startswith(".")
+    return not entry.name.startswith(HIDDEN_PREFIXES) and not entry.name.endswith(IN_PROGRESS_SUFFIXES)
 
 
-def _expand(path: str, must_exist: bool) -> Iterator[FoundFile]:
+def _expand(path: str, must_exist: bool, left_out: set[str] | None) -> Iterator[FoundFile]:
     try:
         file_system, inner = resolve(path)
+        tree = tree_of(file_system)
         info = file_system.get_file_info(inner)
         if info.type == fs.FileType.File:
             yield FoundFile(path, info.size)
         elif info.type == fs.FileType.Directory:
-            for each in _walk(file_system, info.path):
+            for each in _matching(tree, info.path, _ALL, left_out):
                 yield FoundFile(rejoin(path, info.path, each.path), each.size)
         elif _MAGIC.search(inner):
-            yield from _matching(file_system, path, inner, must_exist)
+            yield from _of_pattern(file_system, tree, path, inner, must_exist, left_out)
         elif must_exist or not _may_come(file_system, inner):
-            raise SourceError(_not_found(file_system, path, inner))
-    except OSError as error:
-        raise SourceError(f"{path}: can't be listed: {error}") from error
+            raise SourceError(_not_found(file_system, tree, path, inner))
+    except (OSError, UnicodeError) as error:
+        raise SourceError(f"{_shown(path)}: can't be listed: {error}") from error
 
 
 def _may_come(file_system: fs.FileSystem, inner: str) -> bool:
@@ -64,53 +76,71 @@ def _may_come(file_system: fs.FileSystem, inner: str) -> bool:
     return bool(file_system.get_file_info(bucket).type is fs.FileType.Directory)
 
 
-def _walk(file_system: fs.FileSystem, directory: str) -> Iterator[fs.FileInfo]:
-    for info in _children(file_system, directory):
-        if info.type == fs.FileType.File:
-            yield info
-        elif info.type == fs.FileType.Directory:
-            yield from _walk(file_system, info.path)
-
-
-def _children(file_system: fs.FileSystem, directory: str) -> list[fs.FileInfo]:
-    """Return visible entries; none if the directory was deleted in the meantime, as in a slightly later listing."""
-    infos = file_system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
-    return [info for info in infos if is_visible(info.base_name)]
-
-
-def _matching(file_system: fs.FileSystem, path: str, inner: str, must_exist: bool) -> Iterator[FoundFile]:
+def _of_pattern(
+    file_system: fs.FileSystem, tree: Tree, path: str, inner: str, must_exist: bool, left_out: set[str] | None
+) -> Iterator[FoundFile]:
     segments = inner.split("/")
     first = next(i for i, segment in enumerate(segments) if _MAGIC.search(segment))
     root = "/".join(segments[:first]) or ("/" if inner.startswith("/") else "")
     shown_root = path[: len(path) - len("/".join(segments[first:]))]
     if file_system.get_file_info(root).type != fs.FileType.Directory:
-        raise SourceError(_not_found(file_system, shown_root.rstrip("/") or "/", root))
+        raise SourceError(_not_found(file_system, tree, shown_root.rstrip("/") or "/", root))
     empty = True
-    for info in _match(file_system, root, segments[first:]):
-        for each in _walk(file_system, info.path) if info.type == fs.FileType.Directory else (info,):
-            empty = False
-            yield FoundFile(rejoin(shown_root, root, each.path), each.size)
+    for each in _matching(tree, root, segments[first:], left_out):
+        empty = False
+        yield FoundFile(rejoin(shown_root, root, each.path), each.size)
     if empty and must_exist:
-        raise SourceError(f"{path}: no file matches. {_existing_entries(_children(file_system, root), shown_root)}")
+        names = [child.name for child in tree.children(root) if is_visible(child)]
+        raise SourceError(f"{path}: no file matches. {_existing_entries(names, shown_root)}")
 
 
-def _match(file_system: fs.FileSystem, directory: str, segments: Sequence[str]) -> Iterator[fs.FileInfo]:
-    head, rest = segments[0], segments[1:]
-    pattern = re.compile(_segment_pattern(head), re.DOTALL)
-    if head == "**" and rest:
-        yield from _match(file_system, directory, rest)
-    for info in _children(file_system, directory):
-        is_directory = info.type == fs.FileType.Directory
-        if head == "**":
-            if is_directory:
-                yield from _match(file_system, info.path, segments)
-            elif not rest:
-                yield info
-        elif pattern.fullmatch(info.base_name):
-            if not rest:
-                yield info
-            elif is_directory:
-                yield from _match(file_system, info.path, rest)
+def _matching(tree: Tree, root: str, segments: Sequence[str], left_out: set[str] | None) -> Iterator[Entry]:
+    """Yield the files below `root` that match, each once, in any order.
+
+    A directory is looked at once for the same rest of the pattern, by its identity, so that a link to a directory above
+    it ends the search. Links come last, the oldest first: a file keeps its path when another link to it is made.
+    """
+    near: list[tuple[Entry, tuple[str, ...]]] = [(tree.directory(root), tuple(segments))]
+    links: list[tuple[Entry, tuple[str, ...]]] = []
+    seen: set[tuple[Hashable, tuple[str, ...]]] = set()
+    yielded: set[tuple[Hashable, str]] = set()
+    while near or links:
+        if not near:
+            links.sort(key=lambda link: (link[0].linked_at_ns or 0, link[0].path))
+        directory, rest = near.pop() if near else links.pop(0)
+        if (directory.identity, rest) in seen:
+            continue
+        seen.add((directory.identity, rest))
+        head, tail = rest[0], rest[1:]
+        if head == "**" and tail:
+            near.append((directory, tail))
+        pattern = re.compile(_segment_pattern(head), re.DOTALL)
+        for child in filter(is_visible, tree.children(directory.path)):
+            if not pattern.fullmatch(child.name) or not _has_text_name(child, left_out):
+                continue
+            if child.is_directory:
+                (near if child.linked_at_ns is None else links).append((child, rest if head == "**" else tail or _ALL))
+            elif not tail and (directory.identity, child.name) not in yielded:
+                yielded.add((directory.identity, child.name))
+                yield child
+
+
+def _has_text_name(entry: Entry, left_out: set[str] | None) -> bool:
+    """Return whether a name is text: paths are stored in checkpoints, and no library opens others."""
+    try:
+        entry.name.encode()
+    except UnicodeEncodeError:
+        shown = _shown(entry.path)
+        if left_out is None:
+            raise SourceError(f"{shown}: the name is not UTF-8, so that it can't be read. Rename it") from None
+        left_out.add(shown)
+        return False
+    return True
+
+
+def _shown(path: str) -> str:
+    """Return a path as text: bytes that are not UTF-8 are escaped."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _segment_pattern(segment: str) -> str:
@@ -130,23 +160,22 @@ def _part_pattern(part: str) -> str:
     return re.escape(part)
 
 
-def _not_found(file_system: fs.FileSystem, path: str, inner: str) -> str:
+def _not_found(file_system: fs.FileSystem, tree: Tree, path: str, inner: str) -> str:
     """Build the message for a missing path: nearest existing ancestor directory, and similar names in it."""
     missing, parent = posixpath.basename(inner), posixpath.dirname(inner)
     while parent and file_system.get_file_info(parent).type != fs.FileType.Directory:
         if parent == posixpath.dirname(parent):
             break
         missing, parent = posixpath.basename(parent), posixpath.dirname(parent)
-    names = {info.base_name: info for info in file_system.get_file_info(fs.FileSelector(parent, allow_not_found=True))}
+    names = [_shown(child.name) for child in tree.children(parent)]
     close = difflib.get_close_matches(missing, names, n=3, cutoff=0.5)
     if close:
         return f"{path}: there is no such file or directory. Did you mean {' or '.join(close)} in {parent}?"
-    return f"{path}: there is no such file or directory. {_existing_entries(names.values(), parent)}"
+    return f"{path}: there is no such file or directory. {_existing_entries(names, parent)}"
 
 
-def _existing_entries(infos: Iterable[fs.FileInfo], directory: str) -> str:
-    names = sorted(info.base_name for info in infos)
+def _existing_entries(names: Sequence[str], directory: str) -> str:
     if not names:
         return f"{directory} is empty or missing."
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"In {directory} there is: {', '.join(names[:5])}{more}."
+    return f"In {directory} there is: {', '.join(sorted(map(_shown, names))[:5])}{more}."

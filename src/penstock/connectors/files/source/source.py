@@ -41,7 +41,8 @@ class FileSource(Source[Any]):
     Create it with a builder: `FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data").build()`.
     Paths are files, directories (searched recursively) or patterns (`*`, `?`, `[…]`, `**`), local or URLs. Files and
     directories whose names start with `.` or `_`, or end with `.inprogress`, `.tmp`, `.filepart` or `._COPYING_`, are
-    skipped unless a path names them directly. Records of one split stay in order. Source: Flink docs, "FileSystem".
+    skipped unless a path names them directly; folders of partitions (`_day=1`) are not. Symbolic links are followed,
+    but no directory is read twice. Records of one split stay in order. Source: Flink docs, "FileSystem".
     """
 
     def __init__(
@@ -84,7 +85,9 @@ class FileSource(Source[Any]):
                 check_answers(path)
             except OSError as error:
                 raise SourceError(f"{path} can't be reached: {error}") from error
-        for file in list_files(self._paths, must_exist=self._discovery_interval_ms is None)[:1]:
+        is_static = self._discovery_interval_ms is None
+        files = list_files(self._paths, must_exist=is_static, left_out=None if is_static else set())
+        for file in files[:1]:
             self._format.check(file)
 
     def create_enumerator(self, context: EnumeratorContext) -> FileEnumerator:
