@@ -32,8 +32,12 @@ def watching(folder):
 
 
 def polled(run):
-    steps = [reader.poll(10) for reader in run._readers]
-    return [value for step in steps if isinstance(step, Records) for value in step.values]
+    values = []
+    for _ in range(4):
+        steps = [reader.poll(10) for reader in run._readers]
+        values += [value for step in steps if isinstance(step, Records) for value in step.values]
+        run._answer_requests()
+    return values
 
 
 def needs_any_name(folder):
@@ -128,11 +132,12 @@ def test_a_name_that_is_not_utf8_does_not_end_a_job_that_watches(tmp_path, caplo
     with caplog.at_level(logging.WARNING):
         run.discover()
         (message,) = caplog.messages
+        assert polled(run) == ["good"]
         caplog.clear()
         written(tmp_path, "later.txt")
         run.discover()
 
-    assert [*polled(run), *polled(run)] == ["good", "later.txt"]
+    assert polled(run) == ["later.txt"]
     assert message == f"{tmp_path}/caf\\xe9.txt is left out: its name is not UTF-8. Rename it, and it is read"
     assert not caplog.messages, "said once"
     watching(tmp_path).validate()
