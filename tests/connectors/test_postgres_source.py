@@ -196,3 +196,55 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
     with pytest.raises(PostgresError) as failed:
         wrong.validate()
     assert "a secret" not in str(failed.value) + wrong.describe()
+
+
+@pytest.mark.parametrize("values", [("NaN", "1.5", "2"), ("1e300", "-1e300", "0.1"), ("Infinity", "-Infinity", "NaN")])
+@pytest.mark.parametrize("kind", ["numeric", "float8"])
+def test_numbers_without_an_end_divide_nothing(tables: Tables, kind: str, values: tuple[str, ...]) -> None:
+    """The job would end with an error of Python's decimals, or lose rows after a restart."""
+    table = tables.create(f"id {kind}, n serial")
+    for value in values:
+        tables.execute(f"INSERT INTO {table} VALUES ('{value}'), ('{value}')")
+    source = source_of(tables, table).set_partition_column("id").set_columns("n").set_partition_count(2).build()
+    run = SourceInTest(source)
+    seen = run.values(3, max_records=1)
+    state = run.snapshot()
+    run.close()
+    again = SourceInTest(source, state=state)
+    seen += again.values()
+    again.close()
+    assert sorted(seen) == [(n,) for n in range(1, 7)]
+
+
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_a_view_is_read(tables: Tables, count: int) -> None:
+    """Its rows have no place in a table: the job would end with a column that does not exist, or lose equal rows."""
+    base = tables.create("id int, name text, at json, t int")
+    tables.execute(f"INSERT INTO {base} SELECT n / 3, n, '[1]', n FROM generate_series(0, 8) AS n")
+    tables.execute(f"INSERT INTO {base} VALUES (1, '4', '[1]', 4)")
+    tables.execute(f"CREATE VIEW v{base} AS SELECT * FROM {base}")
+    source = source_of(tables, f"v{base}").set_partition_column("id").set_columns("name").build()
+    source.validate()
+    run = SourceInTest(source)
+    seen = run.values(count, max_records=1)
+    state = run.snapshot()
+    run.close()
+    again = SourceInTest(source, state=state)
+    seen += again.values()
+    again.close()
+    assert sorted(seen) == sorted([(str(n),) for n in range(9)] + [("4",)])
+
+
+@pytest.mark.parametrize("column", ["id", "at"])
+def test_a_value_that_python_has_not_is_named(tables: Tables, column: str) -> None:
+    """Of a table of many columns the user would have to guess the one with 'timestamp too large'."""
+    table = tables.create("id int PRIMARY KEY, at timestamp")
+    tables.execute(f"INSERT INTO {table} SELECT n, '2020-01-01' FROM generate_series(1, 20) AS n")
+    tables.execute(f"UPDATE {table} SET at = 'infinity' WHERE id = 17")
+    told = {
+        "id": f"{table} can't be read: the column 'at' has 'infinity' in a row with id = '17'",
+        "at": "the column 'at'",
+    }
+    with pytest.raises(SourceError, match=told[column]) as told_of:
+        SourceInTest(source_of(tables, table).set_partition_column(column).build()).values()
+    assert table in str(told_of.value)

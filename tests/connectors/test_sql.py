@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import logging
-import pickle
 import sqlite3
 from collections.abc import Iterator
 from decimal import Decimal
@@ -16,43 +15,16 @@ import pandas as pd
 import pytest
 import sqlalchemy
 from tests.connectors.driven import SourceInTest
+from tests.connectors.sql_database import Database, writer_of, written
 
-from penstock.api.sink import SinkWriter
 from penstock.common.errors import ConfigurationError, SourceError
 from penstock.common.types import Row
 from penstock.connectors.sql.database import SqlDatabase, SqlError
 from penstock.connectors.sql.sink.statements import UpdateOrInsert
-from penstock.datastream.connectors.sql import DeliveryGuarantee, SqlSink, SqlSinkBuilder, SqlSource, SqlSourceBuilder
-from penstock.testing.conformance.sink import SimpleSinkContext
+from penstock.datastream.connectors.sql import DeliveryGuarantee, SqlSink, SqlSource
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors
-
-
-class Database:
-    """One, as its clients see it."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.engine = sqlalchemy.create_engine(url)
-
-    def execute(self, *statements: str) -> None:
-        with self.engine.begin() as connection:
-            for statement in statements:
-                connection.execute(sqlalchemy.text(statement))
-
-    def rows(self, table: str = "flights") -> list[tuple[Any, ...]]:
-        with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(sqlalchemy.text(f"SELECT * FROM {table} ORDER BY 1, 2"))]
-
-    def create(self, columns: str = "id INTEGER PRIMARY KEY, name VARCHAR(20)") -> None:
-        self.execute("DROP TABLE IF EXISTS flights", f"CREATE TABLE flights ({columns})")
-
-    def source(self) -> SqlSourceBuilder:
-        return SqlSource.builder().set_url(self.url).set_table("flights").set_partition_column("id")
-
-    def sink(self) -> SqlSinkBuilder:
-        return SqlSink.builder().set_url(self.url).set_table("flights").set_columns("id", "name")
 
 
 @pytest.fixture(params=["SQLite", "PostgreSQL"])
@@ -69,22 +41,6 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Database:
     return Database(f"sqlite:///{tmp_path}/flights.db")
-
-
-def writer_of(builder: SqlSinkBuilder) -> SinkWriter[Any]:
-    sink = pickle.loads(pickle.dumps(builder.build()))
-    sink.validate()
-    writer: SinkWriter[Any] = sink.create_writer(SimpleSinkContext())
-    return writer
-
-
-def written(builder: SqlSinkBuilder, *records: Any) -> None:
-    writer = writer_of(builder)
-    try:
-        writer.write_chunk(list(records), None)
-        writer.flush(False)
-    finally:
-        writer.close()
 
 
 def test_records_of_all_kinds_replace_those_with_their_key(database: Database) -> None:
@@ -146,7 +102,7 @@ def test_numbers_of_numpy_are_numbers(database: Database) -> None:
     assert database.rows() == [(5, 2, 1.5, False)]
 
 
-@pytest.mark.parametrize("value", [float("nan"), (1 << 53) + 1])
+@pytest.mark.parametrize("value", [float("nan"), Decimal(1 << 53) + Decimal("0.5"), 1 << 64 | 1, "1_000", "x"])
 def test_sqlite_writes_no_other_number(sqlite: Database, value: Any) -> None:
     """There would be NULL, or a number of other digits."""
     sqlite.create("id INTEGER, x NUMERIC(30, 0)")

@@ -10,6 +10,7 @@ PenstockError
 ├── JobError                the job ran and failed
 │   ├── UserFunctionError   a user's function raised
 │   ├── SourceError         input could not be read or parsed
+│   │   └── InputLostError  input is gone that had still to be read
 │   ├── TaskLostError       a worker or executor was lost
 │   ├── StateUnavailableError  state of a running job can't be read at this moment
 │   └── CheckpointError     state could not be written, found or restored
@@ -71,6 +72,10 @@ class UserFunctionError(JobError):
 
 class SourceError(JobError):
     """A source can't read its input: a missing file, a line that is not JSON, a truncated archive."""
+
+
+class InputLostError(SourceError):
+    """Input is gone that the job had still to read: it cannot go on from its state. Don't retry."""
 
 
 class TaskLostError(JobError):

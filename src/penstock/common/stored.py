@@ -54,6 +54,7 @@ MODULES = {
     "postgres-split": "penstock.connectors.base.key_range",
     "postgres-transaction": "penstock.connectors.postgres.sink.transactions",
     "postgres-transactions-of-writer": "penstock.connectors.postgres.sink.transactions",
+    "postgres-watched-table": "penstock.connectors.postgres.changes.watched_tables",
     "redis-enumerator": "penstock.connectors.redis.source.enumerator",
     "redis-stream-split": "penstock.connectors.redis.source.split",
     "redis-transaction": "penstock.connectors.redis.sink.transaction_log",

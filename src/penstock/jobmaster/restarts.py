@@ -16,6 +16,7 @@ from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,
     FencedError,
+    InputLostError,
     NotEnoughSlotsError,
     ProgramError,
     SessionLostError,
@@ -25,9 +26,9 @@ from penstock.common.errors import (
 from penstock.jobmaster.attempt import Attempt
 from penstock.jobmaster.settings import JobSettings
 
-_PERMANENT = (ProgramError, ConfigurationError, FencedError, SessionLostError)
-"""What is wrong with the program, its settings or its session will be wrong in the next attempt, too; and a job that
-another run has taken over never comes back."""
+_PERMANENT = (ProgramError, ConfigurationError, FencedError, SessionLostError, InputLostError)
+"""What is wrong with the program, its settings or its session will be wrong in the next attempt, too; a job that
+another run has taken over never comes back, and neither does input that is gone."""
 
 _UNREAD_MAX = 3
 """Tries to read a damaged checkpoint that has no other before it."""

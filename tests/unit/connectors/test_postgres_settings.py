@@ -65,6 +65,12 @@ def test_statements_of_tables() -> None:
         (Decimal("0.5"), Decimal("99.5")),
         (datetime.date(2013, 1, 1), datetime.date(2013, 1, 3)),
         (datetime.datetime(2013, 1, 1), datetime.datetime(2013, 12, 31)),
+        (Decimal("-1e300"), Decimal("1e300")),
+        (Decimal("1e-300"), Decimal("1e300")),
+        (-1.7e308, 1.7e308),
+        (0, 10**400),
+        (Decimal("-1e400"), Decimal("1e400")),
+        (1, 2.5),
     ],
 )
 def test_ranges_have_no_gaps(first: Any, last: Any) -> None:
@@ -75,6 +81,20 @@ def test_ranges_have_no_gaps(first: Any, last: Any) -> None:
     assert [one.stop for one in splits[:-1]] == [one.start for one in splits[1:]]
     assert all(first < one.start <= last for one in splits[1:])
     assert splits_between(None, None, 4) == []
+
+
+@pytest.mark.parametrize("number", [float, Decimal])
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf"])
+def test_numbers_without_an_end_are_one_range(number: Any, odd: str) -> None:
+    """A column with NaN would end the job with an error of Python's decimals, or rows would be in no range."""
+    one, other = number(odd), number(3)
+    for first, last in ((one, other), (other, one), (one, one)):
+        assert splits_between(first, last, 4) == [KeyRange(0)]
+
+
+def test_huge_numbers_are_divided() -> None:
+    """One subtask would read all rows, since the length of the range is not a finite float."""
+    assert len(splits_between(-1.7e308, 1.7e308, 4)) == len(splits_between(Decimal("-1e300"), Decimal("1e300"), 4)) == 4
 
 
 def test_a_position_counts_the_rows_of_a_value() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
+
+_log = logging.getLogger(__name__)
 
 
 @stored_as("postgres-split")
@@ -52,19 +57,38 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def splits_between(first: Any, last: Any, count: int) -> list[KeyRange]:
-    """At most `count` ranges of nearly equal length, which cover all values; `first` and `last` are those of the table.
+    """At most `count` ranges of about equal length, which cover all values; `first` and `last` are those of the table.
 
-    Values are numbers, dates or timestamps. Raises TypeError for others.
+    Values are numbers, dates or timestamps; between infinite numbers, or up to NaN, there is one range. Raises
+    TypeError for other values.
     """
     if first is None:
         return []
-    length = last - first
-    exact = isinstance(length, float)
-    cuts = [first + (length * part / count if exact else length * part // count) for part in range(1, count)]
+    cuts = [_cut(first, last, part, count) for part in range(1, count)] if _is_finite(first, last) else []
     # Values that are close together give the same cut several times.
     between = sorted({cut for cut in cuts if first < cut <= last})
     bounds = [None, *between, None]
     return [KeyRange(index, bounds[index], bounds[index + 1]) for index in range(len(bounds) - 1)]
+
+
+def _cut(first: Any, last: Any, part: int, count: int) -> Any:
+    if isinstance(first, int) and isinstance(last, int):
+        return first + (last - first) * part // count
+    if isinstance(first, (int, float)) and isinstance(last, (int, float)):
+        # Each by itself: the length of a range of floats may be infinite.
+        return first / count * (count - part) + last / count * part
+    length = last - first
+    if isinstance(length, Decimal):
+        # A decimal has 28 digits in Python's arithmetic; any value near the cut will do.
+        return first + length * part / count
+    return first + length * part // count
+
+
+def _is_finite(first: Any, last: Any) -> bool:
+    return all(
+        one.is_finite() if isinstance(one, Decimal) else not isinstance(one, float) or math.isfinite(one)
+        for one in (first, last)
+    )
 
 
 def splits_of(column: str, bounds: Sequence[Any], count: int) -> list[KeyRange]:
@@ -76,9 +100,13 @@ def splits_of(column: str, bounds: Sequence[Any], count: int) -> list[KeyRange]:
     if has_nulls:
         raise SourceError(f"{column} has rows without a value, which would not be read: take another column")
     try:
-        return splits_between(first, last, count)
+        splits = splits_between(first, last, count)
     except TypeError:
+        odd = last if isinstance(first, (int, float, Decimal)) else first
         raise SourceError(
-            f"{column} has values such as {first!r}, which can't be divided: a partition column has numbers, "
+            f"{column} has values such as {odd!r}, which can't be divided: a partition column has numbers, "
             "dates or timestamps"
         ) from None
+    if first is not None and not _is_finite(first, last):
+        _log.warning("%s has values from %s to %s, so one subtask reads all rows", column, first, last)
+    return splits

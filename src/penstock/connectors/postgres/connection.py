@@ -21,6 +21,7 @@ _GONE_AFTER = {
 """Seconds, and milliseconds. A server whose machine has vanished would be waited for by the system's two hours."""
 _LASTING = ("28", "3D", "42", "0A")
 """Classes of SQLSTATE that another try does not change: authorization, unknown database, access rules, features."""
+UNREADABLE_REMEDY = "Correct it, leave the column out with set_columns, or read a view that casts it to text"
 _NOT_LET_IN = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 
 
@@ -136,6 +137,34 @@ def translated(error: Any, text: str) -> PostgresError:
     state = error.sqlstate or ""
     transient = isinstance(error, psycopg().OperationalError) and not state.startswith(_LASTING)
     return TransientPostgresError(text) if transient else PostgresError(text)
+
+
+def unreadable_value(cursor: Any) -> str | None:
+    """Describe the first value in a cursor's last result that psycopg cannot make a value of; None: there is none.
+
+    Errors of psycopg name no column. `infinity` in a timestamp, for example, has no value in Python.
+    """
+    package, result = psycopg(), cursor.pgresult
+    if result is None or result.status != package.pq.ExecStatus.TUPLES_OK:
+        return None
+    transformer = package.adapt.Transformer(cursor.connection)
+    for place, column in enumerate(cursor.description or ()):
+        transformer.set_loader_types([result.ftype(place)], result.fformat(place))
+        for row in range(result.ntuples):
+            value = result.get_value(row, place)
+            try:
+                transformer.load_sequence([value])
+            except (package.Error, ValueError, ArithmeticError):
+                first = result.get_value(row, 0)
+                return (
+                    f"the column '{column.name}' has {_shown(value)} in a row with {cursor.description[0].name} = "
+                    f"{_shown(first)}"
+                )
+    return None
+
+
+def _shown(value: bytes | None) -> str:
+    return "NULL" if value is None else repr(bytes(value).decode(errors="replace"))
 
 
 def quoted(name: str) -> str:

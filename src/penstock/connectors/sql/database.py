@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +13,11 @@ from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.extras import SQL, package_of
 from penstock.connectors.base.retries import TransientError
 
+OF_VALUES = (OverflowError, ValueError, TypeError, ArithmeticError)
+"""What drivers and SQLAlchemy's types raise, beside SQLAlchemy's errors, for a value that they cannot convert."""
 _HIDDEN = "***"
+_PASSING_OF_SQLITE = (5, 6, 10, 13, 14, 15)
+"""Busy, locked, I/O error, full, cannot open, protocol. A statement that is wrong is an OperationalError, too."""
 _DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql", "oracle": "oracle+oracledb"}
 """By a dialect, how one of its usual drivers is named in a url."""
 
@@ -78,6 +83,10 @@ class SqlDatabase(msgspec.Struct, frozen=True):
         package = sqlalchemy()
         reason = self.hide(str(getattr(error, "orig", None) or error).strip())
         text = f"{self}{what}: {reason}"
+        if isinstance(orig := getattr(error, "orig", None), sqlite3.Error):
+            # Texts that are not UTF-8 have no code.
+            code = getattr(orig, "sqlite_errorcode", 0) & 0xFF
+            return (TransientSqlError if code in _PASSING_OF_SQLITE else SqlError)(text)
         passing = (package.exc.OperationalError, package.exc.InterfaceError, package.exc.TimeoutError)
         if isinstance(error, passing) or getattr(error, "connection_invalidated", False):
             return TransientSqlError(text)

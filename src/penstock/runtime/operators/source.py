@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.metrics import MetricGroup
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
-from penstock.common.errors import SourceError
+from penstock.common.errors import InputLostError, SourceError
 from penstock.common.user_calls import RAISED
 from penstock.common.user_traceback import without_our_frames
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -102,9 +102,8 @@ class SourceOperator(EventTimeOrigin):
             yield
         except SourceError as error:
             info = self.context.info
-            raise SourceError(
-                f"source '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}"
-            ) from error
+            kind = InputLostError if isinstance(error, InputLostError) else SourceError
+            raise kind(f"source '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}") from error
         except RAISED as error:
             raise self.context.user_error(error, f"{type(self.source).__name__} {method}") from error
 

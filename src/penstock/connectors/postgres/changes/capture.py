@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Collection
 
 import msgspec
 
-from penstock.common.errors import SourceError
+from penstock.common.errors import InputLostError, SourceError
 from penstock.connectors.postgres.changes.captured_table import (
     CapturedTable,
     named_table,
@@ -18,6 +19,7 @@ from penstock.connectors.postgres.changes.session import Session
 from penstock.connectors.postgres.changes.slot import create_slot, find_slot
 from penstock.connectors.postgres.changes.split import ChangesSplit
 from penstock.connectors.postgres.changes.startup import StartupMode
+from penstock.connectors.postgres.changes.watched_tables import WatchedTable, watched_tables
 from penstock.connectors.postgres.connection import Database, PostgresError, quoted
 
 _log = logging.getLogger(__name__)
@@ -75,11 +77,13 @@ class Capture(msgspec.Struct, frozen=True):
                 "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
             )
             job = secrets.token_hex(8)
+            names = tuple(one.full_name for one in tables)
+            watched = self.watched(session, names, ())
             if self.mode is StartupMode.INITIAL:
                 _settle(session)
-                return ChangesSplit(job, now_ms, slot.confirmed_lsn, tables=tuple(one.full_name for one in tables))
+                return ChangesSplit(job, now_ms, slot.confirmed_lsn, tables=names, watched=watched)
             skips = self.mode is StartupMode.LATEST and found is not None
-            return ChangesSplit(job, now_ms, end_lsn if skips else slot.confirmed_lsn)
+            return ChangesSplit(job, now_ms, end_lsn if skips else slot.confirmed_lsn, watched=watched)
         finally:
             session.close()
 
@@ -108,6 +112,18 @@ class Capture(msgspec.Struct, frozen=True):
                 f"ALTER PUBLICATION {quoted(self.publication)} ADD TABLE {', '.join(missing)}"
             )
         return [published[table.full_name] for table in named]
+
+    def watched(
+        self, session: Session, names: Collection[str], before: Collection[WatchedTable]
+    ) -> tuple[WatchedTable, ...]:
+        """The tables `names` as they are, after a look at what became of those before. Raises InputLostError."""
+        if not self._is_published(session):
+            # PostgreSQL 18 goes on without a word, and sends nothing.
+            raise InputLostError(
+                f"the publication '{self.publication}' was dropped, and changes since then are lost: start the job "
+                "without its state, and it begins with the rows that are there"
+            )
+        return watched_tables(session, self.publication, None if self.tables is None else names, before)
 
     def _check_server(self, session: Session) -> None:
         if session.connection.info.server_version < _OLDEST:

@@ -63,4 +63,25 @@ class CapturedRelation:
         try:
             return dict(zip(self._names, self._load(values), strict=True))
         except Exception as error:
-            raise SourceError(f"a row of {self.table} can't be read: {error}") from error
+            raise unreadable(self.table, self._unreadable_value(values) or str(error)) from error
+
+    def _unreadable_value(self, values: Sequence[Any]) -> str | None:
+        """The first value that has none in Python, and why. Errors of psycopg name no column."""
+        row = {name: value.decode() for name, value in zip(self._names, values, strict=True) if value is not None}
+        key = ", ".join(f"{name} = {row.get(name)!r}" for name in self._identity)
+        for place, value in enumerate(values):
+            alone = [value if place == other else None for other in range(len(values))]
+            try:
+                self._load(alone)
+            except Exception as error:
+                name = self._names[place]
+                return f"the column '{name}' has {row[name]!r} in a row with {key}: {error}"
+        return None
+
+
+def unreadable(table: str, reason: str) -> SourceError:
+    """The error for a row that has no values in Python."""
+    return SourceError(
+        f"a row of {table} can't be read: {reason}. Correct it, or have a publication without that column "
+        "(PostgreSQL 15 and later), and start the job without its state"
+    )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Generator, Mapping
 
+import msgspec
+
 from penstock.common.errors import SourceError
 from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.postgres.changes.capture import Capture
@@ -83,7 +85,12 @@ class Fetcher(SplitFetcher[Fetched]):
             self._attempt.began(session)
             # Before rows are emitted that are not of use without the changes.
             slot_for(session, self._capture.slot, self._split)
+            names = [table.name for table in self._split.watched]
+            watched = self._capture.watched(session, names, self._split.watched)
             tables = {table.full_name: table for table in self._capture.tables_of(session)}
+            # A state of an earlier version has none.
+            watched = watched or self._capture.watched(session, tables, ())
+            self._split = msgspec.structs.replace(self._split, watched=watched)
             self._reading_rows = session
             try:
                 while self._split.tables:

@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.connectors.postgres.connection import Database, psycopg, translated
+from penstock.common.errors import SourceError
+from penstock.connectors.postgres.connection import Database, psycopg, translated, unreadable_value
 
 _SETTINGS = {
     "datestyle": "ISO, YMD",
@@ -44,10 +45,15 @@ class Session:
         )
 
     def execute(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """The rows that a statement returns; [] if it returns none."""
+        """The rows that a statement returns; [] if it returns none. Raises SourceError for an unreadable value."""
+        cursor = self.connection.cursor()
         try:
-            cursor = self.connection.execute(sql, parameters or None)
+            cursor.execute(sql, parameters or None)
             return cursor.fetchall() if cursor.description is not None else []
+        except self.package.DataError as error:
+            if (place := unreadable_value(cursor)) is None:
+                raise self.failed(error) from None
+            raise SourceError(f"{place}: {error}") from None
         except self.package.Error as error:
             raise self.failed(error) from None
 

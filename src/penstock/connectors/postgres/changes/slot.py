@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from penstock.common.errors import SourceError
+from penstock.common.errors import InputLostError, SourceError
 from penstock.connectors.postgres.changes.replication import text_of
 from penstock.connectors.postgres.changes.session import Session
 from penstock.connectors.postgres.changes.split import ChangesSplit
@@ -39,7 +39,7 @@ def find_slot(session: Session, name: str) -> Slot | None:
         if plugin != _PLUGIN or not is_here:
             raise SourceError(f"the slot '{name}' is another's: its plugin is {plugin}, or it is of another database")
         if status == "lost":
-            raise SourceError(
+            raise InputLostError(
                 f"the slot '{name}' is of no use: PostgreSQL has removed what it had to keep, by "
                 "max_slot_wal_keep_size or idle_replication_slot_timeout. "
                 f"SELECT pg_drop_replication_slot('{name}'), and start the job without its state"
@@ -58,13 +58,13 @@ def create_slot(session: Session, name: str) -> Slot:
 
 
 def slot_for(session: Session, name: str, split: ChangesSplit) -> Slot:
-    """The slot that has all changes from the position on. Raises SourceError if it has not, or is gone."""
+    """The slot that has all changes from the position on. Raises InputLostError if it has not, or is gone."""
     slot = find_slot(session, name)
     again = "The job can't go on from its state: start it without, and it begins with the rows that are there"
     if slot is None:
-        raise SourceError(f"the slot '{name}' is gone, and the changes that it has kept. {again}")
+        raise InputLostError(f"the slot '{name}' is gone, and the changes that it has kept. {again}")
     if slot.confirmed_lsn > split.lsn:
-        raise SourceError(
+        raise InputLostError(
             f"the slot '{name}' has changes from {text_of(slot.confirmed_lsn)} on, and the job goes on at "
             f"{text_of(split.lsn)}: the slot was made anew or used by another, or the state is of an earlier "
             f"checkpoint than the last. {again}"

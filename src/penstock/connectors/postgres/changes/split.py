@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from penstock.common.stored import stored_as
+from penstock.connectors.postgres.changes.watched_tables import WatchedTable
 
 Key = tuple[str, ...]
 """The values of a table's key as texts, as PostgreSQL writes them."""
@@ -56,7 +57,7 @@ class ChangesSplit(msgspec.Struct, frozen=True):
     `job`: distinguishes those who use a slot. `began_ms`: when it began. `lsn`: all transactions that were committed
     before it were emitted, and `done` changes of the one that was committed there. `tables`: to be read first; of the
     first one a part was read, if it is the last of `read`. `seen_lsn`: what is committed there or later is in none of
-    the snapshots.
+    the snapshots. `watched`: the tables, as they were when they were last looked at.
     """
 
     job: str
@@ -66,6 +67,7 @@ class ChangesSplit(msgspec.Struct, frozen=True):
     tables: tuple[str, ...] = ()
     read: tuple[RowsRead, ...] = ()
     seen_lsn: int = 0
+    watched: tuple[WatchedTable, ...] = ()
 
     @property
     def split_id(self) -> str:
@@ -97,4 +99,4 @@ class ChangesSplit(msgspec.Struct, frozen=True):
     def at(self, lsn: int, done: int) -> ChangesSplit:
         """The position in the changes. What the snapshots have seen is forgotten as soon as it matters no more."""
         read = self.read if lsn < self.seen_lsn else ()
-        return ChangesSplit(self.job, self.began_ms, lsn, done, self.tables, read, self.seen_lsn)
+        return ChangesSplit(self.job, self.began_ms, lsn, done, self.tables, read, self.seen_lsn, self.watched)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from penstock.common.errors import SourceError
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.captured_table import CapturedTable
 from penstock.connectors.postgres.changes.replication import ReplicationStream
@@ -53,7 +52,8 @@ class Streaming:
 
         known = Tables(session.loader, key_columns, lambda table: capture.tables is None or table in tables)
         self._start = start
-        self._publication = capture.publication
+        self._capture = capture
+        self._names = tables.keys()
         self._session = session
         self._progress = progress
         self._transactions = Transactions(start, SeenRows(start.read, precedes), known)
@@ -106,17 +106,9 @@ class Streaming:
             self._look_at_server()
 
     def _look_at_server(self) -> None:
-        ((self._progress.server_lsn, is_published),) = self._session.execute(
-            "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, "
-            "EXISTS(SELECT FROM pg_publication WHERE pubname = %s)",
-            self._publication,
-        )
-        if not is_published:
-            # PostgreSQL 18 goes on without a word, and sends nothing.
-            raise SourceError(
-                f"the publication '{self._publication}' was dropped, and changes since then are lost: start the job "
-                "without its state, and it begins with the rows that are there"
-            )
+        ((self._progress.server_lsn,),) = self._session.execute("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
+        watched = self._capture.watched(self._session, self._names, self._start.watched)
+        self._start = msgspec.structs.replace(self._start, watched=watched)
 
     def close(self) -> None:
         """End the session."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.errors import SourceError
+from penstock.connectors.postgres.changes.captured_relation import unreadable
 from penstock.connectors.postgres.changes.captured_table import CapturedTable
 from penstock.connectors.postgres.changes.change import Change, ChangeKind
 from penstock.connectors.postgres.changes.session import Session
@@ -36,7 +38,7 @@ def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_s
         session.execute(f"DECLARE rows_of_table NO SCROLL CURSOR FOR {table.rows(split.resumed_at, session)}")
         width, names = len(table.key), table.columns
         kind, name = ChangeKind.INSERT, table.full_name
-        while rows := session.execute(f"FETCH FORWARD {fetch_size} FROM rows_of_table"):
+        while rows := _fetched(name, session, fetch_size):
             changes = [
                 Change(
                     kind, name, None, dict(zip(names, row[width:], strict=True)), split.lsn, split.began_ms, (), True
@@ -47,6 +49,13 @@ def rows_of(table: CapturedTable, split: ChangesSplit, session: Session, fetch_s
             yield Fetched(changes, _behind(begun, keys))
         whole = begun.reached(None)
         yield Fetched([], lambda _: whole)
+
+
+def _fetched(name: str, session: Session, fetch_size: int) -> list[tuple[Any, ...]]:
+    try:
+        return session.execute(f"FETCH FORWARD {fetch_size} FROM rows_of_table")
+    except SourceError as error:
+        raise unreadable(name, str(error)) from None
 
 
 def _behind(begun: ChangesSplit, keys: list[tuple[Any, ...]]) -> Callable[[int], ChangesSplit]:

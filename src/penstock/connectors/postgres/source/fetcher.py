@@ -8,10 +8,17 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
+from penstock.common.errors import SourceError
 from penstock.connectors.base.key_range import KeyRange
 from penstock.connectors.base.key_range_reader import Fetched
 from penstock.connectors.base.split_fetcher import SplitFetcher
-from penstock.connectors.postgres.connection import Database, psycopg, translated
+from penstock.connectors.postgres.connection import (
+    UNREADABLE_REMEDY,
+    Database,
+    psycopg,
+    translated,
+    unreadable_value,
+)
 from penstock.connectors.postgres.source.table import Table
 
 _BATCHES_MAX = 3
@@ -55,6 +62,7 @@ class Fetcher(SplitFetcher[Fetched]):
         self._poll_interval_s = poll_interval_s
         self._package = psycopg()
         self._connection: Any = None
+        self._order: str | None = None
         self._batches: Generator[Fetched, None, None] | None = None
         """Of the query that runs."""
         self._is_read = False
@@ -67,12 +75,14 @@ class Fetcher(SplitFetcher[Fetched]):
         try:
             if self._connection is None:
                 self._connection = self._database.connect(_SESSION)
+            if self._order is None:
+                self._order = self._table.order_of(self._ask)
             if self._batches is None:
                 self._batches = self._all_rows() if self._poll_interval_s is None else self._new_rows()
             fetched = next(self._batches, None)
         except self._package.Error as error:
-            text = f"PostgreSQL at {self._database}: {self._database.hide(str(error).strip())}"
-            raise translated(error, text) from None
+            text = f"{self._table.name} can't be read from PostgreSQL at {self._database}: "
+            raise translated(error, text + self._database.hide(str(error).strip())) from None
         if fetched is not None:
             self.handover.put(fetched)
             return
@@ -111,14 +121,24 @@ class Fetcher(SplitFetcher[Fetched]):
         yield Fetched([], [upto], is_whole=True)
 
     def _rows(self, upto: Any) -> Generator[Fetched, None, None]:
-        sql, parameters = self._table.rows(self._split, upto)
+        assert self._order is not None
+        sql, parameters = self._table.rows(self._split, self._order, upto)
         with self._connection.transaction(), self._connection.cursor("penstock") as cursor:
             cursor.execute(sql, parameters)
             make = self._table.maker([column.name for column in cursor.description[1:]])
-            while rows := cursor.fetchmany(self._fetch_size):
+            while rows := self._fetched(cursor):
                 keys = [row[0] for row in rows]
                 self._split = self._split.after(keys)
                 yield Fetched([make(row[1:]) for row in rows], keys)
+
+    def _fetched(self, cursor: Any) -> list[Any]:
+        try:
+            rows: list[Any] = cursor.fetchmany(self._fetch_size)
+            return rows
+        except self._package.DataError as error:
+            if (place := unreadable_value(cursor)) is None:
+                raise
+            raise SourceError(f"{self._table.name} can't be read: {place}: {error}. {UNREADABLE_REMEDY}") from None
 
     def _settled(self) -> Any:
         """The greatest value at present, when all transactions that could still add a lesser one have ended.

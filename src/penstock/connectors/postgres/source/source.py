@@ -57,7 +57,7 @@ class PostgresSource(Source[Any]):
 
     def validate(self) -> None:
         """Raises PostgresError if the server is away, SourceError if it refuses to read the table."""
-        sql, parameters = self._table.rows(KeyRange(0))
+        sql, parameters = self._table.rows(KeyRange(0), self._table.order_of(self._ask))
         self._ask(f"{sql} LIMIT 0", parameters)
         ((kind,),) = self._ask(self._table.type_of_column())
         if kind == "real":
@@ -89,12 +89,13 @@ class PostgresSource(Source[Any]):
         count = self._partition_count or context.parallelism * RANGES_PER_SUBTASK
 
         def divide() -> list[KeyRange]:
-            (bounds,) = retried(lambda: self._ask(self._table.bounds()), self._max_retries)
-            return splits_of(f"the column '{self._table.column}' of {self._table.name}", bounds, count)
+            column = f"the column '{self._table.column}' of {self._table.name}"
+            (bounds,) = retried(lambda: self._ask(self._table.bounds(), what=column), self._max_retries)
+            return splits_of(column, bounds, count)
 
         return divide
 
-    def _ask(self, sql: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    def _ask(self, sql: str, parameters: Sequence[Any] = (), what: str | None = None) -> list[Any]:
         connection = self._database.connect("penstock source")
         with connection:
             try:
@@ -102,14 +103,14 @@ class PostgresSource(Source[Any]):
                 return rows
             except psycopg().Error as error:
                 text = self._database.hide(str(error).strip())
-                raise SourceError(f"{self._table.name} can't be read from {self._database}: {text}") from None
+                raise SourceError(f"{what or self._table.name} can't be read from {self._database}: {text}") from None
 
 
 class PostgresSourceBuilder(TableSourceBuilder):
     """Settings of a PostgresSource. Each method returns the builder.
 
-    A view can't be read: rows with the same value of the column are told apart by their place in the table. In a
-    condition the table is called `t`.
+    Rows with the same value of the column are told apart by their place in the table, those of a view by all of their
+    values. In a condition the table is called `t`.
     """
 
     def __init__(self) -> None:

@@ -13,6 +13,10 @@ from penstock.connectors.base.record_maker import record_maker
 from penstock.connectors.postgres.connection import quoted, quoted_table
 
 _HERE = "t"
+_BY_PLACE = f"{_HERE}.tableoid, {_HERE}.ctid"
+_BY_TEXT = f'({_HERE}.*)::text COLLATE "C"'
+_WITHOUT_PLACES = ("v", "f")
+"""Views and foreign tables, in pg_class."""
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -24,11 +28,20 @@ class Table(msgspec.Struct, frozen=True):
     condition: str | None = None
     record_class: type[Any] = Row
 
-    def rows(self, split: KeyRange, upto: Any = None) -> tuple[str, list[Any]]:
+    def order_of(self, ask: Callable[[str, Sequence[Any]], list[Any]]) -> str:
+        """What orders rows with the same value of the column, as SQL, so that they can be counted.
+
+        It is their place in the table. Rows of a view have none: they are ordered by all of their values, and those
+        that are equal are the same to the job. `ask` returns the rows of a query.
+        """
+        name = quoted_table(self.name).replace("%%", "%")
+        kinds = ask("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [name])
+        return _BY_TEXT if kinds and kinds[0][0] in _WITHOUT_PLACES else _BY_PLACE
+
+    def rows(self, split: KeyRange, order: str, upto: Any = None) -> tuple[str, list[Any]]:
         """The statement for the rows of a split from its position on, with `upto` as the last value, and parameters.
 
-        The value of the column comes first in each row. Rows with the same value are in the order of the table, so
-        that they can be counted.
+        The value of the column comes first in each row. `order`: of rows with the same value, see `order_of`.
         """
         key = f"{_HERE}.{quoted(self.column)}"
         wanted = ", ".join(f"{_HERE}.{quoted(name)}" for name in self.columns or ()) or f"{_HERE}.*"
@@ -39,7 +52,7 @@ class Table(msgspec.Struct, frozen=True):
         ]
         given = [(value, text) for value, text in bounds if value is not None]
         sql = f"SELECT {key}, {wanted} FROM {self._from([text for _, text in given])}"
-        sql += f" ORDER BY {key}, {_HERE}.tableoid, {_HERE}.ctid OFFSET %s"
+        sql += f" ORDER BY {key}, {order} OFFSET %s"
         return sql, [*(value for value, _ in given), split.skip or 0]
 
     def bounds(self) -> str:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.connectors.sql.database import sqlalchemy
+from penstock.connectors.sql.sqlite_numbers import decimal_of, stored_number
 
 Convert = Callable[[Any], Any]
 """From a value, or None. Raises ValueError for one of which a part would be lost."""
@@ -27,8 +28,22 @@ def _conversion(kind: Any, dialect: str) -> Convert | None:
         return _day
     if isinstance(kind, types.Time) and not kind.timezone:
         return _time
-    # The driver of SQLite has no decimals, of which SQLAlchemy makes floats, and writes NULL for NaN.
-    return _number_of_sqlite if isinstance(kind, (types.Numeric, types.Float)) and dialect == "sqlite" else None
+    if dialect != "sqlite":
+        return _whole_number if isinstance(kind, types.Integer) else None
+    # The driver of SQLite has no decimals, and writes NULL for NaN.
+    if isinstance(kind, types.Float):
+        return _float_of_sqlite
+    if isinstance(kind, types.Numeric):
+        return _number_of_sqlite
+    return _text_of_sqlite if isinstance(kind, types.String) else None
+
+
+def keep_numbers(table: Any, dialect: str) -> None:
+    """Have numerics of SQLite sent as conversions give them: SQLAlchemy would make floats of all."""
+    types = sqlalchemy().types
+    for column in table.columns if dialect == "sqlite" else ():
+        if isinstance(column.type, types.Numeric) and not isinstance(column.type, types.Float):
+            column.type = types.NullType()
 
 
 def _moment(value: Any) -> Any:
@@ -52,13 +67,34 @@ def _time(value: Any) -> Any:
     return value
 
 
+def _whole_number(value: Any) -> Any:
+    if isinstance(value, (float, Decimal)) and value != value // 1:
+        raise ValueError(f"{value!r} is not a whole number: round it, since the column would")
+    return value
+
+
+def _float_of_sqlite(value: Any) -> Any:
+    _check_number(value)
+    if isinstance(value, (Decimal, int)) and Decimal(value).is_finite() and Decimal(repr(float(value))) != value:
+        raise ValueError(f"{value!r} has more digits than a float: store it in a column of text")
+    return value
+
+
 def _number_of_sqlite(value: Any) -> Any:
-    if value is None:
+    _check_number(value)
+    if value is None or isinstance(value, float):
         return value
+    return stored_number(decimal_of(value) if isinstance(value, str) else value)
+
+
+def _check_number(value: Any) -> None:
     if value != value:
         raise ValueError(f"{value!r} is no number, and SQLite would have NULL for it")
-    if isinstance(value, (Decimal, int)) and Decimal(value).is_finite() and Decimal(repr(float(value))) != value:
-        raise ValueError(f"{value!r} has more digits than SQLite keeps of a decimal: have a column of text")
+
+
+def _text_of_sqlite(value: Any) -> Any:
+    if isinstance(value, float):
+        raise ValueError(f"{value!r} is not a text, and SQLite would keep 15 digits of it: give str(value)")
     return value
 
 

@@ -10,12 +10,9 @@ from penstock.api.sink import SinkContext
 from penstock.common.record_fields import fields_of
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.sql.database import SqlDatabase, SqlError, TransientSqlError, sqlalchemy
-from penstock.connectors.sql.sink.column_values import Convert, conversions_of, without_numpy
+from penstock.connectors.sql.database import OF_VALUES, SqlDatabase, SqlError, TransientSqlError, sqlalchemy
+from penstock.connectors.sql.sink.column_values import Convert, conversions_of, keep_numbers, without_numpy
 from penstock.connectors.sql.sink.statements import RowStatements, Values, statements_for
-
-_OF_VALUES = (OverflowError, ValueError, TypeError)
-"""What drivers raise, beside SQLAlchemy's errors, for a value that they can't send; so do conversions."""
 
 
 class SqlWriter(BatchWriter):
@@ -37,6 +34,7 @@ class SqlWriter(BatchWriter):
         self._key_columns = key_columns
         self._statements: RowStatements | None = None
         self._conversions: dict[str, Convert] = {}
+        self._types: dict[str, Any] = {}
         self._connection: Any = None
 
     def encode(self, values: list[Any]) -> list[Any]:
@@ -49,14 +47,15 @@ class SqlWriter(BatchWriter):
             self._connect()
             with self._connection.begin():
                 self._write(batch)
-        except (package.exc.SQLAlchemyError, TransientSqlError, *_OF_VALUES) as error:
+        except (package.exc.SQLAlchemyError, TransientSqlError, *OF_VALUES) as error:
             failed = error if isinstance(error, SqlError) else self._database.translated(error)
             if isinstance(failed, TransientSqlError):
                 self.close()
                 raise failed from None
             row, reason = self._first_refused(batch) or (None, error)
             refused = "one of a batch of rows" if row is None else f"the row {row!r}"
-            raise self._database.translated(reason, f" has refused {refused} for {self._table}") from None
+            place = "" if row is None else self._place_in(row)
+            raise self._database.translated(reason, f" has refused {refused} for {self._table}{place}") from None
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -71,8 +70,10 @@ class SqlWriter(BatchWriter):
         if self._statements is None:
             table = self._database.table(self._table)
             dialect = engine.dialect.name
-            self._statements = statements_for(table, dialect, self._columns, self._key_columns)
             self._conversions = conversions_of(table, dialect, self._columns)
+            keep_numbers(table, dialect)
+            self._statements = statements_for(table, dialect, self._columns, self._key_columns)
+            self._types = {name: table.columns[name].type for name in self._columns}
         self._connection = engine.connect()
 
     def _write(self, rows: Sequence[Values]) -> None:
@@ -93,7 +94,7 @@ class SqlWriter(BatchWriter):
 
     def _first_refused(self, rows: Sequence[Values]) -> tuple[Values, Exception] | None:
         """One by one, in a transaction that is rolled back."""
-        error_class = (sqlalchemy().exc.SQLAlchemyError, *_OF_VALUES)
+        error_class = (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES)
         with contextlib.suppress(*error_class):
             transaction = self._connection.begin()
             try:
@@ -105,3 +106,17 @@ class SqlWriter(BatchWriter):
             finally:
                 transaction.rollback()
         return None
+
+    def _place_in(self, row: Values) -> str:
+        """The column whose type does not take its value, by the database's own cast; empty if there is none."""
+        package = sqlalchemy()
+        for name, value in row.items():
+            kind = self._types[name]
+            with contextlib.suppress(package.exc.CompileError), self._connection.begin() as transaction:
+                try:
+                    self._connection.execute(package.select(package.cast(package.literal(value, kind), kind)))
+                except (package.exc.DBAPIError, package.exc.StatementError, *OF_VALUES):
+                    return f": the column '{name}' does not take {value!r}"
+                finally:
+                    transaction.rollback()
+        return ""

@@ -12,7 +12,7 @@ from penstock.connectors.base.key_range import KeyRange, splits_of
 from penstock.connectors.base.key_range_reader import KeyRangeReader
 from penstock.connectors.base.retries import retried
 from penstock.connectors.base.table_source_builder import RANGES_PER_SUBTASK, TableSourceBuilder
-from penstock.connectors.sql.database import SqlDatabase, sqlalchemy
+from penstock.connectors.sql.database import OF_VALUES, SqlDatabase, sqlalchemy
 from penstock.connectors.sql.source.fetcher import SqlFetcher
 from penstock.connectors.sql.source.table_rows import TableRows
 
@@ -74,17 +74,19 @@ class SqlSource(Source[Any]):
         count = self._partition_count or context.parallelism * RANGES_PER_SUBTASK
 
         def divide() -> list[KeyRange]:
-            (bounds,) = retried(lambda: self._ask(self._rows.loaded(self._database).bounds()), self._max_retries)
-            return splits_of(f"the column '{self._rows.column}' of {self._rows.name}", bounds, count)
+            column = f"the column '{self._rows.column}' of {self._rows.name}"
+            table = retried(lambda: self._rows.loaded(self._database), self._max_retries)
+            (row,) = retried(lambda: self._ask(table.bounds(), f" can't read {column}"), self._max_retries)
+            return splits_of(column, table.bound_values(row), count)
 
         return divide
 
-    def _ask(self, query: Any) -> list[Any]:
+    def _ask(self, query: Any, what: str = "") -> list[Any]:
         try:
             with self._database.engine().connect() as connection:
                 return list(connection.execute(query))
-        except sqlalchemy().exc.SQLAlchemyError as error:
-            raise self._database.translated(error) from None
+        except (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES) as error:
+            raise self._database.translated(error, what) from None
 
 
 class SqlSourceBuilder(TableSourceBuilder):

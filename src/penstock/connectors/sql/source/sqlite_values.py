@@ -1,0 +1,92 @@
+"""Values of SQLite as they are stored. SQLAlchemy's types round numerics, and take any text or number for a boolean.
+
+SQLite has a type for each value, and not for each column: a column declared NUMERIC may hold integers, floats, texts
+and bytes. Source: SQLite docs, "Datatypes In SQLite".
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from penstock.connectors.sql.database import sqlalchemy
+from penstock.connectors.sql.sqlite_numbers import decimal_of, stored_number
+
+Read = Callable[[Any], Any]
+"""From a value of the driver, not None. Raises ValueError for one that its column's type cannot express."""
+
+_FINE = re.compile(r"[.,]\d{6}\d*?[1-9]")
+"""A fraction of a second with digits behind the microseconds."""
+
+
+def reader_of(kind: Any) -> Read | None:
+    """Return what reads a column of this type; None: values of the driver are taken as they are."""
+    types = sqlalchemy().types
+    # A Float is a Numeric for some versions of SQLAlchemy.
+    by_kind = [
+        (types.Float, None), (types.Boolean, _boolean), (types.Numeric, _decimal), (types.DateTime, _moment),
+        (types.Date, _day), (types.Time, _time), (types.JSON, _json),
+    ]  # fmt: skip
+    return next((read for one, read in by_kind if isinstance(kind, one)), None)
+
+
+def bound(value: Any) -> Any:
+    """A position of a partition column as SQLite's driver takes it."""
+    if isinstance(value, Decimal):
+        return stored_number(value)
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def day_of(text: Any) -> datetime.date:
+    """A day by which rows are ordered, as texts. Raises ValueError for another form than that of ISO."""
+    day = _day(text)
+    if day.isoformat() != text:
+        raise ValueError(f"dates that order rows have the form {day.isoformat()}")
+    return day
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, float):
+        return Decimal(repr(value))
+    if isinstance(value, str):
+        return decimal_of(value)
+    return Decimal(_instance(value, int, "a number"))
+
+
+def _boolean(value: Any) -> bool:
+    if value not in (0, 1):
+        raise ValueError("it is not a boolean: expected 0 or 1")
+    return bool(value)
+
+
+def _moment(value: Any) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(_microseconds(value))
+
+
+def _time(value: Any) -> datetime.time:
+    return datetime.time.fromisoformat(_microseconds(value))
+
+
+def _day(value: Any) -> datetime.date:
+    return datetime.date.fromisoformat(_instance(value, str, "a date as text"))
+
+
+def _json(value: Any) -> Any:
+    return json.loads(value if isinstance(value, str) else str(_instance(value, (int, float), "JSON")))
+
+
+def _microseconds(value: Any) -> str:
+    text: str = _instance(value, str, "a time as text")
+    if _FINE.search(text):
+        raise ValueError("it has nanoseconds, and Python's times have microseconds")
+    return text
+
+
+def _instance(value: Any, kind: type[Any] | tuple[type[Any], ...], expected: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"it is not {expected}")
+    return value
