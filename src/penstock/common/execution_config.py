@@ -8,6 +8,7 @@ from penstock.common import java_options, options
 from penstock.common.closure_cleaner_level import ClosureCleanerLevel
 from penstock.common.configuration import Configuration
 from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.whole_numbers import as_int
 
 _KEY_GROUPS_MAX = 2**15
 
@@ -35,7 +36,7 @@ class ExecutionConfig:
         if parallelism == self.PARALLELISM_DEFAULT:
             self._configuration.remove_config(options.PARALLELISM.key)
             return self
-        check_parallelism("parallelism", parallelism)
+        parallelism = checked_parallelism("parallelism", parallelism)
         self._configuration.set(options.PARALLELISM, parallelism)
         return self
 
@@ -49,7 +50,7 @@ class ExecutionConfig:
 
         Raises ValueError unless it is 1 to 32,768.
         """
-        check_max_parallelism(max_parallelism)
+        max_parallelism = checked_max_parallelism(max_parallelism)
         self._configuration.set(options.MAX_PARALLELISM, max_parallelism)
         return self
 
@@ -223,18 +224,20 @@ class ExecutionConfig:
         return hash(self._configuration)
 
 
-def check_parallelism(what: str, value: object) -> None:
-    """Raise ValueError if `value` can't be a parallelism."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+def checked_parallelism(what: str, value: object) -> int:
+    """Return `value` as an int. Raises ValueError if it can't be a parallelism."""
+    number = as_int(value)
+    if number is None or number < 1:
         raise ValueError(f"{what} must be an int of 1 or more, got {value!r}")
+    return number
 
 
-def check_max_parallelism(value: object) -> None:
-    """Raise ValueError if `value` can't be a number of key groups."""
-    check_parallelism("maximum parallelism", value)
-    assert isinstance(value, int)
-    if value > _KEY_GROUPS_MAX:
-        raise ValueError(f"maximum parallelism must be at most {_KEY_GROUPS_MAX}, got {value}")
+def checked_max_parallelism(value: object) -> int:
+    """Return `value` as an int. Raises ValueError if it can't be a number of key groups."""
+    number = checked_parallelism("maximum parallelism", value)
+    if number > _KEY_GROUPS_MAX:
+        raise ValueError(f"maximum parallelism must be at most {_KEY_GROUPS_MAX}, got {number}")
+    return number
 
 
 def _at_least(what: str, value: int, least: int) -> int:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from penstock.common.whole_numbers import as_int
 
 _NANOS_PER_MILLI = 1_000_000
 
@@ -168,19 +170,23 @@ def to_milliseconds(value: TimeLength) -> int:
         return value.to_millis()
     if isinstance(value, timedelta):
         return value // timedelta(milliseconds=1)
-    if _is_whole(value):
-        return value
+    if (millis := as_int(value)) is not None:
+        return millis
     raise TypeError(
         f"expected a Duration, a Time, a datetime.timedelta or an int of milliseconds, got {value!r} "
         f"of type {type(value).__name__}"
     )
 
 
+def returned_milliseconds(length: Any, function: str) -> int:
+    """`to_milliseconds` of what `function` returned: the error names it."""
+    try:
+        return to_milliseconds(length)
+    except TypeError as error:
+        raise TypeError(f"{function} returned {length!r:.80}: {error}") from None
+
+
 def _whole(count: int, unit: str) -> int:
-    if _is_whole(count):
-        return count
+    if (number := as_int(count)) is not None:
+        return number
     raise TypeError(f"expected a whole number of {unit}, got {count!r} of type {type(count).__name__}")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -57,9 +57,11 @@ class WatermarkOutput(ABC):
         """Include this output in event time again."""
 
 
-def timestamp_of(watermark: int | HasTimestamp) -> int:
+def timestamp_of(watermark: Any) -> Any:
     """Return the milliseconds of a watermark, given as an int or as an object with a `timestamp`."""
-    return watermark if isinstance(watermark, int) else watermark.timestamp
+    timestamp = watermark if isinstance(watermark, int) else getattr(watermark, "timestamp", watermark)
+    # That of a datetime is a method, of seconds.
+    return watermark if callable(timestamp) else timestamp
 
 
 class WatermarkGenerator(ABC):

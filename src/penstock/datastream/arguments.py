@@ -20,6 +20,7 @@ from penstock.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from penstock.common.whole_numbers import as_int
 from penstock.runtime.operators.function import UserFunction
 
 
@@ -150,8 +151,13 @@ def field_of(position: Any, declared: TypeInformation | None) -> int | str:
 
     A type that is known and not declared refuses nothing: values stay what they are.
     """
-    if isinstance(position, bool) or not isinstance(position, (int, str)):
+    field = position if isinstance(position, str) else as_int(position)
+    if field is None:
         raise TypeError(f"a field must be given by position or name, got {position!r}")
+    return _found_in(declared, field)
+
+
+def _found_in(declared: TypeInformation | None, position: int | str) -> int | str:
     if isinstance(position, int) and position < 0:
         raise ValueError(f"positions of fields start at 0, got {position}")
     if declared is None or not declared.applies:
@@ -189,10 +195,12 @@ def common_key_type(first: TypeInformation | None, second: TypeInformation | Non
     return first or second
 
 
-def check_count(what: str, value: object, least: int) -> None:
-    """Raise ValueError unless `value` is an int of `least` or more."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+def checked_count(what: str, value: object, least: int) -> int:
+    """Return `value` as an int. Raises ValueError unless it is a whole number of `least` or more."""
+    number = as_int(value)
+    if number is None or number < least:
         raise ValueError(f"{what} must be an int of {least} or more, got {value!r}")
+    return number
 
 
 def check_output_tag(output_tag: Any) -> None:

@@ -10,7 +10,7 @@ from penstock.api.functions.retry_strategies import NO_RETRY_STRATEGY, AsyncRetr
 from penstock.common import pyflink_names
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
-from penstock.datastream.arguments import check_count, check_methods, class_given, output_type_of
+from penstock.datastream.arguments import check_methods, checked_count, class_given, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.runtime.operators.async_wait import AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
@@ -99,7 +99,7 @@ def _waited(
     timeout_ms = to_milliseconds(timeout)
     if timeout_ms < 0:
         raise ValueError(f"a timeout can't be negative, got {timeout_ms} ms")
-    check_count("the capacity", capacity, 1)
+    capacity = checked_count("the capacity", capacity, 1)
     called = UserFunction.of_object(function, "async_invoke")
     name = "Async Wait"
     operator = AsyncWaitOperator(name, called, timeout_ms, capacity, ordered, retries)

@@ -18,9 +18,9 @@ from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import (
     as_function,
-    check_count,
     check_needs_no_key,
     check_output_tag,
+    checked_count,
     key_selector_of,
     output_type_of,
     partitioner_of,
@@ -169,8 +169,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
         Raises TypeError if another type is declared for the stream, ValueError for a position that can't be.
         """
-        for index in field_indexes or (None,):
-            check_count("a position of project", index, 0)
+        field_indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
         declared = self._transformation.output_type
         function = as_function(Projection(field_indexes), "map", MapFunction)
         projected = None if declared is None else projected_type(declared, field_indexes)
@@ -373,7 +372,7 @@ class DataStream(OperatorSettings, Generic[T]):
         or before the iterator is closed, ends as CANCELED (Flink: `executeAndCollect`).
         """
         if limit is not None:
-            check_count("limit", limit, 0)
+            limit = checked_count("limit", limit, 0)
         values: CloseableIterator[T] = collected(self.environment, self._transformation, job_execution_name)
         if limit is None:
             return values

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from penstock.common.driver_only import DriverOnly
-from penstock.common.execution_config import check_max_parallelism, check_parallelism
+from penstock.common.execution_config import checked_max_parallelism, checked_parallelism
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.unicode_text import check_writable
 from penstock.plan.transformations import Chaining, Transformation
@@ -51,7 +51,7 @@ class OperatorSettings(DriverOnly):
 
     def set_parallelism(self: S, parallelism: int) -> S:
         """Set the number of subtasks. Raises ValueError if below 1, or if the operator can't be parallel."""
-        check_parallelism("parallelism", parallelism)
+        parallelism = checked_parallelism("parallelism", parallelism)
         operator = self._operator_for("set_parallelism")
         if operator.parallelism_fixed is not None and parallelism != 1:
             raise ValueError(f"'{operator.name}' can't have parallelism {parallelism}: {operator.parallelism_fixed}")
@@ -63,7 +63,7 @@ class OperatorSettings(DriverOnly):
 
         Raises ValueError unless it is 1 to 32,768.
         """
-        check_max_parallelism(max_parallelism)
+        max_parallelism = checked_max_parallelism(max_parallelism)
         self._operator_for("set_max_parallelism").max_parallelism = max_parallelism
         return self
 

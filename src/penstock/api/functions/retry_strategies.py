@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.whole_numbers import as_int
+
 OUT = TypeVar("OUT")
 
 
@@ -44,7 +47,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
     @staticmethod
     def fixed_delay(
         max_attempts: int,
-        backoff_time_millis: int,
+        backoff_time_millis: TimeLength,
         result_predicate: Callable[[list[OUT]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
     ) -> AsyncRetryStrategy[OUT]:
@@ -54,8 +57,8 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
     @staticmethod
     def exponential_backoff(
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
+        initial_delay: TimeLength,
+        max_retry_delay: TimeLength,
         multiplier: float,
         result_predicate: Callable[[list[OUT]], bool] | None = None,
         exception_predicate: Callable[[Exception], bool] | None = None,
@@ -111,12 +114,12 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
     def __init__(
         self,
         max_attempts: int,
-        backoff_time_millis: int,
+        backoff_time_millis: TimeLength,
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> None:
-        self._max_attempts = _positive("max_attempts", max_attempts)
-        self._backoff_time_millis = _positive("backoff_time_millis", backoff_time_millis)
+        self._max_attempts = _attempts(max_attempts)
+        self._backoff_time_millis = _delay_ms("backoff_time_millis", backoff_time_millis)
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -138,16 +141,17 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
     def __init__(
         self,
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
+        initial_delay: TimeLength,
+        max_retry_delay: TimeLength,
         multiplier: float,
         result_predicate: Callable[[list[OUT]], bool] | None,
         exception_predicate: Callable[[Exception], bool] | None,
     ) -> None:
-        self._max_attempts = _positive("max_attempts", max_attempts)
-        self._initial_delay = _positive("initial_delay", initial_delay)
-        self._max_retry_delay = _positive("max_retry_delay", max_retry_delay)
-        self._multiplier = _positive("multiplier", multiplier)
+        self._max_attempts = _attempts(max_attempts)
+        self._initial_delay = _delay_ms("initial_delay", initial_delay)
+        self._max_retry_delay = _delay_ms("max_retry_delay", max_retry_delay)
+        _check_positive("multiplier", multiplier)
+        self._multiplier = multiplier
         self._predicate = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -169,15 +173,23 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]
         return self._predicate
 
 
-N = TypeVar("N", int, float)
+def _attempts(max_attempts: Any) -> int:
+    number = as_int(max_attempts)
+    if number is None:
+        raise TypeError(f"max_attempts must be a number, got {max_attempts!r}")
+    _check_positive("max_attempts", number)
+    return number
 
 
-def _positive(name: str, value: N) -> N:
-    if not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+def _delay_ms(name: str, delay: TimeLength) -> int:
+    delay_ms = to_milliseconds(delay)
+    _check_positive(name, delay_ms)
+    return delay_ms
+
+
+def _check_positive(name: str, value: float) -> None:
     if value <= 0:
         raise ValueError(f"{name} must be above 0, got {value!r}")
-    return value
 
 
 NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.common.result_kinds import check_result_kind
@@ -36,6 +37,8 @@ def as_delta(delta_function: Any) -> Callable[[Any, Any], float]:
 
 def as_threshold(owner: str, threshold: Any) -> float:
     """The threshold. Raises TypeError if it is not a number."""
-    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)):
+    if type(threshold) in (int, float):
+        return threshold  # type: ignore[no-any-return]
+    if isinstance(threshold, bool) or not isinstance(threshold, Real):
         raise TypeError(f"{owner}: the threshold must be a number, got {threshold!r}")
-    return threshold
+    return float(threshold)

@@ -26,7 +26,7 @@ from penstock.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigge
 from penstock.api.windows.window import MergeCallback, TimeWindow
 from penstock.common.result_kinds import check_result_kind
 from penstock.common.serializer import TypeSerializer
-from penstock.common.time import TimeLength, to_milliseconds
+from penstock.common.time import TimeLength, returned_milliseconds, to_milliseconds
 
 T = TypeVar("T")
 
@@ -113,11 +113,14 @@ class _DynamicGap:
                 f"got {extractor!r}"
             )
         check_result_kind(extract, "the gap extractor")
-        self._extract: Callable[[Any], int] = extract
+        self._extract: Callable[[Any], Any] = extract
+        self._name = f"the gap extractor {getattr(extract, '__qualname__', type(extract).__name__)}"
 
     def gap_ms(self, element: Any) -> int:
-        """The gap after `element`. Raises ValueError unless it is more than 0."""
+        """The gap after `element`, an int of ms or a length of time. Raises ValueError unless it is more than 0 ms."""
         gap = self._extract(element)
+        if type(gap) is not int:
+            gap = returned_milliseconds(gap, self._name)
         if gap <= 0:
             raise ValueError(f"the gap after a record must be positive, got {gap!r} ms")
         return gap

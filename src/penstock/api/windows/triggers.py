@@ -9,6 +9,7 @@ from penstock.api.windows.trigger import OnMergeContext, Trigger, TriggerContext
 from penstock.api.windows.window import TimeWindow, Window
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import Types
+from penstock.common.whole_numbers import as_int
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)
@@ -16,11 +17,12 @@ W = TypeVar("W", bound=Window)
 
 def positive_count(what: str, count: Any) -> int:
     """`count`, checked to be a number of records. Raises TypeError or ValueError otherwise."""
-    if not isinstance(count, int) or isinstance(count, bool):
+    number = as_int(count)
+    if number is None:
         raise TypeError(f"{what} is a number of records, got {count!r}")
-    if count <= 0:
-        raise ValueError(f"{what} must be positive, got {count}")
-    return count
+    if number <= 0:
+        raise ValueError(f"{what} must be positive, got {number}")
+    return number
 
 
 class Silent(Trigger[T, W]):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.stored import stored_as
+from penstock.common.whole_numbers import as_int
 
 
 class Window(ABC):
@@ -32,6 +33,14 @@ class MergeCallback(ABC, Generic[W]):
         """`to_be_merged` become `merge_result`."""
 
 
+def _whole(what: str, number: Any) -> int:
+    """An int of Python's: a window is a part of the names of state, in which equal numbers have equal bytes."""
+    whole = as_int(number)
+    if whole is None:
+        raise TypeError(f"the {what} of a window must be an int, got {number!r:.80}")
+    return whole
+
+
 @stored_as("time-window", fields=tuple)
 class TimeWindow(tuple[int, int], Window):
     """The time from `start` to before `end`, in milliseconds. Ordered by start, then by end.
@@ -43,7 +52,9 @@ class TimeWindow(tuple[int, int], Window):
     _fields = ("start", "end")
 
     def __new__(cls, start: int, end: int) -> TimeWindow:
-        """The window from `start` (inclusive) to `end` (exclusive)."""
+        """The window from `start` (inclusive) to `end` (exclusive). Raises TypeError unless both are whole numbers."""
+        if type(start) is not int or type(end) is not int:
+            start, end = _whole("start", start), _whole("end", end)
         return tuple.__new__(cls, (start, end))
 
     start: int = property(itemgetter(0), doc="First millisecond of the window.")  # type: ignore[assignment]
@@ -102,7 +113,7 @@ class CountWindow(Window):
     __slots__ = ("id",)
 
     def __init__(self, id: int) -> None:
-        self.id = id
+        self.id = id if type(id) is int else _whole("id", id)
 
     def max_timestamp(self) -> int:
         """The end of time: such a window does not end by time."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
 from penstock.common.result_kinds import check_result_kind
 from penstock.common.user_calls import results_of
+from penstock.common.whole_numbers import as_int
 from penstock.connectors.base.ranges import RangeSplit, strided
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
@@ -45,10 +46,11 @@ class DataGeneratorSource(Source[T]):
                 f"generator_function must be a callable or have a method map, got {type(generator_function).__name__}"
             )
         check_result_kind(getattr(generator_function, "map", generator_function), "generator_function")
-        if count is not None and (type(count) is not int or count < 0):
+        records = None if count is None else as_int(count)
+        if count is not None and (records is None or records < 0):
             raise ValueError(f"count must be a number of records, 0 or more, or None for unbounded, got {count!r}")
         self._generator_function = generator_function
-        self._count = count
+        self._count = records
         self._rate_limiter_strategy = rate_limiter_strategy or RateLimiterStrategy.no_op()
         self._type_info = type_info
 

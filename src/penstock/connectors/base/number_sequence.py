@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.common.whole_numbers import as_int
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
@@ -16,13 +17,10 @@ class NumberSequenceSource(Source[int]):
     """
 
     def __init__(self, start: int, end: int) -> None:
-        for name, value in (("start", start), ("end", end)):
-            if type(value) is not int:
-                raise TypeError(f"NumberSequenceSource: {name} must be an int, got {value!r}")
-        if start > end:
+        self._start = _bound("start", start)
+        self._end = _bound("end", end)
+        if self._start > self._end:
             raise ValueError(f"NumberSequenceSource: start must not be greater than end, got {start} and {end}")
-        self._start = start
-        self._end = end
 
     def get_boundedness(self) -> Boundedness:
         """BOUNDED."""
@@ -45,3 +43,10 @@ class _NumberReader(SplitReader[int]):
     def read(self, split: RangeSplit, max_records: int) -> Chunk:
         numbers, position = split.take(max_records)
         return Chunk(list(numbers), position)
+
+
+def _bound(name: str, value: object) -> int:
+    number = as_int(value)
+    if number is None:
+        raise TypeError(f"NumberSequenceSource: {name} must be an int, got {value!r}")
+    return number

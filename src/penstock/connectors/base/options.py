@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.common.whole_numbers import as_int
+
 
 def checked_at_least(name: str, value: int, minimum: int) -> int:
-    """The value of an option. Raises ValueError if it is less."""
-    if type(value) is not int or value < minimum:
+    """The value of an option, as an int. Raises ValueError if it is less, or not a whole number."""
+    number = as_int(value)
+    if number is None or number < minimum:
         raise ValueError(f"{name} must be an int of at least {minimum}, got {value!r}")
-    return value
+    return number
 
 
 def checked_text(name: str, value: Any) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.common.user_calls import results_of
+from penstock.common.whole_numbers import as_int
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.state.container_keys import as_key, converting, is_convertible
 from penstock.state.key_groups import KeyGroups
@@ -197,6 +198,8 @@ class CustomPartitioner(Partitioner):
         count = len(self.channels)
         index = self.partition(self.key_selector(value), count)
         # Checked, since Python would take -1 for the last channel.
+        if type(index) is not int and as_int(index) is None:
+            raise TypeError(f"the partitioner returned {index!r:.80} for {value!r:.100}; it must be an int")
         if not 0 <= index < count:
             raise ValueError(f"the partitioner returned {index!r} for {value!r:.100}; it must be from 0 to {count - 1}")
         return self.channels[index]

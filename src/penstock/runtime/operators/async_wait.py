@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.functions.retry_strategies import AsyncRetryStrategy
 from penstock.common.copies import own_copy
+from penstock.common.time import returned_milliseconds
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.async_queues import Entry, EntryQueue, Mark, OrderedQueue, UnorderedQueue
 from penstock.runtime.operators.operator import Timestamps, Values
@@ -197,7 +198,7 @@ class AsyncWaitOperator(FunctionOperator):
         if error is None:
             error = _not_a_list(result)
         if self._is_tried_again(entry, result, error):
-            at_ms = self.context.now_ms() + self.retries.get_backoff_time_millis(entry.attempts)
+            at_ms = self.context.now_ms() + self._backoff_ms(entry)
             entry.attempts += 1
             self._delays += 1
             heapq.heappush(self._delayed, (at_ms, self._delays, entry))
@@ -215,6 +216,13 @@ class AsyncWaitOperator(FunctionOperator):
             return wanted and self.retries.can_retry(entry.attempts)
         except RAISED as raised:
             raise self._failed(raised, f"the predicate of {type(self.retries).__name__}", entry) from raised
+
+    def _backoff_ms(self, entry: Entry) -> int:
+        method = f"{type(self.retries).__name__}.get_backoff_time_millis"
+        try:
+            return returned_milliseconds(self.retries.get_backoff_time_millis(entry.attempts), method)
+        except RAISED as error:
+            raise self._failed(error, method, entry) from error
 
     def _complete(self, entry: Entry, results: list[Any]) -> None:
         entry.results = results

@@ -16,6 +16,7 @@ from penstock.api.runtime_context import RuntimeContext
 from penstock.api.timers import TimeDomain
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
 from penstock.api.windows.trigger import Trigger, TriggerResult
+from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.copies import own_copy
 from penstock.common.errors import ProgramError
@@ -27,7 +28,7 @@ from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.merging import MergingWindows
 from penstock.runtime.windows.trigger_context import WindowTriggerContext
-from penstock.runtime.windows.windowing import WindowingOperator
+from penstock.runtime.windows.windowing import WindowingOperator, end_of
 
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
@@ -84,6 +85,9 @@ class WindowOperator(WindowingOperator):
             backend.key = key
             try:
                 windows = [*assign(value, timestamp, context)]
+                for window in windows:
+                    if type(window) is not TimeWindow:
+                        end_of(window)
             except ProgramError as error:
                 raise ProgramError(f"operator '{self.name}': {error}") from error
             except RAISED as error:
@@ -167,7 +171,7 @@ class WindowOperator(WindowingOperator):
 
     def cleanup_time(self, window: Any) -> int:
         """When `window` is removed (ms): its end, in event time plus the allowed lateness."""
-        end: int = window.max_timestamp()
+        end = end_of(window)
         return min(end + self.allowed_lateness_ms, MAX_TIMESTAMP) if self.event_time else end
 
     def delete_cleanup(self, key: Any, window: Any) -> None:

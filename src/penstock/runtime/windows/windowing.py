@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
 from penstock.common.copies import own_copy
+from penstock.common.timestamps import as_timestamp
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.emitted import emitted
 from penstock.runtime.operators.gathering import GatheringOperator
@@ -102,7 +103,7 @@ class WindowingOperator(GatheringOperator):
         """
         backend = self.backend
         backend.key, backend.namespace = key, window
-        timestamp = window.max_timestamp()
+        timestamp = end_of(window)
         try:
             if stays and (self.contents.result_is_computed or not self.evaluation.passes_on):
                 contents = own_copy(contents)
@@ -142,3 +143,9 @@ class WindowingOperator(GatheringOperator):
         late, times = self._late, self._late_times
         self._late, self._late_times = [], []
         return self.output.emit_side(self.late_tag, late, times)
+
+
+def end_of(window: Window) -> int:
+    """The last timestamp of a window (ms). Raises TypeError if the method of a user's class returns something else."""
+    end = window.max_timestamp()
+    return end if type(end) is int else as_timestamp(end, f"what {type(window).__name__}.max_timestamp returns")

@@ -134,7 +134,7 @@ class PostgresLookupBuilder:
 
         Source: Flink docs, "JDBC", `lookup.partial-cache.max-rows` and `lookup.partial-cache.expire-after-write`.
         """
-        checked_at_least("max_rows", max_rows, 1)
+        max_rows = checked_at_least("max_rows", max_rows, 1)
         self._cache = max_rows, checked_at_least("expire_after_write_ms", expire_after_write_ms, 1) / 1000
         return self
 

@@ -116,7 +116,7 @@ class RedisLookupBuilder:
 
     def set_cache(self, max_rows: int, expire_after_write_ms: int) -> RedisLookupBuilder:
         """Keep what was found for so many keys for so long; also that there is nothing. Default: no cache."""
-        checked_at_least("max_rows", max_rows, 1)
+        max_rows = checked_at_least("max_rows", max_rows, 1)
         self._cache = max_rows, checked_at_least("expire_after_write_ms", expire_after_write_ms, 1) / 1000
         return self
 
