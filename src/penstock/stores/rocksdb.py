@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import shutil
 import tempfile
 import threading
@@ -24,6 +25,7 @@ from rocksdict import (
     Options,
     Rdict,
     RdictIter,
+    ReadOptions,
     SstFileWriter,
     WriteBatch,
     WriteOptions,
@@ -33,7 +35,7 @@ from penstock.common import options
 from penstock.common.errors import JobError
 from penstock.common.held_directory import HeldDirectory, remove_abandoned
 from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.state.backends.rocksdb.store import StoredFile, Stores
+from penstock.state.backends.rocksdb.store import StoredFile, Stores, after
 from penstock.stores.shared_copies import put_files
 
 _BATCH_ENTRIES = 1_000
@@ -119,10 +121,13 @@ class RocksFiles:
 class RocksStore:
     """A database in a temporary directory below `directory`; `memory_bytes` for its buffers and its cache.
 
-    `files`: those that it starts with, by name; empty for an empty database.
+    `files`: those that it starts with, by name; empty for an empty database. `counts`: whether RocksDB counts what it
+    does, for `keys_skipped`.
     """
 
-    def __init__(self, directory: str, memory_bytes: int, files: Mapping[str, StoredFile]) -> None:
+    def __init__(
+        self, directory: str, memory_bytes: int, files: Mapping[str, StoredFile], counts: bool = False
+    ) -> None:
         self._held = HeldDirectory("rocksdb", directory)
         self._path = Path(self._held.path) / "database"
         self._path.mkdir()
@@ -137,6 +142,8 @@ class RocksStore:
             raise
         rocks_options = Options(raw_mode=True)
         rocks_options.create_if_missing(True)
+        if counts:
+            rocks_options.enable_statistics()
         rocks_options.set_write_buffer_size(max(memory_bytes // 2 // _BUFFERS, 1 << 20))
         rocks_options.set_max_write_buffer_number(_BUFFERS)
         # Files of 64 MB, 128 MB, 256 MB ... from level to level: a manifest names each of them.
@@ -164,17 +171,18 @@ class RocksStore:
         `start`: only those whose keys are not before this one.
         """
         begin = max(prefix, start)
-        return self._whole(self._database.items(from_key=begin), prefix, begin)
+        # Without a bound RocksDB looks for the next key behind the prefix, and reads all tombstones on its way there.
+        bounded = ReadOptions()
+        bounded.set_iterate_upper_bound(after(prefix))
+        return self._whole(self._database.items(from_key=begin, read_opt=bounded), bounded, begin)
 
-    def _whole(self, entries: Any, prefix: bytes, begin: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def _whole(self, entries: Any, bounded: ReadOptions, begin: bytes) -> Iterator[tuple[bytes, bytes]]:
         last = None
         for entry in entries:
-            if not entry[0].startswith(prefix):
-                return
             last = entry[0]
             yield entry
-        # It ends at the end, and where a file can't be read, without a word.
-        position = self._database.iter()
+        # It ends at the end, and where a file can't be read, without an error.
+        position = self._database.iter(bounded)
         position.seek(begin if last is None else last)
         if last is not None and position.valid():
             position.next()
@@ -222,6 +230,13 @@ class RocksStore:
     def remove_range(self, first: bytes, after: bytes) -> None:
         """Remove all entries whose keys are not before `first`, and before `after`."""
         self._database.delete_range(first, after, self._without_log)
+
+    def keys_skipped(self) -> int:
+        """Over how many tombstones and older values iterators have passed so far. Needs `counts`."""
+        found = re.search(r"rocksdb\.number\.iter\.skip COUNT : (\d+)", self._options.get_statistics() or "")
+        if found is None:
+            raise ValueError("the database does not count: open it with counts=True")
+        return int(found[1])
 
     def close(self) -> None:
         """Close the database and remove its directory. Links that `link` has made stay."""

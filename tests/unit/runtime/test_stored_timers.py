@@ -20,7 +20,7 @@ from penstock.simulator.stores import MemoryStore
 from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.state.backends.rocksdb.store import Stores
 from penstock.state.key_groups import KeyGroups
-from penstock.stores.rocksdb import rocksdb_stores
+from penstock.stores.rocksdb import RocksStore, rocksdb_stores
 
 NAME = "timers"
 
@@ -196,6 +196,70 @@ def test_a_timer_that_is_moved_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(queue.timers) == [(1_019_999, "key", None), (10_000_000, "other", None)]
     assert size < 100_000, f"{size} bytes"
     queue.backend.close()
+
+
+@pytest.mark.parametrize("timestamp_of", [lambda number: 7, lambda number: number // 500])
+def test_timers_that_have_fired_are_not_read_again(tmp_path: Path, timestamp_of: Any) -> None:
+    """A timer for each of a million keys at the end of one window: each read would pass over all that have fired."""
+    stores: list[RocksStore] = []
+
+    def opened(files: Any) -> RocksStore:
+        stores.append(RocksStore(str(tmp_path), 4 << 20, files, counts=True))
+        return stores[-1]
+
+    queue = Queue(Stores(opened, 200), 50)
+    for number in range(2_000):
+        queue.timers.register(timestamp_of(number), number)
+        if number % 100 == 0:
+            queue.backend.maintain(2_000)
+    queue.spill()
+    fired = 0
+    for _ in queue.fired(100):
+        fired += 1
+        if fired % 100 == 0:
+            queue.spill()
+    skipped = stores[-1].keys_skipped()
+    queue.backend.close()
+    assert fired == 2_000
+    assert skipped < 4_000, f"{skipped} tombstones read for {fired} timers"
+
+
+def test_timers_that_are_added_where_the_horizon_is_leave_the_memory() -> None:
+    """Timers of a moment of which some have been read would stay in memory, and each maintenance look at all."""
+    queue = Queue(None, 10, 5)
+    for number in range(40):
+        queue.timers.register(7, number)
+    queue.spill()
+    assert queue.timers.next_timestamp() == 7
+    for number in range(40, 1_000):
+        queue.timers.register(7, number)
+        queue.spill()
+    assert queue.timers.near < 100
+    assert sorted(key for _, key, _ in queue.fired(7)) == list(range(1_000))
+
+
+def test_a_snapshot_does_not_look_for_timers_that_have_fired(tmp_path: Path) -> None:
+    """A checkpoint after a large window would look for each of its timers among the tombstones of all others."""
+    store = RocksStore(str(tmp_path), 4 << 20, {}, counts=True)
+    queue = Queue(Stores(lambda files: store, 100), 100)
+    for number in range(3_000):
+        queue.timers.register(7, number)
+    queue.spill()
+    queue.timers.freeze(True).release()
+    for fired, _ in enumerate(queue.fired(7)):
+        if fired % 50 == 0:
+            queue.spill()
+    queue.spill()
+    frozen, before = queue.timers.freeze(False), store.keys_skipped()
+    written = {
+        entry: value for entries, values in frozen.pieces() for entry, value in zip(entries, values, strict=True)
+    }
+    # RocksDB counts what an iterator has done when it is gone.
+    del frozen
+    skipped = store.keys_skipped() - before
+    queue.backend.close()
+    assert len(written) == 3_000 and set(written.values()) == {None}
+    assert skipped == 0
 
 
 def test_order_is_kept_with_many_timers_all_over(tmp_path: Path) -> None:

@@ -59,6 +59,20 @@ def test_a_prefix_is_walked_and_removed_alone(store) -> None:
     assert [*store.view().items(b"")] == [(b"\x00\x00\xff", b"0"), (b"\x00\x02a", b"3")]
 
 
+def test_what_was_removed_behind_a_prefix_is_not_read(tmp_path) -> None:
+    """The end of each list, map and group of timers would cost as much as all that was ever removed behind it."""
+    store = RocksStore(str(tmp_path), MEMORY, {}, counts=True)
+    store.write((b"b%05d" % number, b"1") for number in range(10_000))
+    store.write((b"b%05d" % number, None) for number in range(10_000))
+    store.write([(b"a1", b"1"), (b"c1", b"1")])
+    assert [*store.items(b"a")] == [(b"a1", b"1")]
+    assert [*store.items(b"a", b"a2")] == []
+    assert store.keys_skipped() == 0
+    assert [*store.items(b"b")] == []
+    assert store.keys_skipped() >= 10_000, "then they are counted"
+    store.close()
+
+
 def test_linked_files_make_a_database_again(store, tmp_path) -> None:
     """A job could not start from its checkpoint."""
     store.write([(b"k%d" % n, b"v" * n) for n in range(100)])

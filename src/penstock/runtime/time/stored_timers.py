@@ -20,8 +20,8 @@ from penstock.runtime.time.timers import TimerQueue
 from penstock.state.backends.rocksdb.timer_table import FIRST, RocksDBTimerTable, order_of, time_of
 from penstock.state.tables import FrozenTable
 
-READ_AT_ONCE = 4_096
-"""How many timers are read from the store at a time, at most."""
+READ_AT_ONCE = 2_048
+"""How many timers are read from the store at a time, at most: some milliseconds' work, which a step cannot divide."""
 
 
 class StoredTimerQueue(TimerQueue):
@@ -87,8 +87,10 @@ class StoredTimerQueue(TimerQueue):
     def _left_memory(self, entries: list[Any]) -> None:
         """These are in the store now: those from the horizon on need not stay in memory."""
         if self._horizon is not None:
+            horizon_ms = self._horizon_ms
             for entry in entries:
-                if entry[1] >= self._horizon_ms and self._table.order(entry) >= self._horizon:
+                # The order is computed only where the time does not decide: it costs as much as all else here.
+                if entry[1] > horizon_ms or (entry[1] == horizon_ms and self._table.order(entry) >= self._horizon):
                     self._near.discard(entry)
         self._left += len(entries)
         if self._left > self._read_at_once:
@@ -106,7 +108,8 @@ class StoredTimerQueue(TimerQueue):
             kept += len(entries)
             if horizon_ms is None and kept > self._read_at_once:
                 horizon_ms = timestamp
-                if self._horizon is None or timestamp < self._horizon_ms:
+                # Also if the horizon is at this time: those before it that were added since then would never leave.
+                if self._horizon is None or timestamp <= self._horizon_ms:
                     self._move_horizon(order_of(timestamp))
                 else:
                     return
@@ -114,6 +117,11 @@ class StoredTimerQueue(TimerQueue):
                 for entry in entries:
                     if not self._table.is_in_memory(entry):
                         self._near.discard(entry)
+
+    @property
+    def near(self) -> int:
+        """How many timers are in memory."""
+        return len(self._near)
 
     def __iter__(self) -> Iterator[tuple[int, Any, Any]]:
         timers = ((timestamp, key, namespace) for (key, timestamp, namespace), _ in self._table.items())

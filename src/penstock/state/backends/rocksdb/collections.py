@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
@@ -127,19 +128,20 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         return super().set_aside()
 
     def _remember(self, changed: Layer) -> None:
-        if self._forgot:
-            return
         known = self._changed
-        for place, part in changed.items():
+        for place, part in changed.items() if not self._forgot else ():
+            # The keys that have changed, and whether they were removed; None: all of the place; GONE: it was removed.
             keys = known.get(place, ABSENT)
             if part is None or type(part) is dict:
-                known[place] = None
+                known[place] = None if part else GONE
                 self._remembered += 1
+            elif keys is GONE:
+                known[place] = None
             elif keys is not None:
                 if keys is ABSENT:
                     keys = known[place] = {}
                 before = len(keys)
-                keys.update(dict.fromkeys(part))
+                keys.update((key, value is GONE) for key, value in part.items())
                 self._remembered += len(keys) - before
         if self._remembered > REMEMBERED_MAX:
             self._forgot = True
@@ -186,24 +188,28 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         def parts() -> Iterator[tuple[Any, Any]]:
             for place, keys in changed.items():
                 now = newest.get(place, ABSENT)
-                if keys is None or now is None or type(now) is dict:
+                if keys is GONE and now is ABSENT:
+                    yield place, None
+                elif keys is None or keys is GONE or now is None or type(now) is dict:
                     above = _parts_above(layers, place)
                     yield place, dict(_merged(self._stored_entries(view, place, above), above)) or None
                 else:
                     keys = keys if now is ABSENT else {**keys, **dict.fromkeys(now)}
-                    yield place, MapChanges((key, self._at_freeze_of(view, layers, place, key)) for key in keys)
+                    of_key = partial(self._at_freeze_of, view, layers, place)
+                    yield place, MapChanges((key, of_key(key, gone)) for key, gone in keys.items())
             for place, part in newest.items():
                 if place not in changed:
                     yield place, part
 
         return in_pieces((place, self.in_file(part)) for place, part in parts())
 
-    def _at_freeze_of(self, view: StoreView, layers: list[Layer], place: Any, key: Any) -> Any:
+    def _at_freeze_of(self, view: StoreView, layers: list[Layer], place: Any, key: Any, gone: bool) -> Any:
+        # `gone`: known to be removed, if no layer has it (`RocksDBTable._changed`).
         for part in reversed(above := _parts_above(layers, place)):
             value = part.get(key, ABSENT)
             if value is not ABSENT:
                 return value
-        if above and type(above[0]) is dict:
+        if gone or (above and type(above[0]) is dict):
             return GONE
         value = self._looked_up(view, place, key)
         return GONE if value is ABSENT else value

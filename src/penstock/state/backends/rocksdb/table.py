@@ -52,7 +52,8 @@ class RocksDBTable(LayeredTable):
         self._current_max = current_max
         self._compacting: Iterator[Write] | None = None
         self._changed: dict[Any, Any] = {}
-        """Places that were spilled since the last freeze."""
+        """Places that were spilled since the last freeze: whether they were removed. Then they need not be looked for,
+        which would read all tombstones of the store behind them."""
         self._forgot = False
         """Whether there were too many of them."""
 
@@ -154,7 +155,7 @@ class RocksDBTable(LayeredTable):
 
     def _remember(self, changed: Layer) -> None:
         if not self._forgot:
-            self._changed.update(dict.fromkeys(changed))
+            self._changed.update({place: value is None for place, value in changed.items()})
             if len(self._changed) > self.remembered_max:
                 self._forgot = True
                 self._changed = {}
@@ -253,11 +254,14 @@ class RocksDBTable(LayeredTable):
 
     def _changes(self, view: StoreView, changed: dict[Any, Any], layers: list[Layer], newest: Layer) -> Pieces:
         entry_keys = itertools.chain((entry_key for entry_key in changed if entry_key not in newest), newest)
-        return _pieces((entry_key, self._at_freeze(view, layers, entry_key)) for entry_key in entry_keys)
 
-    def _at_freeze(self, view: StoreView, layers: list[Layer], entry_key: Any) -> Any:
-        value = _in_layers(layers, entry_key)
-        return self._stored(view, entry_key) if value is _ABSENT else value
+        def at_freeze(entry_key: Any) -> Any:
+            value = _in_layers(layers, entry_key)
+            if value is not _ABSENT:
+                return value
+            return None if changed[entry_key] else self._stored(view, entry_key)
+
+        return _pieces((entry_key, at_freeze(entry_key)) for entry_key in entry_keys)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         self._table_store.store.write(self._writes(zip(entry_keys, values, strict=True)))

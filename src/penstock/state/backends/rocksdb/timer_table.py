@@ -96,7 +96,8 @@ class RocksDBTimerTable(RocksDBTable):
         oldest = self._frozen[0] if self._frozen else None
         done = super().compact(entries_max)
         if oldest is not None and not (self._frozen and self._frozen[0] is oldest):
-            self._spilled = iter(oldest)
+            # Without tombstones: a timer that was removed has left the memory already.
+            self._spilled = (place for place, value in oldest.items() if value is not None)
         return done
 
     def discard(self, entry_key: Any) -> None:
