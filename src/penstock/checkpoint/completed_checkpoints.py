@@ -38,6 +38,11 @@ class CompletedCheckpoints:
         return list(self._retention.completed)
 
     @property
+    def numbers(self) -> frozenset[int]:
+        """The numbers of those that are retained."""
+        return self._retention.numbers
+
+    @property
     def newest(self) -> Manifest | None:
         """What the job goes on from after a failure: the newest checkpoint, or savepoint that it has committed."""
         return self._retention.newest

@@ -236,6 +236,10 @@ class JobRecord:
         self._pause = pause
         self._checkpoints: dict[int, int | None] = {}
         """The checkpoint of each entry that is known; None: it is none."""
+        self._entries: dict[int, set[int]] = {}
+        """The entries of each checkpoint."""
+        self._is_listed = False
+        """Whether these are all, so that the store, which may hold a thousand, need not be asked what it has."""
 
     @staticmethod
     def claim(store: RecordStore, job_name: str, seen: Recorded | None) -> JobRecord:
@@ -265,7 +269,7 @@ class JobRecord:
         """Publish a checkpoint: from here on it is complete. Returns the number of its entry. Raises FencedError."""
         # With the epoch of this run, also if a former one has taken the checkpoint: we have fallen back to it.
         self._append(lambda number: encode(msgspec.structs.replace(manifest, record_number=number, epoch=self.epoch)))
-        self._checkpoints[self._last] = manifest.checkpoint_id
+        self._note(self._last, manifest.checkpoint_id)
         return self._last
 
     def end(self, how: str, savepoint: str = "") -> None:
@@ -281,32 +285,44 @@ class JobRecord:
 
     def forget(self, checkpoint: int) -> None:
         """Remove the entries of a checkpoint, which is not the newest. Raises FencedError."""
-        self._remove(lambda number: number == checkpoint)
+        self.check()
+        if not self._is_listed:
+            self._list()
+        for number in list(self._entries.get(checkpoint, ())):
+            self._store.remove(number)
+            self._entries[checkpoint].discard(number)
+            self._checkpoints.pop(number, None)
+        self._entries.pop(checkpoint, None)
 
     def retain(self, checkpoints: Collection[int]) -> None:
         """Remove the entries of all other checkpoints. Raises FencedError."""
-        self._remove(lambda number: number not in checkpoints)
-
-    def _remove(self, is_meant: Callable[[int], bool]) -> None:
         self.check()
-        for number in self._store.numbers():
-            # What is behind our last entry belongs to a run that has taken the job over.
-            checkpoint = self._checkpoint_of(number) if number <= self._last else None
-            if checkpoint is not None and is_meant(checkpoint):
-                self._store.remove(number)
+        self._list()
+        for checkpoint in self._entries.keys() - set(checkpoints):
+            self.forget(checkpoint)
 
-    def _checkpoint_of(self, number: int) -> int | None:
-        """The checkpoint of an entry; None if it is none, or is gone."""
-        if number not in self._checkpoints:
-            try:
-                _, manifest = _decoded(self._store.read(number), number)
-            except FileNotFoundError:
-                return None
-            except DamagedCheckpointError:
-                # Not ours to judge: it may be a claim.
-                return None
-            self._checkpoints[number] = manifest.checkpoint_id if manifest is not None else None
-        return self._checkpoints[number]
+    def _list(self) -> None:
+        """Find the entries of all checkpoints. Those behind our last entry belong to a run that took the job over."""
+        self._entries = {}
+        for number in self._store.numbers():
+            if number > self._last:
+                continue
+            if number not in self._checkpoints:
+                try:
+                    _, manifest = _decoded(self._store.read(number), number)
+                except (FileNotFoundError, DamagedCheckpointError):
+                    # It is gone; or not ours to judge: it may be a claim.
+                    continue
+                self._note(number, manifest.checkpoint_id if manifest is not None else None)
+            else:
+                self._note(number, self._checkpoints[number])
+        self._is_listed = True
+
+    def _note(self, number: int, checkpoint: int | None) -> None:
+        """An entry is that of a checkpoint, or of none."""
+        self._checkpoints[number] = checkpoint
+        if checkpoint is not None:
+            self._entries.setdefault(checkpoint, set()).add(number)
 
     def is_taken(self) -> bool:
         """Whether another run has created the entry behind our last one. Raises OSError."""
@@ -346,7 +362,7 @@ class JobRecord:
             epoch = self._epoch_at(number)
             self.is_fenced, self._is_deleted = epoch != self.epoch, epoch is None
             self.check_fenced()
-        self._last, self._is_unsure = number, False
+        self._last, self._is_unsure, self._is_listed = number, False, False
 
     def _append(self, entry: Callable[[int], bytes]) -> None:
         """Create the entry behind the last one; `entry` gives its text, by its number."""
@@ -357,8 +373,9 @@ class JobRecord:
                 self.is_fenced = True
                 self._is_deleted = epoch is None
                 self.check()
-            # Of a write that was reported as failed.
+            # Of a write that was reported as failed: it may name a checkpoint.
             self._last += 1
+            self._is_listed = False
         self._last += 1
 
     def _create(self, number: int, data: bytes) -> bool:

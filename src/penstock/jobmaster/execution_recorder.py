@@ -174,7 +174,7 @@ class ExecutionRecorder:
             history.failed_count,
             self._restored_count,
             self._restored,
-            frozenset(manifest.checkpoint_id for manifest in self._master.completed.retained),
+            self._master.completed.numbers,
         )
 
 

@@ -12,7 +12,15 @@ import pytest
 from tests.unit.checkpoint.interrupted_store import Interrupted
 from tests.unit.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.job_record import NOTHING, End, JobRecord, RecordStore, older_in, recorded
+from penstock.checkpoint.job_record import (
+    NOTHING,
+    End,
+    JobRecord,
+    RecordStore,
+    checkpoints_in,
+    older_in,
+    recorded,
+)
 from penstock.checkpoint.record_files import RecordFiles
 from penstock.checkpoint.storage import record_in
 from penstock.common.errors import CheckpointError, FencedError
@@ -387,3 +395,49 @@ def test_a_job_without_a_checkpoint_can_be_claimed(store: RecordFiles) -> None:
         former.publish(manifest_of(1))
     run.publish(manifest_of(1))
     assert newest(store) == 1
+
+
+class CountedStore:
+    """A record that counts how often it is listed and read."""
+
+    def __init__(self, store: RecordFiles) -> None:
+        self.store = store
+        self.asked = 0
+        self.create, self.remove = store.create, store.remove
+
+    def numbers(self) -> list[int]:
+        self.asked += 1
+        return self.store.numbers()
+
+    def read(self, number: int) -> bytes:
+        self.asked += 1
+        return self.store.read(number)
+
+
+def test_a_checkpoint_is_forgotten_without_a_look_at_all_others(store: RecordFiles) -> None:
+    """With a thousand retained checkpoints the driver would list and read them each time one completes."""
+    counted = CountedStore(store)
+    record = JobRecord(counted, "a job")
+    for number in range(1, 31):
+        record.publish(manifest_of(number))
+    record.forget(1)
+    counted.asked = 0
+    for number in range(2, 21):
+        record.publish(manifest_of(number + 30))
+        record.forget(number)
+    assert counted.asked == 0
+    assert store.numbers() == list(range(21, 50))
+
+
+def test_an_entry_that_was_reported_as_failed_is_forgotten_with_its_checkpoint(store: RecordFiles) -> None:
+    """A checkpoint that was discarded would stay on record, and a run that takes the job over would look for it."""
+    record = JobRecord(store, "a job", pause=lambda seconds: None)
+    record.publish(manifest_of(1))
+    record.publish(manifest_of(2))
+    record.forget(1)
+    # Created though the run does not know of it, as after a write that failed and came late.
+    late = JobRecord(store, "a job", last=2)
+    late.publish(manifest_of(3))
+    record.publish(manifest_of(4))
+    record.forget(3)
+    assert [manifest.checkpoint_id for manifest in checkpoints_in(store)] == [2, 4]

@@ -145,3 +145,35 @@ def test_when_nothing_is_retained_all_is_garbage() -> None:
     assert retention.latest is None and retention.garbage([]) == [], "a task still builds on them"
     retention.acknowledged(TASKS[0], set())
     assert retention.garbage([]) == ["a", "b"]
+
+
+class CountedPath(str):
+    """A path that counts how often it is looked up."""
+
+    looked_up = 0
+
+    def __hash__(self) -> int:
+        CountedPath.looked_up += 1
+        return super().__hash__()
+
+    __eq__ = str.__eq__
+
+
+@pytest.mark.parametrize("retained_max", [5, 500])
+def test_a_checkpoint_costs_the_same_however_many_are_retained(retained_max: int) -> None:
+    """With a thousand retained checkpoints the driver would look at all their files each time one completes."""
+    retention = Retention(retained_max)
+
+    def complete(number: int) -> list[str]:
+        files = [CountedPath(f"shared/{one}") for one in range(number, number + 4)]
+        retention.acknowledged(TASKS[0], set(files))
+        retention.add(manifest_of(number, files))
+        return retention.garbage([])
+
+    for number in range(retained_max + 1):
+        complete(number)
+    CountedPath.looked_up = 0
+    assert complete(retained_max + 1) == ["shared/1"]
+    assert CountedPath.looked_up < 60
+    numbers = retention.numbers
+    assert numbers == set(range(2, retained_max + 2)) and retention.numbers is numbers
