@@ -13,10 +13,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain, groupby, islice
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
+from penstock.state.backends.rocksdb.parts import Parts, merged, parts_above
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, group_prefix
 from penstock.state.backends.rocksdb.table import REMEMBERED_MAX, RocksDBTable, Whole, Write
@@ -28,7 +29,6 @@ from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Layer, Pieces
 
 _SEGMENT_ELEMENTS = 512
 """Elements of a list that are stored together."""
-_Parts = list[dict[Any, Any]]
 
 
 class RocksDBCollectionTable(CollectionTable, RocksDBTable):
@@ -67,12 +67,12 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
         """The entries of a place as they are now, in the order of their encoded keys. Few are in memory at a time."""
         current = self.current.get(place)
         parts = [part if part is current else self._lent(part) for part in self._above(place)]
-        return _merged(self._stored_entries(self._table_store.store, place, parts), parts)
+        return merged(self._stored_entries(self._table_store.store, place, parts), parts)
 
-    def _above(self, place: Any) -> _Parts:
-        return _parts_above([*self._frozen, self.current], place)
+    def _above(self, place: Any) -> Parts:
+        return parts_above([*self._frozen, self.current], place)
 
-    def _stored_entries(self, store: EmbeddedStore | StoreView, place: Any, parts: _Parts) -> Iterator[Any]:
+    def _stored_entries(self, store: EmbeddedStore | StoreView, place: Any, parts: Parts) -> Iterator[Any]:
         """What the store has of a place below these parts: encoded key, pickle of the entry."""
         if parts and type(parts[0]) is dict:
             return iter(())
@@ -191,8 +191,8 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
                 if keys is GONE and now is ABSENT:
                     yield place, None
                 elif keys is None or keys is GONE or now is None or type(now) is dict:
-                    above = _parts_above(layers, place)
-                    yield place, dict(_merged(self._stored_entries(view, place, above), above)) or None
+                    above = parts_above(layers, place)
+                    yield place, dict(merged(self._stored_entries(view, place, above), above)) or None
                 else:
                     keys = keys if now is ABSENT else {**keys, **dict.fromkeys(now)}
                     of_key = partial(self._at_freeze_of, view, layers, place)
@@ -205,7 +205,7 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
 
     def _at_freeze_of(self, view: StoreView, layers: list[Layer], place: Any, key: Any, gone: bool) -> Any:
         # `gone`: known to be removed, if no layer has it (`RocksDBTable._changed`).
-        for part in reversed(above := _parts_above(layers, place)):
+        for part in reversed(above := parts_above(layers, place)):
             value = part.get(key, ABSENT)
             if value is not ABSENT:
                 return value
@@ -296,12 +296,12 @@ class RocksDBListTable(RocksDBCollectionTable, ListTable):
 
     def entries(self, place: Any) -> Iterator[tuple[Any, Any]]:
         current = self.current.get(place)
-        parts: _Parts = []
+        parts: Parts = []
         for part in self._above(place):
             # The last segment grows: what is added later is not among the elements.
             own = [(number, segment[:] if part is current else self._lent(segment)) for number, segment in part.items()]
             parts.append(dict(own) if type(part) is dict else MapChanges(own))
-        return _merged(self._stored_entries(self._table_store.store, place, parts), parts)
+        return merged(self._stored_entries(self._table_store.store, place, parts), parts)
 
     def is_empty(self, place: Any) -> bool:
         return not self.current.get(place) and super().is_empty(place)
@@ -378,7 +378,7 @@ class WholeCollections(Whole):
             for place in layer:
                 of_group = self._above.setdefault(group_of(place), {})
                 if place not in of_group:
-                    of_group[place] = _parts_above(layers, place)
+                    of_group[place] = parts_above(layers, place)
                 done += 1
                 if done % PIECE_ENTRIES == 0:
                     yield
@@ -394,9 +394,9 @@ class WholeCollections(Whole):
         """All places with their contents."""
         layers = self._layers
         places = dict.fromkeys(place for layer in layers for place in layer)
-        return self._contents(self._prefix, {place: _parts_above(layers, place) for place in places})
+        return self._contents(self._prefix, {place: parts_above(layers, place) for place in places})
 
-    def _contents(self, prefix: bytes, above: dict[Any, _Parts]) -> Iterator[tuple[Any, Any]]:
+    def _contents(self, prefix: bytes, above: dict[Any, Parts]) -> Iterator[tuple[Any, Any]]:
         numbers = self._prefix + NUMBERS_GROUP
         stored = (pickle.loads(data) for key, data in self._view.items(prefix) if key != numbers)
         left = dict(above)
@@ -408,47 +408,9 @@ class WholeCollections(Whole):
         for place, parts in left.items():
             yield from self._content(place, {}, parts)
 
-    def _content(self, place: Any, content: dict[Any, Any] | None, parts: _Parts) -> Iterator[tuple[Any, Any]]:
+    def _content(self, place: Any, content: dict[Any, Any] | None, parts: Parts) -> Iterator[tuple[Any, Any]]:
         for part in parts:
             # As changes, even of a whole content, which is the first: the parts stay as they are.
             content = with_change(content, MapChanges(part))
         if content:
             yield place, self._in_file(content)
-
-
-def _parts_above(layers: list[Layer], place: Any) -> _Parts:
-    """What layers, oldest first, hold of a place. Begins with a plain dict if what is below them does not count."""
-    found: _Parts = []
-    for layer in reversed(layers):
-        part = layer.get(place, ABSENT)
-        if part is ABSENT:
-            continue
-        found.append({} if part is None else part)
-        if type(part) is not MapChanges:
-            break
-    found.reverse()
-    return found
-
-
-def _merged(stored: Iterator[tuple[bytes, bytes]], parts: _Parts) -> Iterator[tuple[Any, Any]]:
-    """Entries of a store, sorted by encoded key, and the parts above them, merged: key, value."""
-    above: dict[bytes, tuple[Any, Any]] = {}
-    for part in parts:
-        for key, value in part.items():
-            above[encode_key(key)] = key, value
-    return _interleaved(stored, sorted(above.items()) if len(above) > 1 else list(above.items()))
-
-
-def _interleaved(stored: Iterator[tuple[bytes, bytes]], above: list[Any]) -> Iterator[tuple[Any, Any]]:
-    position = 0
-    for encoded, data in stored:
-        while position < len(above) and above[position][0] < encoded:
-            if above[position][1][1] is not GONE:
-                yield above[position][1]
-            position += 1
-        if position < len(above) and above[position][0] == encoded:
-            continue
-        yield pickle.loads(data)[1:]
-    for _, entry in islice(above, position, None):
-        if entry[1] is not GONE:
-            yield entry
