@@ -277,3 +277,35 @@ def test_a_server_that_is_started_again_is_read_on() -> None:
         assert job.values(10) == texts(range(10, 20))
         job.close()
         keys.client.close()
+
+
+def last_and_pairs(entry: RedisStreamEntry) -> Any:
+    return entry.fields[b"n"], entry.pairs
+
+
+def test_a_field_that_occurs_twice(keys: Keys) -> None:
+    """Redis keeps both values, and the first would silently be lost."""
+    keys.client.execute_command("XADD", keys.name("a"), "1-1", "n", "1", "m", "2", "n", "3")
+    keys.client.execute_command("XADD", keys.name("a"), "1-2", "m", "4", "m", "5", "n", "6")
+
+    def values(builder: RedisStreamSourceBuilder) -> list[Any]:
+        run = SourceInTest(builder.set_bounded().build())
+        try:
+            return run.values()
+        finally:
+            run.close()
+
+    told = (
+        "the entry {} of the stream '.*' can't be read: ValueError: its field '{}' occurs 2 times, .* set_deserializer"
+    )
+    with pytest.raises(SourceError, match=told.format("1-1", "n")):
+        values(source_of(keys, "a"))
+    whole = RedisStreamSource.builder().set_url(keys.url).set_streams(keys.name("a"))
+    with pytest.raises(SourceError, match=told.format("1-1", "n")):
+        values(whole)
+    assert values(whole.set_deserializer(last_and_pairs)) == [
+        (b"3", ((b"n", b"1"), (b"m", b"2"), (b"n", b"3"))),
+        (b"6", ((b"m", b"4"), (b"m", b"5"), (b"n", b"6"))),
+    ]
+    keys.client.xdel(keys.name("a"), "1-1")
+    assert values(source_of(keys, "a")) == ["6"]

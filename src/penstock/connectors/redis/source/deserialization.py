@@ -13,16 +13,20 @@ from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 
-Entries = Sequence[tuple[bytes, dict[bytes, bytes]]]
-"""Ids and fields, as redis-py gives them."""
+Entries = Sequence[tuple[bytes, Sequence[bytes]]]
+"""Ids, and of each entry its fields: name, value, name, value, and so on. A name may occur several times."""
 
 
 class RedisStreamEntry(msgspec.Struct, frozen=True):
-    """A whole entry. `entry_id` begins with the milliseconds at which it was added, unless its writer has chosen it."""
+    """A whole entry. `entry_id` begins with the milliseconds at which it was added, unless its writer has chosen it.
+
+    `fields`: of a field that occurs several times, the last value. `pairs`: all names and values, in order.
+    """
 
     stream: str
     entry_id: str
     fields: dict[bytes, bytes]
+    pairs: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class Deserializer(ABC):
@@ -50,7 +54,7 @@ class Deserializer(ABC):
             return [records[index] for index in kept], [timestamps[index] for index in kept]
         return records, timestamps
 
-    def _record_of(self, stream: str, entry: tuple[bytes, dict[bytes, bytes]]) -> Any:
+    def _record_of(self, stream: str, entry: tuple[bytes, Sequence[bytes]]) -> Any:
         try:
             (record,) = self.deserialize(stream, [entry])
             return record
@@ -67,14 +71,14 @@ class TextFields(Deserializer):
     """A dict from field to value, both as text in UTF-8."""
 
     def deserialize(self, stream: str, entries: Entries) -> list[Any]:
-        return [{name.decode(): value.decode() for name, value in fields.items()} for _, fields in entries]
+        return [{name.decode(): value.decode() for name, value in _unique(parts).items()} for _, parts in entries]
 
     def get_produced_type(self) -> TypeInformation:
         return Types.MAP(Types.STRING(), Types.STRING())
 
 
 class OneField(Deserializer):
-    """The value of one field, by a schema. An entry without the field is an error."""
+    """The value of one field, by a schema. An entry without the field, or with several of it, is an error."""
 
     def __init__(self, field: str, schema: DeserializationSchema) -> None:
         self._field = field.encode()
@@ -83,7 +87,7 @@ class OneField(Deserializer):
     def deserialize(self, stream: str, entries: Entries) -> list[Any]:
         name = self._field
         try:
-            contents = [fields[name] for _, fields in entries]
+            contents = [_unique(parts, name)[name] for _, parts in entries]
         except KeyError:
             raise ValueError(f"it has no field '{name.decode()}'") from None
         return self._schema.deserialize_batch(contents)
@@ -101,7 +105,26 @@ class WholeEntry(Deserializer):
 
     def deserialize(self, stream: str, entries: Entries) -> list[Any]:
         call = self._function
-        return [call(RedisStreamEntry(stream, entry_id.decode(), fields)) for entry_id, fields in entries]
+        return [call(_entry(stream, entry_id, parts)) for entry_id, parts in entries]
 
     def get_produced_type(self) -> TypeInformation | None:
         return self._type_info
+
+
+def _entry(stream: str, entry_id: bytes, parts: Sequence[bytes]) -> RedisStreamEntry:
+    pairs = tuple(zip(parts[::2], parts[1::2], strict=True))
+    return RedisStreamEntry(stream, entry_id.decode(), dict(pairs), pairs)
+
+
+def _unique(parts: Sequence[bytes], wanted: bytes | None = None) -> dict[bytes, bytes]:
+    """The fields of an entry. Raises ValueError if one occurs several times, or `wanted` does."""
+    names = parts[::2]
+    fields = dict(zip(names, parts[1::2], strict=True))
+    if len(fields) < len(names):
+        repeated = [name for name in fields if names.count(name) > 1 and wanted in (None, name)]
+        if repeated:
+            raise ValueError(
+                f"its field '{repeated[0].decode(errors='replace')}' occurs {names.count(repeated[0])} times, and a "
+                "record has one value of it: use set_deserializer, whose RedisStreamEntry has all of them in `pairs`"
+            )
+    return fields

@@ -92,6 +92,8 @@ class Fetcher(SplitFetcher[Fetched]):
     def _connected(self) -> Iterator[Any]:
         if self._client is None:
             self._client = self._server.connect()
+            # redis-py makes a dict of an entry, which has one value of a field that occurs several times.
+            self._client.set_response_callback("XRANGE", _as_sent)
         try:
             yield self._client
         except self._package.RedisError as error:
@@ -171,3 +173,7 @@ class Fetcher(SplitFetcher[Fetched]):
                         group,
                         self._server.failed(error, f"the stream '{stream}'"),
                     )
+
+
+def _as_sent(entries: Entries, **options: Any) -> Entries:
+    return entries
