@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from penstock.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
@@ -22,9 +23,10 @@ NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-In
 def converter(kind: Any) -> Callable[[str], Any]:
     """Return the function that parses a value of type `kind`; a function passed as `kind` is returned unchanged.
 
-    Dates and times are ISO 8601; booleans are true, false, 1 or 0, in any case, with spaces around or not. A basic type
-    of `Types` stands for the Python type of its values, and refuses what it does not have: an integer beyond its
-    bounds, a decimal that is no number. Raises TypeError for anything that is neither a type nor a function.
+    Numbers have ASCII digits, with spaces around or not, and none of Python's underscores. Dates and times are
+    ISO 8601, with a T or a space between the two; booleans are true, false, 1 or 0, in any case, with spaces around or
+    not. A basic type of `Types` stands for the Python type of its values, and refuses what it does not have: an integer
+    beyond its bounds, a decimal that is no number. Raises TypeError for anything that is neither a type nor a function.
     """
     if isinstance(kind, TypeInformation):
         kind = _of_declared(kind)
@@ -48,36 +50,62 @@ def column_converter(kind: Any) -> Callable[[Sequence[str]], Sequence[Any]]:
         return lambda texts: texts
     if isinstance(kind, BasicTypeInfo) and kind._basic_type in BITS:
         return _integers(kind._basic_type)
+    if convert is integer_of:
+        return _any_integers
     if convert is float_of:
         return _floats
     return lambda texts: results_of(convert, len(texts), texts)
 
 
 def integer_of(text: str) -> int:
-    """An integer of any size. Raises ValueError for what is none in other languages than Python: 1_000."""
-    _refuse_underscores(text)
+    """An integer of any size. Raises ValueError for what is an integer in Python only, such as 1_000."""
+    _refuse_other_digits(text)
     return int(text)
 
 
 def decimal_of(text: str) -> Decimal:
     """A number with all its digits. Raises ValueError for what is none, NaN and Infinity among them."""
-    _refuse_underscores(text)
-    value = Decimal(text)
+    _refuse_other_digits(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"{text!r:.80} is not a number") from None
     if not value.is_finite():
-        raise ValueError(f"{text!r:.80} is no number")
+        raise ValueError(f"{text!r:.80} is not a number")
     return value
 
 
 def float_of(text: str) -> float:
     """A float. Raises ValueError for what is none; NaN, Infinity and -Infinity are some."""
+    _refuse_other_digits(text)
     text = text.strip()
     if text in NOT_FINITE:
         return NOT_FINITE[text]
     if text[-1:].isalpha():
         # Python has other names for what is no number, which no other program has.
-        raise ValueError(f"{text!r:.80} is no number")
-    _refuse_underscores(text)
+        raise ValueError(f"{text!r:.80} is not a number; {', '.join(NOT_FINITE)} are read")
     return float(text)
+
+
+def date_of(text: str) -> date:
+    """A date of ISO 8601. Raises ValueError for anything else."""
+    return date.fromisoformat(text)
+
+
+def datetime_of(text: str) -> datetime:
+    """A date, or a date and a time, of ISO 8601. Raises ValueError for anything else.
+
+    Python takes any character between the two: 2024-01-01+02, a date with a zone, would be two o'clock.
+    """
+    is_extended = text[4:5] == "-" == text[7:8]
+    if not (text[10:11] in _BEFORE_TIME if is_extended else _OTHER_DATE.match(text)):
+        raise ValueError(f"{text!r:.80} is not a date and time of ISO 8601")
+    return datetime.fromisoformat(text)
+
+
+def time_of(text: str) -> time:
+    """A time of day of ISO 8601. Raises ValueError for anything else."""
+    return time.fromisoformat(text)
 
 
 def bytes_of(text: str) -> bytes:
@@ -87,9 +115,9 @@ def bytes_of(text: str) -> bytes:
     return base64.b64decode("".join(text.splitlines()), validate=True)
 
 
-def _refuse_underscores(text: str) -> None:
-    if "_" in text:
-        raise ValueError(f"{text!r:.80} is no number")
+def _refuse_other_digits(text: str) -> None:
+    if "_" in text or not text.isascii():
+        raise ValueError(f"{text!r:.80} is not a number")
 
 
 def _boolean(text: str) -> bool:
@@ -125,25 +153,38 @@ def _integers(kind: BasicType) -> Callable[[Sequence[str]], Sequence[int]]:
         values = results_of(int, len(texts), texts)
         if values and (min(values) < least or max(values) > most):
             raise beyond_bounds(min(values) if min(values) < least else max(values), kind)
-        _refuse_underscores("".join(texts))
+        _refuse_other_digits("".join(texts))
         return values
 
     return convert
 
 
+def _any_integers(texts: Sequence[str]) -> Sequence[int]:
+    values = results_of(int, len(texts), texts)
+    _refuse_other_digits("".join(texts))
+    return values
+
+
 def _floats(texts: Sequence[str]) -> Sequence[float]:
     values = results_of(float, len(texts), texts)
-    if not all(map(math.isfinite, values)) or "_" in "".join(texts):
+    together = "".join(texts)
+    if not all(map(math.isfinite, values)) or "_" in together or not together.isascii():
         return results_of(float_of, len(texts), texts)
     return values
 
 
 _CONVERTERS: dict[type, Callable[[str], Any]] = {
     bool: _boolean,
-    date: date.fromisoformat,
-    datetime: datetime.fromisoformat,
-    time: time.fromisoformat,
+    int: integer_of,
+    float: float_of,
+    Decimal: decimal_of,
+    date: date_of,
+    datetime: datetime_of,
+    time: time_of,
 }
+_BEFORE_TIME = ("", "T", "t", " ")
+_OTHER_DATE = re.compile(r"(\d{8}|\d{4}-?W\d\d(-?\d)?)([Tt ]|$)", re.ASCII)
+"""Dates without hyphens, and those of weeks."""
 
 _DECLARED: dict[TypeInformation, Callable[[str], Any] | type] = {
     Types.STRING(): str,

@@ -33,7 +33,10 @@ class CsvDialect(msgspec.Struct, frozen=True):
 
     def reader(self, text: str) -> Any:
         """Return a csv.reader over text whose lines end with LF or CR LF, or what has its `line_num`."""
-        lines = io.StringIO(text, newline="\n")
+        return self.reader_of_lines(io.StringIO(text, newline="\n"))
+
+    def reader_of_lines(self, lines: Iterable[str]) -> Any:
+        """Return the same over lines with their ends, of which it takes no more than it needs."""
         return _WithoutComments(self, lines) if self.comments else self._reader(lines)
 
     def reader_of_records(self, texts: Iterable[str]) -> Any:

@@ -26,6 +26,7 @@ from penstock.common.typeinfo import (
 )
 from penstock.common.types import Row, row_factory
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
+from penstock.formats.byte_order_mark import text_of
 from penstock.formats.conversion import bytes_of, column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
 from penstock.formats.declared_fields import check_of, named
@@ -75,7 +76,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def _rows(self, messages: Sequence[Any]) -> list[Any]:
         """Column by column. Raises what reading a line or a field does if any of them is none of these fields."""
         names, dialect = self._type_info.get_field_names(), self._characters.dialect
-        texts = [message.decode() for message in messages]
+        texts = list(map(text_of, messages))
         records = list(dialect.reader_of_records(texts))
         if len(records) != len(texts) or any(len(record) != len(names) for record in records):
             raise ValueError("each message is one line of these fields")
@@ -89,7 +90,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         if message is None:
             return None
         try:
-            return self._row(message.decode())
+            return self._row(text_of(message))
         except NOT_OF_A_VALUE:
             raise
         except RAISED as error:

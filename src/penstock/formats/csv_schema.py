@@ -144,9 +144,9 @@ class CsvSchemaBuilder:
         return self._set("escape_char", None)
 
     def set_line_separator(self, separator: str) -> CsvSchemaBuilder:
-        r"""Accepted for LF and CR LF, which are always recognised. Raises ValueError for anything else."""
-        if separator not in ("\n", "\r\n"):
-            raise ValueError(f"lines of a CSV file end with LF or CR LF, got {separator!r}")
+        r"""Accepted for LF, CR LF and CR, which each file shows by itself. Raises ValueError for anything else."""
+        if separator not in ("\n", "\r\n", "\r"):
+            raise ValueError(f"lines of a CSV file end with LF, CR LF or CR, got {separator!r}")
         return self
 
     def set_null_value(self, null_value: str) -> CsvSchemaBuilder:

@@ -29,7 +29,7 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row, row_factory
-from penstock.formats.conversion import bytes_of, decimal_of, float_of, integer_of
+from penstock.formats.conversion import bytes_of, date_of, datetime_of, decimal_of, float_of, integer_of, time_of
 
 Reader = Callable[[Any], Any]
 decode = msgspec.json.Decoder(float_hook=Decimal).decode
@@ -146,7 +146,7 @@ def _decimal(value: Any) -> Decimal:
 
 def _time(value: str) -> datetime.time:
     # RFC 3339's times are in UTC, and Flink's of no zone. Without a day no other zone can be left.
-    found = datetime.time.fromisoformat(value)
+    found = time_of(value)
     if found.utcoffset():
         raise ValueError(f"{value!r:.80} has a zone other than UTC, and a time of day has none")
     return found.replace(tzinfo=None)
@@ -155,10 +155,10 @@ def _time(value: str) -> datetime.time:
 def _timestamp(value: str) -> datetime.datetime:
     if value[-1:] == "Z":
         # Most are such, and to move from UTC to none costs more than to read one.
-        moment = datetime.datetime.fromisoformat(value[:-1])
+        moment = datetime_of(value[:-1])
         if moment.tzinfo is None:
             return moment
-    moment = datetime.datetime.fromisoformat(value)
+    moment = datetime_of(value)
     return moment if moment.tzinfo is None else moment.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
@@ -185,7 +185,7 @@ _BASIC: dict[BasicType, Reader] = {
     BasicType.INSTANT: _instant,
 }
 _TIMES: dict[type[TypeInformation], Reader] = {
-    DateTypeInfo: datetime.date.fromisoformat,
+    DateTypeInfo: date_of,
     TimeTypeInfo: _time,
     TimestampTypeInfo: _timestamp,
 }

@@ -10,6 +10,7 @@ import msgspec
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.formats.byte_order_mark import without_mark
 from penstock.formats.json_fields import Reader, decode, row_reader
 from penstock.formats.json_forms import Form, form_of
 from penstock.formats.json_schema import type_of_schema
@@ -57,7 +58,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         if self._read is None:
             self._read = row_reader(self._type_info, self._fail_on_missing_field)
         try:
-            return self._read(decode(message))
+            return self._read(decode(without_mark(message)))
         except NOT_OF_A_VALUE:
             raise
         except RAISED as error:

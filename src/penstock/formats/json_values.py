@@ -7,12 +7,14 @@ from typing import Any
 
 from penstock.common.decoding import json_decoder
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
+from penstock.formats.byte_order_mark import has_mark, without_mark
 
 
 class JsonDeserializationSchema(DeserializationSchema):
     """Decodes JSON: to dicts, lists, strings, numbers, or to `record_type`, a dataclass or what else msgspec decodes.
 
-    Raises ValueError for a message that is no JSON, or not of that type.
+    Raises ValueError for a message that is no JSON, or not of that type. A byte order mark before it is left out, as
+    Jackson does.
     """
 
     def __init__(self, record_type: Any = Any) -> None:
@@ -21,11 +23,22 @@ class JsonDeserializationSchema(DeserializationSchema):
 
     def deserialize(self, message: bytes) -> Any:
         """Decode one value."""
-        return self._decode(message)
+        try:
+            return self._decode(message)
+        except ValueError:
+            # Almost no message has a mark: it is looked for only where one can't be read.
+            if not has_mark(message):
+                raise
+        return self._decode(without_mark(message))
 
     def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
         """Decode values."""
-        return list(map(self._decode, messages))
+        try:
+            return list(map(self._decode, messages))
+        except ValueError:
+            if not any(map(has_mark, messages)):
+                raise
+        return list(map(self._decode, map(without_mark, messages)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type,)

@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.common.floats import single
 from penstock.common.record_fields import fields_of
+from penstock.formats.conversion import integer_of
 from penstock.formats.protobuf_schema import is_map
 from penstock.formats.row_values import row_maker
 
@@ -198,7 +199,7 @@ def _number_of(enum: Any) -> Convert:
         number = numbers.get(value)
         if number is None:
             try:
-                return int(value)
+                return integer_of(value)
             except ValueError:
                 raise ValueError(f"{value!r} is none of {enum.full_name}: {', '.join(numbers)}") from None
         return int(number)

@@ -6,15 +6,17 @@ more than it saves. It also does not report the byte offset at which a record en
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.errors import SourceError
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.format import OnError
-from penstock.connectors.files.formats.line_format import UTF8_BOM, BadLineError, LineFormat, LineParser, text_lines
+from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser, text_lines
 from penstock.connectors.files.split import FoundFile
+from penstock.formats.byte_order_mark import UTF8_BOM
 from penstock.formats.conversion import column_converter, converter
 from penstock.formats.csv_dialect import CsvDialect
 from penstock.formats.csv_schema import CsvSchema
@@ -87,11 +89,11 @@ class CsvFormat(LineFormat):
 
     def check(self, file: FoundFile) -> None:
         """Read the header and check that it has the selected columns."""
-        self.parser(file.path)
+        self.parser(file.path, self.ends_with_cr(file.path))
 
-    def parser(self, path: str) -> LineParser:
+    def parser(self, path: str, cr_ends: bool) -> LineParser:
         """Return a parser for this file's columns and header size."""
-        names, body_start = self._head(path)
+        names, body_start = self._head(path, cr_ends)
         selected = names if self.columns is None or not names else self.columns
         if names and self.strict_header and names != selected:
             raise SourceError(f"{path}: the header must be {', '.join(selected)}; it is {', '.join(names)}")
@@ -100,30 +102,63 @@ class CsvFormat(LineFormat):
             raise SourceError(f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(names)}")
         return _CsvParser(self, names, selected, body_start)
 
-    def _head(self, path: str) -> tuple[list[str], int]:
+    def _head(self, path: str, cr_ends: bool) -> tuple[list[str], int]:
         """Return the names of all fields, and the offset after header and skipped row. No names: the file is empty."""
-        block = self.first_block(path)
-        body_start = len(UTF8_BOM) if self.charset == "utf-8" and block.startswith(UTF8_BOM) else 0
-        block = block[body_start:]
         names = None if self.header else self.columns
         left = self.header + self.skip_first_data_row
         if not left:
             # Keep offset 0: the byte order mark is removed where lines are read.
             return names or [], 0
-        reader = self.dialect.reader(block.decode(self.charset, "replace"))
-        try:
-            for row in reader:
-                if not row:
-                    continue
-                names = row if names is None else names
-                left -= 1
-                if not left:
-                    break
-        except csv.Error as error:
-            raise SourceError(f"{path}, line {reader.line_num}: the header can't be read: {error}") from error
+        with contextlib.closing(_HeadLines(path, self.lines(path, cr_ends), self.charset)) as lines:
+            reader = self.dialect.reader_of_lines(lines)
+            try:
+                for row in reader:
+                    if not row:
+                        continue
+                    names = row if names is None else names
+                    left -= 1
+                    if not left:
+                        break
+            except csv.Error as error:
+                raise SourceError(
+                    f"{path}, line {reader.line_num}: the header can't be read: {_reason(error)}"
+                ) from error
         if names and len(set(names)) < len(names):
             raise SourceError(f"{path}: two columns of the header have one name: {', '.join(names)}")
-        return names or [], body_start + _bytes_of_lines(block, reader.line_num)
+        return names or [], lines.offset
+
+
+class _HeadLines:
+    """The first lines of a file as text. `offset`: after the lines that were taken."""
+
+    def __init__(self, path: str, lines: Generator[bytes], charset: str) -> None:
+        self.offset = 0
+        self._path = path
+        self._lines = lines
+        self._charset = charset
+        self._number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._number += 1
+        if not self.offset and self._charset == "utf-8" and line.startswith(UTF8_BOM):
+            self.offset, line = len(UTF8_BOM), line[len(UTF8_BOM) :]
+        try:
+            text = line.decode(self._charset)
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{self._path}, line {self._number} (byte {self.offset + error.start}): this is no {self._charset} "
+                f"text: {error.reason}. StreamFormat.csv_format(charset=...) reads other charsets"
+            ) from error
+        self.offset += len(line)
+        return text
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
 
 
 class CsvReaderFormat(CsvFormat):
@@ -244,7 +279,7 @@ class _CsvParser(LineParser):
                 return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
             if _UNCLOSED in str(error):
                 raise BadLineError(line, "a quoted value is never closed") from error
-            raise BadLineError(line, str(error), max(1, reader.line_num - line)) from error
+            raise BadLineError(line, _reason(error), max(1, reader.line_num - line)) from error
         raise AssertionError("the same text failed before")
 
     def _refuse_long_row(self, text: str) -> None:
@@ -266,6 +301,11 @@ class _CsvParser(LineParser):
                 index -= 1
             line = reader.line_num
         return line, max(1, reader.line_num - line)
+
+
+def _reason(error: csv.Error) -> str:
+    # The module advises how to open a file, and csv.reader is what it is told to.
+    return "a CR is in a value without quotes" if "new-line character" in str(error) else str(error)
 
 
 def _bytes_of_lines(block: bytes, count: int) -> int:

@@ -29,7 +29,7 @@ class JsonLinesFormat(LineFormat):
         self._value_type = value_type
         json_decoder(value_type)  # raises TypeError for an unsupported type
 
-    def parser(self, path: str) -> LineParser:
+    def parser(self, path: str, cr_ends: bool) -> LineParser:
         """Return a parser with its own decoder."""
         return _JsonParser(self._value_type)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from penstock.common.errors import SourceError
@@ -18,9 +19,11 @@ from penstock.connectors.files.formats.streams import (
     reading,
 )
 from penstock.connectors.files.split import FileSplit
+from penstock.formats.byte_order_mark import UTF8_BOM
 
-UTF8_BOM = b"\xef\xbb\xbf"
 _SHOWN_CHARACTERS = 120
+_HEAD_BYTES = 4096
+"""Almost each file has a LF in them."""
 
 
 class BadLineError(Exception):
@@ -51,7 +54,10 @@ class LineParser(ABC):
 
 
 class LineFormat(RecordFormat):
-    """Reads a split block by block: a chunk contains the records of one block of about 128 KiB."""
+    """Reads a split block by block: a chunk contains the records of one block of about 128 KiB.
+
+    Lines end with LF or CR LF; with CR in a file that begins with 128 KiB (or less, if it is shorter) without a LF.
+    """
 
     def __init__(self, charset: str = "UTF-8", on_error: OnError = "fail") -> None:
         self._given_charset = python_charset(charset)
@@ -61,28 +67,40 @@ class LineFormat(RecordFormat):
         self.charset = self._given_charset if self._is_plain else "utf-8"
 
     @abstractmethod
-    def parser(self, path: str) -> LineParser:
-        """Return a parser for one file."""
+    def parser(self, path: str, cr_ends: bool) -> LineParser:
+        """Return a parser for one file. `cr_ends`: its lines end with CR."""
 
     def is_splittable(self, path: str) -> bool:
         """True for uncompressed files in a charset whose line ends can be found from any byte."""
         return self._is_plain and not is_compressed(path)
 
-    def first_block(self, path: str) -> bytes:
-        """Return the first lines of a file, about 128 KiB; b"" if it is empty."""
+    def ends_with_cr(self, path: str) -> bool:
+        """Return whether lines of a file end with CR, as on old Macs and in exports of some programs."""
+        has_cr, seen = False, 0
         with reading(path, 0, self._given_charset) as stream:
-            _, block = next(LineBlocks(stream, 0, None), (0, b""))
-            return block
+            while seen < BLOCK_BYTES and (data := stream.read(_HEAD_BYTES)):
+                if b"\n" in data:
+                    return False
+                has_cr = has_cr or b"\r" in data
+                seen += len(data)
+        return has_cr
+
+    def lines(self, path: str, cr_ends: bool) -> Generator[bytes]:
+        """Yield the lines of a file from its beginning, with their ends."""
+        with reading(path, 0, self._given_charset, cr_ends=cr_ends) as stream:
+            for _, block in LineBlocks(stream, 0, None):
+                yield from io.BytesIO(block)
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`.
 
         A position is the offset of a block's first byte, plus the number of records to skip.
         """
-        parser = self.parser(split.path)
+        cr_ends = self.ends_with_cr(split.path)
+        parser = self.parser(split.path, cr_ends)
         start = max(split.offset, parser.body_start)
         to_skip = split.skip
-        with reading(split.path, max(0, start - 1), self._given_charset, split.end) as stream:
+        with reading(split.path, max(0, start - 1), self._given_charset, split.end, cr_ends) as stream:
             blocks = LineBlocks(stream, start, split.end, BLOCK_BYTES)
             for offset, block in blocks:
                 values, unfinished = self._parse(parser, split.path, offset, block, blocks.is_last, skipped)
@@ -123,7 +141,7 @@ class LineFormat(RecordFormat):
     def _complaint(self, path: str, offset: int, line: bytes, reason: str) -> str:
         text = line.decode(self.charset, "backslashreplace").rstrip("\r\n")
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + " …"
-        number = line_number(path, offset, self._given_charset)
+        number = line_number(path, offset, self._given_charset, self.ends_with_cr(path))
         return f"{path}, line {number} (byte {offset}): {reason}\n  {shown}"
 
 

@@ -46,13 +46,16 @@ def has_plain_line_ends(charset: str) -> bool:
 
 
 @contextmanager
-def reading(path: str, offset: int = 0, charset: str = "utf-8", end: int | None = None) -> Iterator[ByteStream]:
+def reading(
+    path: str, offset: int = 0, charset: str = "utf-8", end: int | None = None, cr_ends: bool = False
+) -> Iterator[ByteStream]:
     """Open a file for reading from `offset` on.
 
     A compressed file (.gz, .bz2, .zst, .lz4, .xz, .deflate, .snappy) is decompressed; a charset without plain line ends
     is transcoded to UTF-8. Offsets count the resulting bytes; in these two cases one is reached by reading up to it.
     Any failure while the file is open, such as a missing file or a damaged archive, is raised as SourceError with the
-    file's name. `end`: how many bytes it has to have at least, if it is not compressed.
+    file's name. `end`: how many bytes it has to have at least, if it is not compressed. `cr_ends`: each CR is read as
+    LF.
     """
     plain = has_plain_line_ends(charset)
     with reading_raw(path) as file:
@@ -60,14 +63,14 @@ def reading(path: str, offset: int = 0, charset: str = "utf-8", end: int | None 
             if offset or end:
                 _check_length(path, file.size(), max(offset, end or 0))
                 file.seek(offset)
-            yield file
+            yield _WithLineFeeds(file) if cr_ends else file
         else:
             codec = codec_of(path)
             stream = cast(ByteStream, file if codec is None else codec.opened(file))
             if not plain:
                 stream = _Transcoded(stream, charset)
             _check_length(path, offset - _discard(stream, offset), offset)
-            yield stream
+            yield _WithLineFeeds(stream) if cr_ends else stream
 
 
 @contextmanager
@@ -83,13 +86,13 @@ def reading_raw(path: str) -> Iterator[Any]:
         raise SourceError(f"{path}: can't be read: {error}") from error
 
 
-def line_number(path: str, offset: int, charset: str = "utf-8") -> int:
+def line_number(path: str, offset: int, charset: str = "utf-8", cr_ends: bool = False) -> int:
     """Return the number (from 1) of the line that begins at byte `offset`.
 
     Reads up to there: for error messages only.
     """
     newlines = 0
-    with reading(path, 0, charset) as stream:
+    with reading(path, 0, charset, cr_ends=cr_ends) as stream:
         while offset > 0 and (data := stream.read(min(offset, _DISCARD_BYTES))):
             newlines += data.count(b"\n")
             offset -= len(data)
@@ -116,6 +119,16 @@ def check_all_skipped(path: str, missing: int) -> None:
     """
     if missing > 0:
         raise SourceError(f"{path} has {missing:,} records fewer than were read of it: {_CHANGED}")
+
+
+class _WithLineFeeds:
+    """Reads CR as LF: the bytes keep their offsets."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+
+    def read(self, nbytes: int, /) -> bytes:
+        return self._stream.read(nbytes).replace(b"\r", b"\n")
 
 
 class _Transcoded:

@@ -10,13 +10,15 @@ from penstock.connectors.files.formats.line_format import LineFormat, LineParser
 class TextLineFormat(LineFormat):
     """Reads each line as a str, without its LF or CR LF; empty lines too. A leading byte order mark is removed.
 
+    In a file that begins with 128 KiB without a LF, lines end with CR; elsewhere a CR is part of its line.
+
     Bytes that are invalid in the charset raise a SourceError that names the line (Flink's format inserts U+FFFD).
     """
 
     def __init__(self, charset_name: str = "UTF-8") -> None:
         super().__init__(charset_name)
 
-    def parser(self, path: str) -> LineParser:
+    def parser(self, path: str, cr_ends: bool) -> LineParser:
         """Return a parser that decodes a block at once."""
         return _TextParser(self.charset)
 
