@@ -31,7 +31,7 @@ def test_a_job_is_seen_and_stopped_over_rest(tmp_path: Path) -> None:
         _shows_flame_graphs(job)
         threads = job.get("/taskmanagers/level-1-slot-0/thread-dump")["threadInfos"]
         text = "".join(thread["stringifiedThreadInfo"] for thread in threads)
-        assert "pipelined_stage.SlotHost.run:" in text and len(threads) > 1, text
+        assert "pipelined_stage.WorkerHost.run:" in text and len(threads) > 1, text
         trigger = job.send(f"{job.path}/stop", "POST", {"targetDirectory": str(tmp_path / "saved")})["request-id"]
         # The process ends only when its client has been told where the savepoint is.
         while (outcome := job.get(f"{job.path}/savepoints/{trigger}"))["status"]["id"] == "IN_PROGRESS":
@@ -49,7 +49,7 @@ def _shows_flame_graphs(job: RestJob) -> None:
     while (shown := job.get(source))["endTimestamp"] == -3:
         pass
     frames, counts = _frames(shown["data"]), [node["value"] for node in shown["data"]["children"]]
-    assert any(name.startswith("penstock.spark.worker.pipelined_stage.SlotHost.run:") for name in frames), frames
+    assert any(name.startswith("penstock.spark.worker.pipelined_stage.WorkerHost.run:") for name in frames), frames
     assert shown["data"]["value"] == sum(counts) and 0 < shown["data"]["value"] <= 100
     assert job.get(sink + "?subtaskindex=0&type=OFF_CPU")["endTimestamp"] != -2
 

@@ -13,6 +13,7 @@ from penstock.common import (
     scheduler_options,
     ssl_options,
     trace_options,
+    worker_options,
 )
 
 GROUPS = (
@@ -28,5 +29,6 @@ GROUPS = (
     cached_files,
     java_options,
     high_availability_options,
+    worker_options,
 )
 """In the order of the reference."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Sequence
 
 import msgspec
 
@@ -14,6 +15,7 @@ from penstock.logs.settings import LogSettings
 from penstock.plan.pickling import dump_level, dump_main_classes, load_level, load_main_classes
 from penstock.rpc.keys import ControlAddress
 from penstock.runtime.task.vertex import LevelSpec
+from penstock.runtime.task.worker_slots import slots_of
 from penstock.spark.internals.version import check_version
 from penstock.spark.job_files import JobFiles
 from penstock.spark.worker.job_files import enter
@@ -40,9 +42,16 @@ class Payload(msgspec.Struct, frozen=True):
     """Of the level. What is written to the log while it is unpickled is marked with it."""
     logs: LogSettings | None = None
     """None: no logs are kept."""
+    slots: int = 0
+    """In pipelined mode: how many slots the level has, and how many workers host them."""
+    workers: int = 0
     reports: bool = False
     """In batched mode: whether slots tell the driver how they go. Else only those connect that have results, or whose
     logs the driver does not see."""
+
+    def slots_of(self, worker: int) -> Sequence[int]:
+        """Return the slots that a worker of a pipelined level hosts, in ascending order."""
+        return slots_of(worker, self.slots, self.workers)
 
 
 def this_python() -> str:
@@ -81,6 +90,8 @@ def pack(
             transport,
             level.level,
             logs,
+            width := level.widths[level.level],
+            level.workers[level.level] if level.workers else width,
         )
         for level in levels
     ]
@@ -103,4 +114,9 @@ def unpack(payload: Payload) -> LevelSpec:
     if payload.pyflink:
         importlib.import_module("penstock.common.pyflink_alias").install()
     load_main_classes(payload.main_classes)
+    return load_level(payload.level)
+
+
+def unpack_again(payload: Payload) -> LevelSpec:
+    """In a worker that has unpacked it: the level once more, with another copy of all operators, for another slot."""
     return load_level(payload.level)

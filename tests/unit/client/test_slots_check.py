@@ -30,8 +30,16 @@ def test_two_thousand_slots_on_two_cores_are_refused() -> None:
         check_slots(graph(1000), Configuration(), cores=2)
     text = str(raised.value)
     assert "'numbers' needs 2,000 slots at once (1000 + 1000)" in text
-    assert "2 cores, where penstock starts up to 64" in text
+    assert "in 32 Python processes" in text
+    assert "2 cores, where penstock starts up to 256 slots in 64 processes" in text
     assert "spark.master: local[2000]" in text
+
+
+def test_processes_without_number_are_refused() -> None:
+    """Each slot has a process of its own if that is asked for, and the machine would run out of memory."""
+    with pytest.raises(NotEnoughSlotsError, match="in 66 Python processes"):
+        check_slots(graph(33), Configuration.from_dict({"taskmanager.numberOfTaskSlots": "1"}), cores=2)
+    check_slots(graph(64), Configuration(), cores=2)
 
 
 def test_what_is_meant_is_not_refused() -> None:
@@ -44,5 +52,5 @@ def test_what_is_meant_is_not_refused() -> None:
 
 def test_it_is_refused_before_spark_is_started() -> None:
     """The user would wait for a session that the job can't use."""
-    with pytest.raises(NotEnoughSlotsError, match="each a Python process"):
+    with pytest.raises(NotEnoughSlotsError, match="Python processes of some 60 MB each"):
         submit(Submission(graph(30_000), {}, Configuration(), None))

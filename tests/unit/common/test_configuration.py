@@ -184,7 +184,6 @@ def test_other_keys_pass() -> None:
         "state.backend.incremental",
         "state.backend.rocksdb.log.level",
         "task.cancellation.timers.timeout",
-        "taskmanager.numberOfTaskSlots",
         "web.port",
     ]
     assert option_checks.check_keys(Configuration.from_dict(dict.fromkeys(flinks, "1"))) == flinks

@@ -44,8 +44,8 @@ def forked(end):
         nodes = [N(operator=N(name="orders")), N(operator=N(name="sum"))]
         vertices = [N(parallelism=2, nodes=nodes), N(parallelism=1, nodes=[N(operator=N(name="no"))])]
         level = N(job_id="job", epoch=1, attempt=0, level=1, batched=batched, vertices=vertices)
-        print(end_of_former(level, 1), file=sys.stderr, flush=True)
-        write_note(level, 1)
+        print(end_of_former(level, [1]), file=sys.stderr, flush=True)
+        write_note(level, [1])
         sock.sendall(b"ready")
         time.sleep(0.05 if end != "killed" else 0)
         ends[end]()

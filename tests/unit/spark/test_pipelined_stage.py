@@ -32,7 +32,7 @@ from penstock.runtime.task.opaque import Opaque
 from penstock.runtime.task.slot import Slot
 from penstock.spark.payload import pack, unpack
 from penstock.spark.rows import to_batch
-from penstock.spark.worker.pipelined_stage import SlotHost
+from penstock.spark.worker.pipelined_stage import WorkerHost
 
 FOLDER = Path(sys.argv[1])
 FAIL_ON = None
@@ -118,7 +118,7 @@ def run(
     slot.handle(vertex, NoMoreSplits())
     while slot.step():
         pass
-    go(SlotHost(payloads[1], 0, transport_of(slot.outbox.take())))
+    go(WorkerHost(payloads[1], 0, transport_of(slot.outbox.take())))
     raise AssertionError("the process outlives its query")
 """
 

@@ -16,7 +16,7 @@ from penstock.runtime.operators.sink import CollectOperator
 from penstock.runtime.task.environment import Environment
 from penstock.runtime.task.slot import Slot
 from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
-from penstock.spark.worker.side_channel import SideChannel
+from penstock.spark.worker.side_channel import SideChannel, WorkerChannel
 
 WIDTHS = (1, 1)
 EDGE = EdgeInfo(0, 1, 1, 1, 0, 1, WIDTHS)
@@ -49,8 +49,9 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
     made = make_keys()
     keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
     rung = threading.Event()
-    sender = SideChannel(held() if holds else slot(0), keys, rung.set, fails)
-    receiver = SideChannel(slot(1), keys, lambda: None, fails)
+    sending, receiving = WorkerChannel(keys, fails), WorkerChannel(keys, fails)
+    sender = SideChannel(held() if holds else slot(0), sending, rung.set)
+    receiver = SideChannel(slot(1), receiving, lambda: None)
     try:
         assert sender.address and not receiver.address
         advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, 0, 0, 0, 0), [([5, 6], None)])
@@ -58,6 +59,7 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
         receiver.advise([(SlotId(0, 0), advice)])
         receiver.introduced([(0, 0, sender.address)])
         receiver.advise([(SlotId(0, 0), advice)])
+        receiving.flush()
         until = time.monotonic() + 20
         while not sender.has_advice and time.monotonic() < until:
             time.sleep(0.001)
@@ -66,28 +68,31 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
         assert not sender.has_advice
         assert sender.take() == [], "it is not fed back"
     finally:
-        sender.close()
-        receiver.close()
+        for channel in (sending, receiving, sender, receiver):
+            channel.close()
 
 
 def test_what_a_target_has_said_last_stays_until_it_is_taken() -> None:
     """Others that say much meanwhile would push it out, and an idle target says nothing again."""
     made = make_keys()
     keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
-    sender, receiver = SideChannel(slot(0), keys, lambda: None, fails), SideChannel(slot(1), keys, lambda: None, fails)
+    sending, receiving = WorkerChannel(keys, fails), WorkerChannel(keys, fails)
+    sender = SideChannel(slot(0), sending, lambda: None)
+    receiver = SideChannel(slot(1), receiving, lambda: None)
     try:
         receiver.introduced([(0, 0, sender.address)])
         for number in range(2_000):
             advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, min(number, 1), 0, 0, 0), [([number, 6], None)])
             receiver.advise([(SlotId(0, 0), advice)])
+            receiving.flush()
             # Who has no room for it gets none.
             time.sleep(0.001 * (number % 50 == 0))
         time.sleep(0.2)
         heard = list(sender.arrived_advice())
         assert sorted(decode_header(advice).sender for advice in heard) == [0, 1]
     finally:
-        sender.close()
-        receiver.close()
+        for channel in (sending, receiving, sender, receiver):
+            channel.close()
 
 
 def test_a_slot_with_nobody_beside_it_needs_none() -> None:

@@ -50,7 +50,7 @@ class Sampled:
         self._thread.join(_PATIENCE_S)
 
     def _run(self) -> None:
-        self._made.put(StackSampler(lambda *answer: self.answers.put(answer)))
+        self._made.put(StackSampler(0, lambda *answer: self.answers.put(answer)))
         self._work(self)
 
 

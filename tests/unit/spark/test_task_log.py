@@ -42,7 +42,7 @@ def task_log(
     before = sys.stdout, sys.stderr
     sys.stdout = sys.stderr = terminal
     settings = LogSettings(LoggedJob(ID, "job", 0), str(folder / ID), level, 1 << 20, 2, 20, place)
-    log = TaskLog(settings, 1, 3)
+    log = TaskLog(settings, 1, [3])
     if logs is not None:
         logs.append(log)
     log.open()
@@ -154,7 +154,7 @@ def test_a_terminal_that_is_gone_fails_nothing(tmp_path: Path) -> None:
 
 def test_without_settings_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
     """A session of a job without logs works as ever."""
-    log = TaskLog(None, 0, 0)
+    log = TaskLog(None, 0, [0])
     log.open()
     print("hello")
     log.close()
@@ -167,11 +167,11 @@ def test_lines_of_another_machine_are_for_the_driver(tmp_path: Path) -> None:
     logs: list[TaskLog] = []
     with task_log(tmp_path, place="of the driver", logs=logs):
         print("seven")
-        assert logs[0].take_far().endswith(" INFO    [01234567 level 1 slot 3] stdout - seven")
-        assert logs[0].take_far() == ""
+        assert logs[0].take_far(3).endswith(" INFO    [01234567 level 1 slot 3] stdout - seven")
+        assert logs[0].take_far(3) == ""
         for _ in range(3):
             print("x" * 30_000)
-        first, second, missing = logs[0].take_far().splitlines()
+        first, second, missing = logs[0].take_far(3).splitlines()
         assert first.endswith("x" * 30_000) and second.endswith("x" * 30_000)
         assert missing.startswith(f"... 1 lines more, in {tmp_path / ID}/level-1-slot-3.log on ")
     assert len(lines_of(tmp_path)) == 4, "the machine has all of them"
@@ -184,4 +184,4 @@ def test_a_folder_that_the_driver_sees_is_not_sent(tmp_path: Path) -> None:
     logs: list[TaskLog] = []
     with task_log(tmp_path, place="of the driver", logs=logs):
         print("seven")
-        assert logs[0].take_far() == ""
+        assert logs[0].take_far(3) == ""

@@ -22,6 +22,8 @@ OUTCOME_EDGE = 0xFFFF
 """The edge of rows by which slots of a batched job tell the driver that they have ended; `target` is their level."""
 ADVICE_EDGE = 0xFFFE
 """The edge of what a slot advises those that send to it: network/debloating.py. `sender` and `target` are slots."""
+BUNDLE_EDGE = 0xFFFD
+"""The edge of a row that holds several buffers: runtime/task/worker_slots.py."""
 NO_KEY_GROUP = -1
 ATTEMPT_MASK = 0xFFFF
 """The part of an attempt's number that a header has."""
@@ -55,14 +57,18 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 def encode(header: Header, segments: list[Segment]) -> bytes:
     """The bytes of a buffer. Raises what pickle raises if a value can't be pickled."""
     content = pickle.dumps(segments, protocol=5)
-    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
-    first = header.key_group + 1
+    weight = 0
     if len(segments) != 1 or not isinstance(segments[0], tuple):
-        first = _weight(segments, len(content)) or first
-    return (
-        _HEADER.pack(first, header.edge, header.sender, header.sequence, header.target, header.attempt & ATTEMPT_MASK)
-        + content
-    )
+        weight = _weight(segments, len(content))
+    return encode_header(header, weight) + content
+
+
+def encode_header(header: Header, weight: int = 0) -> bytes:
+    """The bytes of a header. `weight`: what a buffer with elements brings; 0: the header has the key group."""
+    # The header sorts as unsigned bytes: NO_KEY_GROUP (-1) becomes 0, before all groups.
+    first = weight or header.key_group + 1
+    attempt = header.attempt & ATTEMPT_MASK
+    return _HEADER.pack(first, header.edge, header.sender, header.sequence, header.target, attempt)
 
 
 def _weight(segments: list[Segment], size: int) -> int:

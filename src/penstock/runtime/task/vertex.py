@@ -138,6 +138,8 @@ class LevelSpec:
     """Batched mode: for each source vertex the splits of each subtask."""
     restore: dict[SubtaskId, dict[str, RestoredOperator]] = dataclasses.field(default_factory=dict)
     """What is restored: subtask -> state id -> state of that operator."""
+    workers: tuple[int, ...] = ()
+    """Pipelined mode: how many worker processes host the slots of each level. Empty: each slot has its own."""
 
     def subtask_info(self, vertex: VertexSpec, subtask: int, run: str) -> SubtaskInfo:
         """What the operators of a subtask may know of it. `run` is unique for each start of a task."""

@@ -55,8 +55,10 @@ class PipelinedQuery:
         self._directory.remove()
 
 
-def deploy(spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
-    """Start the query of one region of a job. Returns when Spark has accepted it, before its slots have registered.
+def deploy(spark: SparkSession, workers: tuple[int, ...], payloads: list[Payload]) -> PipelinedQuery:
+    """Start the query of one region of a job, with so many `workers` for each of its levels.
+
+    Returns when Spark has accepted it, before its slots have registered.
 
     Raises what Spark raises if it refuses the plan.
     """
@@ -64,11 +66,11 @@ def deploy(spark: SparkSession, widths: tuple[int, ...], payloads: list[Payload]
     for payload in payloads:
         usable = msgspec.structs.replace(payload, transport=usable_transport(payload.transport))
         stages.append(pipelined_stage(usable))
-    return start_query(spark, widths, stages)
+    return start_query(spark, workers, stages)
 
 
 def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any]) -> PipelinedQuery:
-    """Start a query that runs `stages`, of `widths` slots each, all at once."""
+    """Start a query that runs `stages`, of `widths` workers each, all at once."""
     from pyspark.sql.functions import col
 
     for key, value in PER_QUERY.items():

@@ -27,6 +27,7 @@ from penstock.spark.driver.kept_plan import KeptPlan
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.spark.driver.session import JobSession, control_host
 from penstock.spark.driver.slots import check_registered, slots_for
+from penstock.spark.driver.worker_counts import worker_counts
 from penstock.spark.job_tag import job_tag
 from penstock.spark.payload import pack
 from penstock.traces.reporter import trace_reporter
@@ -88,11 +89,14 @@ class PipelinedRun:
         get = self._configuration.get
         of_region = slice(effect.levels.start, effect.levels.stop)
         in_flight_ms = _in_flight_ms(self._configuration, exchanges=len(effect.levels) - 1)
+        spark = self._session.now()
+        workers = worker_counts(effect.graph, self._configuration, str(spark.sparkContext.master))
         levels = effect.graph.levels(
             self._job_id,
             effect.attempt.number,
             restore=effect.restored,
             in_flight_ms=in_flight_ms,
+            workers=workers,
             **self._level_settings,
         )[of_region]
         payloads = pack(
@@ -104,13 +108,12 @@ class PipelinedRun:
             self._session.files,
             self._log.settings,
         )
-        spark = self._session.now()
         # Another plan than that of the attempts before may need more slots, or fewer.
         self._plan.begins(effect.graph)
         check_registered(spark, self._job_id, effect.graph.slots)
         # The query has it from this thread.
         spark.sparkContext.addJobTag(job_tag(self._job_id))
-        return deploy(spark, effect.graph.widths[of_region], payloads)
+        return deploy(spark, workers[of_region], payloads)
 
     @property
     def restarts(self) -> int:

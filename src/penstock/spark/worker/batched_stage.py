@@ -49,7 +49,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
         context = TaskContext.get()
         assert context is not None
         run, index = context.taskAttemptId(), context.partitionId()
-        log = TaskLog(payload.logs, payload.number, index)
+        log = TaskLog(payload.logs, payload.number, [index])
         log.open()
         try:
             reseed()
@@ -57,7 +57,7 @@ def batched_stage(payload: Payload) -> Callable[[Iterator[pa.RecordBatch]], Iter
             assert payload.control is not None
             results = ConnectedResultSender(
                 payload.control, payload.heartbeat_ms, run, level.level, index,
-                is_reported=payload.reports or log.is_far, take_log=log.take_far,
+                is_reported=payload.reports or log.is_far, take_log=lambda: log.take_far(index),
             )  # fmt: skip
             garbage = GarbageCollection(time.monotonic_ns())
             yield from run_slot(
@@ -92,7 +92,7 @@ def run_slot(
     `watch` is given a function to call when Spark has ended the task. Must be called in the main thread. Raises what
     user functions raise, as UserFunctionError; the tasks are closed then.
     """
-    write_note(level, index)
+    write_note(level, [index])
     name, calls = f"{run}-{os.getpid()}", _Calls()
     environment = Environment(
         now_ms,

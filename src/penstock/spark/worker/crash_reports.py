@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.common.errors import TaskLostError
@@ -22,22 +23,22 @@ _DIRECTORY = "PYTHON_FAULTHANDLER_DIR"
 """Environment variable of Spark's: where each worker's crash is written, in a file that is named by its pid."""
 
 
-def write_note(level: LevelSpec, index: int) -> None:
-    """In a worker: it hosts the slot `index` of a level from now on."""
-    former = "" if level.batched else _of_slot(level, index)
-    names = [node.operator.name for vertex in level.vertices if index < vertex.parallelism for node in vertex.nodes]
+def write_note(level: LevelSpec, slots: Sequence[int]) -> None:
+    """In a worker: it hosts these slots of a level, in ascending order, from now on."""
+    former = "" if level.batched else _of_slot(level, slots[0])
+    names = [node.operator.name for vertex in level.vertices if slots[0] < vertex.parallelism for node in vertex.nodes]
     shown = ", ".join(f"'{name}'" for name in names)
     if (directory := os.environ.get(_DIRECTORY)) is not None:
         # A note that can't be written is missed only if the worker dies.
         with contextlib.suppress(OSError):
-            what = f"level {level.level} slot {index}, which runs {shown}"
+            what = f"level {level.level} slot{'s'[: len(slots) > 1]} {', '.join(map(str, slots))}, which runs {shown}"
             _note(directory, os.getpid()).write_text(f"{former}\n{what}")
 
 
-def end_of_former(level: LevelSpec, index: int) -> str:
-    """In a worker of a pipelined slot: how the one before it in the same attempt has ended; empty if there was none."""
+def end_of_former(level: LevelSpec, slots: Sequence[int]) -> str:
+    """In a worker of pipelined slots: how the one before it in the same attempt has ended; empty if there was none."""
     if (directory := os.environ.get(_DIRECTORY)) is not None:
-        words = Path(directory) / _of_slot(level, index)
+        words = Path(directory) / _of_slot(level, slots[0])
         with contextlib.suppress(OSError):
             text = words.read_text(errors="replace")
             words.unlink()

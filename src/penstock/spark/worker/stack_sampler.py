@@ -7,7 +7,7 @@ between two instructions of Python, or in a call that waits, or computes, withou
 would run if there were a processor for it, is *on CPU*; one that waits for something is not. The lock that a thread had
 to give up to be looked at is free again when the system is asked. Where it does not tell (macOS), all are on CPU.
 
-Vertices of one level share a thread. What it does for another vertex is left out of the samples of this one; that it
+Vertices of one level, and slots of one worker, share a thread. What it does for another task is left out; that it
 waits for input, or for room in its output, belongs to all of them. Source: Flink docs, "Flame Graphs".
 """
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 from penstock.common.job_threads import start_thread
+from penstock.runtime.ids import SubtaskId
 from penstock.runtime.task.events import SampledStack, SampleStacks
 from penstock.runtime.task.task import Task
 
@@ -33,9 +34,10 @@ Answer = Callable[[int, int, list[SampledStack]], None]
 
 
 class StackSampler:
-    """Of one slot, whose tasks run in the thread that makes this. `answer` is called for each question."""
+    """Of the slot `index`, whose tasks run in the thread that makes this. `answer` is called for each question."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, index: int, answer: Answer) -> None:
+        self._index = index
         self._answer = answer
         self._thread = threading.get_ident()
         self._native = threading.get_native_id()
@@ -54,8 +56,8 @@ class StackSampler:
             time.sleep(question.delay_ms / 1000)
             frame = sys._current_frames()[self._thread]
             # All that is read of it, before the lock is given up.
-            names, of_vertex = tuple(_names(frame, question.depth)), _vertex_of(frame)
-            if of_vertex in (None, vertex):
+            names, of_task = tuple(_names(frame, question.depth)), _task_of(frame)
+            if of_task in (None, (vertex, self._index)):
                 found[names, _is_on_cpu(self._native)] += 1
         stacks = [SampledStack(list(frames), on_cpu, count) for (frames, on_cpu), count in found.items()]
         self._answer(vertex, question.sample, stacks)
@@ -92,13 +94,13 @@ def _frames(innermost: FrameType) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _vertex_of(innermost: FrameType) -> int | None:
-    """The vertex whose task a thread is in; None: it is in none."""
+def _task_of(innermost: FrameType) -> SubtaskId | None:
+    """Return the subtask that a thread works for, or None."""
     for frame in _frames(innermost):
         if frame.f_globals.get("__name__") == Task.__module__:
             task = frame.f_locals.get("self")
             if isinstance(task, Task):
-                return task.id.vertex
+                return task.id
     return None
 
 

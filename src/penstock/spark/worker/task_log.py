@@ -14,7 +14,7 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,31 +31,34 @@ _PRINTED_MOST = 1 << 16
 
 
 class TaskLog:
-    """Of the slot `index` of a level, from `open` to `close`. Without settings, output stays where it was."""
+    """The output of the slots of a level that a worker hosts, from `open` to `close`.
 
-    def __init__(self, settings: LogSettings | None, level: int, index: int) -> None:
+    Without settings, output stays where it was. What no operator writes goes to the log of the first slot.
+    """
+
+    def __init__(self, settings: LogSettings | None, level: int, slots: Sequence[int]) -> None:
         self._settings = settings
-        self._slot = f"level {level} slot {index}"
-        self._name = worker_log(level, index)
+        self._level = level
+        self._slots = slots
         self._folder: HeldFolder | None = None
         self._before: tuple[list[logging.Handler], int] = [], logging.WARNING
         self._streams = sys.stdout, sys.stderr
         self._handler: _TaskHandler | None = None
-        self._far: FarLines | None = None
+        self._logs: dict[int, _SlotLog] = {}
 
     def open(self) -> None:
         """From now on lines of this process go to the log. Raises nothing: without a folder they go on as before."""
         settings = self._settings
         if settings is None:
             return
-        file = None
         with contextlib.suppress(OSError):
             self._folder = HeldFolder(settings)
-            file = LogFile(settings, self._name, of_task=True)
-            if not _is_drivers(settings):
-                self._far = FarLines(f"{file.baseFilename} on {socket.gethostname()}")
+            is_far = not _is_drivers(settings)
+            for slot in self._slots:
+                self._logs[slot] = _SlotLog(LogFile(settings, worker_log(self._level, slot), of_task=True), is_far)
         self._streams = sys.stdout, sys.stderr
-        self._handler = handler = _TaskHandler(file, self._streams[1], self._slot, self._far)
+        place = f"level {self._level} slot {self._slots[0]}"
+        self._handler = handler = _TaskHandler(self._logs, self._streams[1], place)
         root = logging.getLogger()
         self._before = root.handlers[:], root.level
         root.handlers[:] = [handler]
@@ -66,11 +69,12 @@ class TaskLog:
     @property
     def is_far(self) -> bool:
         """Whether the driver does not see the folder."""
-        return self._far is not None
+        return any(log.far is not None for log in self._logs.values())
 
-    def take_far(self) -> str:
-        """Any thread's: lines that the driver does not see in the folder, since the last call."""
-        return self._far.take() if self._far is not None else ""
+    def take_far(self, slot: int) -> str:
+        """Return the lines of a slot since the last call, if the driver does not see the folder. For any thread."""
+        log = self._logs.get(slot)
+        return log.far.take() if log is not None and log.far is not None else ""
 
     def close(self) -> None:
         """Write what is left of lines that have not ended; output goes where it went before."""
@@ -97,22 +101,38 @@ def _is_drivers(settings: LogSettings) -> bool:
         return not settings.place
 
 
-class _TaskHandler(logging.Handler):
-    """Writes a record to the file, and a shorter line to the terminal."""
+class _SlotLog:
+    """The file of one slot, and its lines for a driver that does not see the file."""
 
-    def __init__(self, file: LogFile | None, terminal: TextIO, slot: str, far: FarLines | None) -> None:
-        super().__init__()
+    def __init__(self, file: LogFile, is_far: bool) -> None:
         self._file = file
-        self._far = far
+        self.far = FarLines(f"{file.baseFilename} on {socket.gethostname()}") if is_far else None
+
+    def write(self, record: logging.LogRecord) -> None:
+        self._file.handle(record)
+        if self.far is not None:
+            self.far.add(self._file.format(record))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _TaskHandler(logging.Handler):
+    """Writes a record to the log of its slot, and a shorter line to the terminal. `place`: where no operator writes."""
+
+    def __init__(self, logs: Mapping[int, _SlotLog], terminal: TextIO, place: str) -> None:
+        super().__init__()
+        self._logs = logs
+        self._first = next(iter(logs.values()), None)
         self._terminal = terminal
-        self._slot = slot
+        self._place = place
         self._terminal_format = LogFormat("[%(task)s] %(levelname)s %(name)s: %(message)s")
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._mark(record)
+            slot, _ = self._mark(record)
             is_users = record.name.partition(".")[0] != _OURS or record.levelno >= logging.WARNING
-            self._write(record, self._terminal_format.format(record) if is_users else None)
+            self._write(slot, record, self._terminal_format.format(record) if is_users else None)
         except Exception:
             # As each handler of `logging`: a message whose parts don't fit is reported, and ends nothing.
             self.handleError(record)
@@ -120,18 +140,19 @@ class _TaskHandler(logging.Handler):
     def print_line(self, name: str, level: int, line: str) -> None:
         """A line that was printed: it is written whatever level is asked for."""
         record = logging.LogRecord(name, level, "", 0, line, None, None)
-        self._write(record, f"[{self._mark(record)}] {line}")
+        slot, place = self._mark(record)
+        self._write(slot, record, f"[{place}] {line}")
 
-    def _mark(self, record: logging.LogRecord) -> str:
-        task = record.__dict__["task"] = _operator_at_work() or self._slot
-        return task
+    def _mark(self, record: logging.LogRecord) -> tuple[int | None, str]:
+        slot, place = _operator_at_work() or (None, self._place)
+        record.__dict__["task"] = place
+        return slot, place
 
-    def _write(self, record: logging.LogRecord, text: str | None) -> None:
+    def _write(self, slot: int | None, record: logging.LogRecord, text: str | None) -> None:
         """`text`: for the terminal; None: what penstock notes for itself is in the file alone."""
-        if self._file is not None:
-            self._file.handle(record)
-            if self._far is not None:
-                self._far.add(self._file.format(record))
+        log = self._first if slot is None else self._logs.get(slot, self._first)
+        if log is not None:
+            log.write(record)
         if text is None:
             return
         # When Spark has gone there is no terminal.
@@ -140,8 +161,8 @@ class _TaskHandler(logging.Handler):
             self._terminal.flush()
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        for log in self._logs.values():
+            log.close()
         super().close()
 
 
@@ -194,8 +215,8 @@ class _Lines(io.TextIOBase):
         return getattr(self._stream, name)
 
 
-def _operator_at_work() -> str | None:
-    """The operator whose function is running in this thread, and its subtask: `map (1/2)`. None: none is."""
+def _operator_at_work() -> tuple[int, str] | None:
+    """Return the subtask, and the name, of the operator whose function this thread runs: (0, `map (1/2)`), or None."""
     frame = inspect.currentframe()
     while frame is not None:
         arguments = inspect.getargvalues(frame)
@@ -203,6 +224,6 @@ def _operator_at_work() -> str | None:
         # An operator that is not set up has no context yet.
         if isinstance(operator, Operator) and hasattr(operator, "context"):
             info = operator.context.info
-            return f"{operator.name} ({info.subtask + 1}/{info.parallelism})"
+            return info.subtask, f"{operator.name} ({info.subtask + 1}/{info.parallelism})"
         frame = frame.f_back
     return None
