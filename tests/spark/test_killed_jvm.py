@@ -23,7 +23,6 @@ from penstock.spark.driver.java import find_java
 from penstock.spark.internals.settings import FIXED_AT_START
 
 logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
-logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 def slowly(value):
     if value % 100 == 0:

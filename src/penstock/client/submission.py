@@ -42,9 +42,10 @@ from penstock.spark.driver.batched_job import BatchedJob
 from penstock.spark.driver.batched_run import BatchedRun
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost
+from penstock.spark.driver.job_session import JobSession
 from penstock.spark.driver.jvm_log import jvm_log_of
 from penstock.spark.driver.pipelined_run import PipelinedRun
-from penstock.spark.driver.session import JobSession, control_host, session_for, session_is_local
+from penstock.spark.driver.session import control_host, session_for, session_is_local
 from penstock.spark.driver.slots import wait_for_slots
 from penstock.spark.job_tag import job_tag
 from penstock.spark.payload import pack
@@ -216,7 +217,7 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
             files = msgspec.structs.replace(files, path=import_folders())
         else:
             files, path = bundle(dependencies.and_modules(script_modules()))
-        return JobSession(spark, configuration, files, path, log.settings)
+        return JobSession(spark, configuration, files, path, log.settings, graph.slots)
     except BaseException:
         HELD.release(str(job_id))
         raise

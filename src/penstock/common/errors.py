@@ -12,6 +12,7 @@ PenstockError
 │   ├── SourceError         input could not be read or parsed
 │   │   └── InputLostError  input is gone that had still to be read
 │   ├── TaskLostError       a worker or executor was lost
+│   │   └── SparkLostError  Spark's JVM was lost, or a new one could not be started
 │   ├── StateUnavailableError  state of a running job can't be read at this moment
 │   └── CheckpointError     state could not be written, found or restored
 │       ├── DamagedCheckpointError  part of a snapshot is missing, truncated or corrupted
@@ -80,6 +81,10 @@ class InputLostError(SourceError):
 
 class TaskLostError(JobError):
     """A worker process, an executor or its heartbeats were lost."""
+
+
+class SparkLostError(TaskLostError):
+    """Spark's JVM has ended, or does not answer, or a new session could not be started in its place."""
 
 
 class StateUnavailableError(JobError):

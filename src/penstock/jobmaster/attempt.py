@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.checkpoint.restore import Restored
-from penstock.common.errors import DamagedCheckpointError, TaskLostError
+from penstock.common.errors import DamagedCheckpointError, SparkLostError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
@@ -151,7 +151,8 @@ class Attempt:
     def explained(self, error: BaseException) -> BaseException:
         """The error of a query; of a lost worker with what it may have been doing, if tasks had not opened by then."""
         unopened = sorted({slot.level for slot in self.slots.keys() - self._registered})
-        if not isinstance(error, TaskLostError) or self.status is not JobStatus.CREATED or not unopened:
+        is_of_a_worker = isinstance(error, TaskLostError) and not isinstance(error, SparkLostError)
+        if not is_of_a_worker or self.status is not JobStatus.CREATED or not unopened:
             return error
         names = "; ".join(
             f"level {level}: " + ", ".join(f"'{v.name}'" for v in self.graph.vertices if v.level == level)

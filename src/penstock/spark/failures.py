@@ -11,15 +11,17 @@ import re
 import msgspec
 
 from penstock.common.decoding import from_json
-from penstock.common.errors import NotEnoughSlotsError, PenstockError, TaskLostError
+from penstock.common.errors import NotEnoughSlotsError, PenstockError, SparkLostError, TaskLostError
 from penstock.rpc.failures import Failure, describe, revive
 from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
-from penstock.spark.internals.jvm import java_stack_of, jvm_has_ended
+from penstock.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_has_ended
 from penstock.spark.internals.python_daemons import has_no_daemon
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
 _REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
+_ENDS_SECONDS = 2.0
+"""A process that is killed refuses connections for a moment before it is gone."""
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
@@ -37,8 +39,11 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     """The error to show for an exception of Spark; with `show_stack` Spark's own stack follows the text."""
     if isinstance(error, PenstockError):
         return error
-    if jvm_has_ended():
-        return TaskLostError("Spark's JVM has ended: killed, or out of memory")
+    is_lost = is_lost_connection(error)
+    if jvm_has_ended(_ENDS_SECONDS if is_lost else 0):
+        return SparkLostError("Spark's JVM has ended: killed, or out of memory")
+    if is_lost:
+        return SparkLostError("the connection to Spark's JVM was lost")
     text = str(error)
     raised: frozenset[str] = frozenset()
     mark = _MARK.search(text)

@@ -306,3 +306,16 @@ def test_assumption_vector_module() -> None:
     options = entry("spark-launcher", "org/apache/spark/launcher/JavaModuleOptions.class")
     assert options.count(b"--add-modules") == 1
     assert b"--add-modules=jdk.incubator.vector" in options
+
+
+def test_assumption_py4j_log() -> None:
+    """Tracebacks of Py4J's would cover what a job says of itself when its JVM ends."""
+    from py4j import java_gateway
+
+    source = ast.parse(Path(java_gateway.__file__).read_text(encoding="utf-8"))
+    uses = [
+        node.attr
+        for node in ast.walk(source)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "logging"
+    ]
+    assert {"info", "exception"} == set(uses) & {"debug", "info", "warning", "error", "exception", "critical"}

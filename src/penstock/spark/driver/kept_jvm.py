@@ -88,6 +88,10 @@ class KeptJvm:
             self._connection.sendall(RETURNED)
         self._connection.close()
 
+    def drop(self) -> None:
+        """Go without it: the keeper ends it."""
+        self._connection.close()
+
 
 def lease(wanted: Wanted, environ: Mapping[str, str]) -> KeptJvm | None:
     """A JVM that is free, or a new one, which takes seconds. None, with a warning: it can't be had.

@@ -23,9 +23,10 @@ from penstock.runtime.network.set_aside import AlignmentLimits
 from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.job_master_host import JobMasterHost, NewSavepoint
+from penstock.spark.driver.job_session import JobSession
 from penstock.spark.driver.kept_plan import KeptPlan
 from penstock.spark.driver.pipelined_query import PipelinedQuery, deploy
-from penstock.spark.driver.session import JobSession, control_host
+from penstock.spark.driver.session import control_host
 from penstock.spark.driver.slots import check_registered, slots_for
 from penstock.spark.driver.worker_counts import worker_counts
 from penstock.spark.job_tag import job_tag

@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 
-from penstock.common.errors import JobError, TaskLostError
+from penstock.common.errors import JobError, SparkLostError
 from penstock.common.job_threads import Failed, serve
 from penstock.common.user_calls import RAISED
 from penstock.jobmaster.attempt_id import AttemptId
@@ -81,7 +81,7 @@ class QueryThread:
                 failure = query.failure()
             except RAISED:
                 text = "Spark's JVM has ended: killed, or out of memory"
-                error = TaskLostError(text if jvm_has_ended() else "the connection to Spark's JVM was lost")
+                error = SparkLostError(text if jvm_has_ended() else "the connection to Spark's JVM was lost")
                 self._failed(attempt, error)
                 continue
             if failure is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib
-import logging
 import os
 import sys
 import threading
@@ -29,7 +28,6 @@ from penstock.spark.driver.held_slots import HELD
 from penstock.spark.driver.java import find_java, quiet_home
 from penstock.spark.driver.jvm_log import OPTIONS_OF_LOG_FILE, JvmLog
 from penstock.spark.driver.kept_jvm import KeptJvm, Wanted, environment_of_workers, lease
-from penstock.spark.driver.shipping import ship
 from penstock.spark.driver.slots import check_slots, fits
 from penstock.spark.driver.standalone_master import PREFIX, reach
 from penstock.spark.internals.jvm import (
@@ -40,13 +38,13 @@ from penstock.spark.internals.jvm import (
     jvm_runs,
     kill_jvm,
     launch_jvm,
+    quiet_py4j,
     stop_and_end_jvm,
     stop_and_kill_jvm,
     was_stopped_by_spark,
 )
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import SUPPORTED, check_version
-from penstock.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,8 +71,6 @@ KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _FETCHED = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.jars.repositories")
 _ENDS_SECONDS = 10.0
-_NO_FILES = JobFiles()
-_log = logging.getLogger(__name__)
 own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
 _interrupted = False
@@ -100,14 +96,15 @@ def session_for(
     SessionLostError if the JVM of the user's session has ended.
     """
     check_version()
+    quiet_py4j()
     if not _jvm_answers():
         if own_session is None or (given is not None and given is not own_session):
-            raise _lost(_ENDED)
-        forget_jvm()
+            raise lost(ENDED)
+        forget_own_session()
         given = None
     from pyspark.sql import SparkSession
 
-    settings = _spark_settings(configuration)
+    settings = spark_settings(configuration)
     running = given or SparkSession.getActiveSession()
     if running is not None and running is own_session and is_alive(running):
         suits = _has(running, settings)
@@ -143,70 +140,19 @@ def _jvm_answers() -> bool:
     return True
 
 
-class JobSession:
-    """The session of one job, for all of its attempts: one of penstock's own is replaced when its JVM has died.
-
-    `files`: what travels with the job; `bundle`: the file with it, if there is one; `logs`: of the job.
-    """
-
-    def __init__(
-        self,
-        session: SparkSession,
-        configuration: Configuration,
-        files: JobFiles = _NO_FILES,
-        bundle: Path | None = None,
-        logs: LogSettings | None = None,
-    ) -> None:
-        self.files = files
-        self._is_own = session is own_session
-        self._settings = _spark_settings(configuration)
-        self._bundle = bundle
-        self._logs = logs
-        self._use(session)
-
-    def now(self) -> SparkSession:
-        """The session. Takes seconds if a new one is started.
-
-        Raises SessionLostError if the session was stopped, or if its JVM has ended and it is one of the user's.
-        """
-        with HELD.lock:
-            if was_stopped_by_spark(self._session):
-                if not self._is_own:
-                    raise _lost("was stopped by Spark, as when its master is lost")
-                _log.warning("Spark has stopped the session, as when its master is lost: a new one is started")
-                self._use(start_session(HELD.total, self._settings))
-            elif not is_alive(self._session):
-                self._follow()
-            elif jvm_has_ended():
-                if not self._is_own:
-                    raise _lost(_ENDED)
-                _log.warning("Spark's JVM has ended (killed, or out of memory): a new session is started")
-                forget_jvm()
-                self._use(start_session(HELD.total, self._settings, self._logs))
-            return self._session
-
-    def _follow(self) -> None:
-        # Another job of this process has replaced it already; or it was stopped on purpose.
-        if not self._is_own or own_session is None or own_session is self._session or not is_alive(own_session):
-            raise _lost("was stopped")
-        self._use(own_session)
-
-    def _use(self, session: SparkSession) -> None:
-        ship(session, self._bundle)
-        self._session = session
+ENDED = "has lost its JVM, which was killed or ran out of memory"
 
 
-_ENDED = "has lost its JVM, which was killed or ran out of memory"
-
-
-def _lost(how: str) -> SessionLostError:
+def lost(how: str) -> SessionLostError:
+    """The error of a job whose session is the user's own, and is gone."""
     return SessionLostError(
         f"the SparkSession of this job {how}, and penstock starts none in its place. Start one, and the job again from "
         "its latest checkpoint: -s latest"
     )
 
 
-def _spark_settings(configuration: Configuration) -> dict[str, str]:
+def spark_settings(configuration: Configuration) -> dict[str, str]:
+    """The settings of Spark in a configuration."""
     return {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
 
 
@@ -218,6 +164,13 @@ def stop_own_session() -> None:
         own_session = None
 
 
+def forget_own_session() -> None:
+    """Let the next session have a new JVM: that of penstock's own one has ended."""
+    global own_session
+    forget_jvm()
+    own_session = None
+
+
 def start_session(
     slots: int, settings: dict[str, str], logs: LogSettings | None = None, keep: bool = False
 ) -> SparkSession:
@@ -225,7 +178,8 @@ def start_session(
 
     On a cluster it asks for so many; they come later, see `wait_for_slots`. Its JVM writes its log where `logs` says.
     `keep`: the JVM may be one that other programs have used, and is kept for others, unless it has settings of its own.
-    Raises MasterUnreachableError if the master of a standalone cluster does not answer.
+    A start that fails leaves neither a session nor a JVM of its own, so the next one begins from nothing.
+    Raises MasterUnreachableError if the master of a standalone cluster does not answer, and what PySpark raises.
     """
     global own_session
     from pyspark import SparkConf, SparkContext
@@ -236,12 +190,11 @@ def start_session(
     if own_session is not None and was_stopped_by_spark(own_session):
         # PySpark would take it for one that runs.
         own_session.stop()
+    # From here until it has started there is none.
+    own_session = None
     found = find_java(os.environ)
     java = quiet_home(found, os.environ)
-    # Else workers run the first python3 on the PATH. PySpark looks for it in the environment alone.
-    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _name_python(settings)
     one_more = jvm_runs()
     # With classes or options of the user's, neither the archive nor the JVM would fit another program.
     usual = not one_more and not any(key.startswith(_OF_THE_JVM) for key in settings)
@@ -259,18 +212,19 @@ def start_session(
         try:
             # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
             launch_jvm(_seen_by_all(merged))
+            if kept is not None:
+                # At once: only its process shows that it has ended.
+                adopt(kept.process)
             SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
             hold_interrupts()
             own_session = builder.getOrCreate()
         except Exception as error:
             has_ended = jvm_has_ended()
-            archive.abandon(_kill_and_forget_jvm)
+            archive.abandon(kill_jvm)
+            _clear(kept, one_more and not has_ended)
             if not master.startswith(PREFIX) or has_ended:
                 raise
-            raise MasterUnreachableError(
-                f"the master at {master} accepts connections, but has not taken this application. Is it Spark "
-                f"{SUPPORTED}, as PySpark is here? Spark says: {_of_java(error)}"
-            ) from None
+            raise _not_taken(master, error) from None
         # Here: what is held back is raised as the block ends.
         if kept is not None:
             _use(kept, own_session)
@@ -279,9 +233,20 @@ def start_session(
     return own_session
 
 
-def _kill_and_forget_jvm() -> None:
-    kill_jvm()
-    forget_jvm()
+def _name_python(settings: Mapping[str, str]) -> None:
+    # Else workers run the first python3 on the PATH. PySpark looks for it in the environment alone.
+    python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python", python)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+def _clear(kept: KeptJvm | None, stays: bool) -> None:
+    """Remove what a failed start has left. `stays`: the JVM runs, and was there before."""
+    if not stays:
+        kill_jvm()
+        forget_jvm()
+    if kept is not None:
+        kept.drop()
 
 
 def program_interrupted() -> None:
@@ -326,8 +291,14 @@ def _kept_jvm(java: Path, archive: ClassArchive) -> KeptJvm | None:
         return lease(Wanted({**memory, **FIXED_AT_START, **options_of_java}, str(java)), os.environ)
 
 
+def _not_taken(master: str, error: Exception) -> MasterUnreachableError:
+    return MasterUnreachableError(
+        f"the master at {master} accepts connections, but has not taken this application. Is it Spark {SUPPORTED}, as "
+        f"PySpark is here? Spark says: {_of_java(error)}"
+    )
+
+
 def _use(kept: KeptJvm, session: SparkSession) -> None:
-    adopt(kept.process)
     session.sparkContext.environment.update(environment_of_workers(os.environ))
     atexit.register(_give_back, kept)
 

@@ -124,6 +124,13 @@ ASSUMPTIONS = (
         "no archive of Spark's classes is made, so that each start takes a third longer",
     ),
     Assumption(
+        "py4j_log",
+        "internals/jvm.py",
+        "py4j.java_gateway writes about broken connections by `logging.info` and `logging.exception`, found in its own "
+        "attribute `logging`",
+        "Py4J's own tracebacks are on the terminal when Spark's JVM ends",
+    ),
+    Assumption(
         "stack_of_exception",
         "internals/jvm.py",
         "an exception that PySpark raises for one of the JVM holds the JVM's stack as `_stackTrace`",

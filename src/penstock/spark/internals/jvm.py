@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import subprocess
 import warnings
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_SECONDS = 10.0
+_log = logging.getLogger(__name__)
 
 
 def is_alive(session: SparkSession) -> bool:
@@ -56,6 +58,14 @@ def jvm_has_ended(within_s: float = 0) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether a call into the JVM has failed because nothing answers there: it has ended, or is about to."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    # Py4J raises its base class where it has no answer at all, and others for what Java has raised.
+    return isinstance(error, (ConnectionError, EOFError, Py4JNetworkError)) or type(error) is Py4JError
 
 
 def jvm_runs() -> bool:
@@ -127,6 +137,27 @@ def adopt(process: Any) -> None:
     gateway.proc = process
 
 
+class _Py4jLog:
+    """The module `logging` for Py4J: what it writes with is a logger of ours, at level DEBUG."""
+
+    def __init__(self) -> None:
+        self.info = self.exception = _log.debug
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(logging, name)
+
+
+def quiet_py4j() -> None:
+    """Keep Py4J's own lines about broken connections off the terminal: `logging` at level DEBUG has them.
+
+    It writes them by the functions of the module `logging`, which set up a handler for all programs that have none.
+    """
+    from py4j import java_gateway
+
+    of_py4j: Any = java_gateway
+    of_py4j.logging = _Py4jLog()
+
+
 class _Conf:
     """What the launcher asks of a SparkConf, which is made by the JVM itself."""
 
@@ -141,6 +172,7 @@ def launch_jvm(settings: Mapping[str, str]) -> None:
     """Start the JVM of this process with these settings of Spark, if it has none. Raises what PySpark raises."""
     from pyspark import SparkContext
 
+    quiet_py4j()
     ensure: Any = SparkContext._ensure_initialized
     ensure(conf=_Conf(settings))
 

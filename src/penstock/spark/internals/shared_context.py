@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.spark.internals.jvm import quiet_py4j
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -43,6 +45,7 @@ def attach() -> SparkSession:
     from pyspark import SparkConf, SparkContext, java_gateway
     from pyspark.sql import SparkSession
 
+    quiet_py4j()
     launch: Any = java_gateway.launch_gateway
     gateway: Any = launch()
     spark = gateway.jvm.org.apache.spark
