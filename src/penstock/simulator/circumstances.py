@@ -124,6 +124,8 @@ class Circumstances:
 
     savepoints_only: bool = False
     """Whether the job has no checkpoint interval: it restarts from the savepoints of its user. Never drawn."""
+    workers_most: int | None = None
+    """Workers of a level at most, which its slots share; None: each slot has its own. Never drawn."""
     has_directory: bool = True
     """Whether another run finds the job, in the directory that its user has set. Always drawn."""
 

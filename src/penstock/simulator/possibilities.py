@@ -11,6 +11,7 @@ from penstock.runtime.ids import SlotId
 from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, ControlMessages, Network
 from penstock.simulator.scheduler import Agenda
+from penstock.simulator.worker_places import WorkerPlaces
 
 _WRITE_RATE = 3.0
 _BUSY_RATE = 0.1
@@ -59,7 +60,9 @@ class Possibilities:
         feedback: Network,
         control: ControlMessages,
         now_ms: Callable[[], int],
+        places: WorkerPlaces,
     ) -> None:
+        self._places = places
         self._agenda = agenda
         self._doer = doer
         self._hosts = hosts
@@ -79,9 +82,9 @@ class Possibilities:
         self._possible: dict[SlotId, tuple[bool, ...]] = dict.fromkeys(hosts, (False,) * len(self._kinds))
         self._touched: dict[SlotId, None] = dict.fromkeys(hosts)
         self._receives: dict[SlotId, float] = {}
-        """The rate at which a slot receives rows, if it does."""
+        """The rate at which a worker receives rows, if it does."""
         self._channels: dict[SlotId, list[Channel]] = {}
-        """Channels to a slot that have changed."""
+        """Channels to a worker that have changed."""
         self._feedback_channels: dict[SlotId, list[Channel]] = {slot: list(feedback.waiting(slot)) for slot in hosts}
         """The same, of what is fed back."""
         self._wakes_ms: dict[SlotId, int] = {}
@@ -90,14 +93,20 @@ class Possibilities:
     def touch(self, slot: SlotId) -> None:
         """Mark a slot as changed, if it exists: messages also reach slots between two attempts."""
         if slot in self._hosts:
-            self._touched[slot] = None
+            # Whether one slot of a worker can act depends on the others.
+            self._touched |= dict.fromkeys(self._neighbors(slot))
+
+    def _neighbors(self, slot: SlotId) -> list[SlotId]:
+        """Return the slots that share a worker with this one, itself included."""
+        return self._places.slots_of(self._places.worker_of(slot))
 
     def touch_channel(self, channel: Channel) -> None:
         """Mark a channel to which a row was added, or from which one was removed."""
         sender, target = channel
-        if self._hosts[sender].rows:
-            # The sender may be waiting for room in this channel.
-            self._touched[sender] = None
+        for slot in self._places.slots_of(sender):
+            if self._hosts[slot].rows:
+                # The sender may be waiting for room in this channel.
+                self._touched[slot] = None
         self._channels.setdefault(target, []).append(channel)
 
     def touch_feedback(self, channel: Channel) -> None:
@@ -114,10 +123,10 @@ class Possibilities:
         for slot in self._touched:
             self._refresh(slot, self._hosts[slot], now_ms)
         self._touched.clear()
-        for slot in list(self._channels):
-            self._set_channels(slot, self._receives[slot])
+        for worker in list(self._channels):
+            self._set_channels(worker, self._receives[worker])
         for slot in list(self._feedback_channels):
-            self._set_feedback(slot, self._receives.get(slot, 0.0))
+            self._set_feedback(slot, self._receives.get(self._places.worker_of(slot), 0.0))
 
     def next_wake_ms(self) -> int | None:
         """Return when the next slot becomes active without an event."""
@@ -126,14 +135,16 @@ class Possibilities:
         return self._wakes[0][0] if self._wakes else None
 
     def _refresh(self, slot: SlotId, host: SlotHost, now_ms: int) -> None:
-        blocked = bool(host.rows)
+        worker = self._places.worker_of(slot)
+        neighbors = [self._hosts[other] for other in self._places.slots_of(worker)]
+        blocked = any(other.rows for other in neighbors)
         busy = host.busy
         wake_ms, upload_ms = host.wake_at_ms(), host.upload_at_ms()
         is_open = host.is_open
         due = host.fresh or busy or (wake_ms is not None and wake_ms <= now_ms)
         possible: tuple[bool, ...] = (
             not is_open and not host.discarding,
-            is_open and blocked and self._network.has_room(slot, SlotId(slot.level + 1, host.rows[0][0])),
+            is_open and bool(host.rows) and self._network.has_room(worker, self._target(slot, host.rows[0][0])),
             is_open and not blocked and not host.discarding and due,
             upload_ms is not None and upload_ms <= now_ms,
             is_open and not blocked and self._control.waits_for(slot),
@@ -151,8 +162,11 @@ class Possibilities:
                     self._agenda.enter((kind, slot), partial(do, slot), rate)
                 elif could and not can:
                     self._agenda.leave((kind, slot))
-        receives = not blocked and not host.is_frozen and (host.is_open or host.discarding)
-        self._set_channels(slot, (_BUSY_RATE if busy else 1.0) if receives else 0.0)
+        receives = not blocked and all(
+            not other.is_frozen and (other.is_open or other.discarding) for other in neighbors
+        )
+        busy = any(other.busy for other in neighbors)
+        self._set_channels(worker, (_BUSY_RATE if busy else 1.0) if receives else 0.0)
         later = [at for at in (wake_ms, upload_ms) if at is not None and at > now_ms and not host.is_frozen]
         if not later:
             self._wakes_ms.pop(slot, None)
@@ -160,12 +174,16 @@ class Possibilities:
             self._wakes_ms[slot] = at
             heapq.heappush(self._wakes, (at, slot))
 
-    def _set_channels(self, slot: SlotId, rate: float) -> None:
-        waiting, touched = self._network.waiting(slot), self._channels.pop(slot, ())
-        changed = rate != self._receives.get(slot)
-        self._receives[slot] = rate
+    def _target(self, slot: SlotId, index: int) -> SlotId:
+        return self._places.worker_of(SlotId(slot.level + 1, index))
+
+    def _set_channels(self, worker: SlotId, rate: float) -> None:
+        waiting, touched = self._network.waiting(worker), self._channels.pop(worker, ())
+        changed = rate != self._receives.get(worker)
+        self._receives[worker] = rate
         if changed:
-            self._feedback_channels.setdefault(slot, []).extend(self._feedback.waiting(slot))
+            for slot in self._places.slots_of(worker):
+                self._feedback_channels.setdefault(slot, []).extend(self._feedback.waiting(slot))
         for channel in [*touched, *waiting] if changed else touched:
             if rate and channel in waiting:
                 self._agenda.enter(channel, partial(self._doer.receive, channel), rate)

@@ -144,8 +144,10 @@ class Simulation:
         self._agenda.enter_background("tick", self._tick, _TICK_RATE)
         workers, control = self.workers, self._control
         moving = workers.running, workers.network, workers.feedback, control
-        actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported)
-        self._possibilities: Possibilities = Possibilities(self._agenda, actions, *moving, self.clock.now_ms)
+        actions = SlotActions(*moving, workers.checks, self.random, self.trace, self._reported, workers.places)
+        self._possibilities: Possibilities = Possibilities(
+            self._agenda, actions, *moving, self.clock.now_ms, workers.places
+        )
         actions.tells(self._possibilities)
         self._actors = self._actors_beside_slots()
         self.faults = WorkerFaults(

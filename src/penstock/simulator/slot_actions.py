@@ -12,6 +12,7 @@ from penstock.simulator.host import SlotHost
 from penstock.simulator.network import Channel, ControlMessages, Network
 from penstock.simulator.possibilities import Possibilities
 from penstock.simulator.report import Trace, event_line, name_of, row_line
+from penstock.simulator.worker_places import WorkerPlaces
 
 
 class SlotActions:
@@ -30,6 +31,7 @@ class SlotActions:
         random: Random,
         trace: Trace,
         reported: Callable[[bytes], None],
+        places: WorkerPlaces,
     ) -> None:
         self.touched: Callable[[SlotId], None] = lambda slot: None
         self.touched_channel: Callable[[Channel], None] = lambda channel: None
@@ -42,6 +44,7 @@ class SlotActions:
         self._random = random
         self._trace = trace
         self._reported = reported
+        self._places = places
 
     def tells(self, possibilities: Possibilities) -> None:
         """Tell it what actions change."""
@@ -73,17 +76,18 @@ class SlotActions:
     def write(self, slot: SlotId) -> None:
         """A slot gets a row out."""
         index, row = self._hosts[slot].next_row()
-        target = SlotId(slot.level + 1, index)
-        self._network.send(slot, target, row)
+        sender = self._places.worker_of(slot)
+        target, row = self._places.sent(slot, index, row)
+        self._network.send(sender, target, row)
         self.touched(slot)
-        self.touched_channel((slot, target))
+        self.touched_channel((sender, target))
         self._trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
 
     def receive(self, channel: Channel) -> None:
         """A slot takes a row."""
         row = self._network.receive(channel)
         self.touched_channel(channel)
-        host = self._hosts[channel[1]]
+        host = self._hosts[self._places.received(channel[1], row)]
         self._checks[host.id.level].channels.arrived(row)
         if host.is_open:
             host.receive(row)

@@ -18,6 +18,7 @@ from penstock.simulator.external_store import ExternalStore
 from penstock.simulator.host import SlotHost, World
 from penstock.simulator.network import ControlMessages, FeedbackNetwork, Network
 from penstock.simulator.storage import MemoryRun
+from penstock.simulator.worker_places import WorkerPlaces
 
 
 def draw_living(workers: dict[SlotId, SlotHost], random: Random) -> SlotId | None:
@@ -53,6 +54,7 @@ class Workers:
         self.advice = AdviceInTransit(circumstances, random)
         self.checks: dict[int, RegionChecks] = {}
         """Of the region that hosts a level, by level."""
+        self.places = WorkerPlaces()
         self._external = ExternalStore(circumstances.external_failure_rate, Random(0))
         self._cuts_before = 0
         self._parallelisms: set[tuple[int, ...]] = set()
@@ -91,6 +93,7 @@ class Workers:
             reuses_objects=circumstances.reuses_objects,
             checkpointing=circumstances.has_interval,
             restore=effect.restored,
+            workers=self._worker_counts(effect.graph.widths),
         )[effect.levels.start : effect.levels.stop]
         payloads = {level.level: dump_level(level) for level in levels}
         workers = {
@@ -99,6 +102,7 @@ class Workers:
             )
             for slot in slots_of(effect.graph, region)
         }
+        self.places.started(levels)
         before = self.checks.get(effect.levels.start)
         self._cuts_before += before.cuts.cuts if before is not None else 0
         edges = {id: edge for level in levels for id, edge in level.edges.items()}
@@ -109,6 +113,10 @@ class Workers:
         self.running.update(workers)
         self.feedback.started(workers.keys())
         return workers
+
+    def _worker_counts(self, widths: tuple[int, ...]) -> tuple[int, ...]:
+        most = self._circumstances.workers_most
+        return () if most is None else tuple(min(width, most) for width in widths)
 
     def fed_back(self, slot: SlotId, target: SlotId, row: bytes) -> None:
         """A slot feeds a buffer back."""

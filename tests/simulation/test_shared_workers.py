@@ -1,0 +1,57 @@
+"""Slots that share workers: one input, one output and one order of rows for several slots, under all faults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+from tests.simulation.mutation import until_found
+from tests.simulation.undisturbed import circumstances_with
+
+from penstock.runtime.task.worker_slots import WorkerRoutes
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.generation import generate
+from penstock.simulator.runs import run_program
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 12
+SEEDS_IN_SOAK = 10_000
+
+
+def circumstances(seed: int) -> Circumstances:
+    """Drawn ones, with one worker or two for each level."""
+    return circumstances_with(seed, workers_most=1 + seed % 2)
+
+
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_slots_that_share_workers_give_what_a_plain_evaluation_gives(seeds: int) -> None:
+    """Records would be lost or doubled, or slots would wait for each other, where a machine has many subtasks."""
+    for seed in range(seeds):
+        run_program(generate(seed), circumstances(seed), seed, named=False)
+
+
+def rows_of_the_first_slot(patch: pytest.MonkeyPatch) -> None:
+    """All rows of a worker go to its first slot that has any."""
+    by_slot = WorkerRoutes.by_slot
+
+    def to_the_first(self: WorkerRoutes, rows: Iterable[bytes]) -> dict[int, list[bytes]]:
+        found = by_slot(self, rows)
+        return {slot % 2: buffers for slot, buffers in found.items()}
+
+    patch.setattr(WorkerRoutes, "by_slot", to_the_first)
+
+
+def workers_by_blocks(patch: pytest.MonkeyPatch) -> None:
+    """A sender takes the slots of a worker for neighbors, where they are dealt out in turn."""
+    patch.setattr(WorkerRoutes, "to_workers", lambda self, rows: [(slot // 2, buffer) for slot, buffer in rows])
+
+
+@pytest.mark.parametrize("fault", [rows_of_the_first_slot, workers_by_blocks], ids=lambda fault: fault.__name__)
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule of shared workers that the simulator does not see could be broken."""
+    fault(monkeypatch)
+    programs = ((seed, generate(seed)) for seed in range(1, 500, 2))
+    until_found(
+        monkeypatch, programs, lambda seed, program: run_program(program, circumstances(seed), seed, named=False)
+    )
