@@ -115,7 +115,7 @@ class StreamGraph:
             max_is_derived=max_is_set is None,
         )
         for index, input in enumerate(transformation.inputs):
-            self._connect(input, transformation.id, index, None, None)
+            self._connect(input, transformation.id, index)
 
     def _parallelism(self, transformation: Transformation) -> int:
         """Its own, or the default.
@@ -147,36 +147,41 @@ class StreamGraph:
         into = head.inputs[0]
         chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
         for feedback in head.feedback:
-            self._connect(feedback, head.id, 1, None, None, chosen)
+            self._connect(feedback, head.id, 1, chosen)
 
     def _connect(
+        self, stream: Transformation, target: int, input_index: int, default: Partitioner | None = None
+    ) -> None:
+        """Resolve `stream` to its operators. Iterative, as `_in_order` is.
+
+        Of several partitionings in sequence, the one nearest to the target applies; `default` if there is none.
+        """
+        stack: list[tuple[Transformation, Partitioner | None, OutputTag[Any] | None]] = [(stream, None, None)]
+        while stack:
+            source, partitioner, tag = stack.pop()
+            if isinstance(source, PartitionTransformation):
+                stack.append((source.inputs[0], partitioner or source.partitioner, tag))
+            elif isinstance(source, (UnionTransformation, CacheTransformation)):
+                stack.extend((input, partitioner, tag) for input in reversed(source.inputs))
+            elif isinstance(source, SideOutputTransformation):
+                # Its input is an operator (DataStream.get_side_output checks that), so no other tag is lost here.
+                stack.append((source.inputs[0], partitioner, source.tag))
+            else:
+                self._add_edge(source, target, input_index, partitioner or default, tag)
+
+    def _add_edge(
         self,
         source: Transformation,
         target: int,
         input_index: int,
-        partitioner: Partitioner | None,
+        chosen: Partitioner | None,
         tag: OutputTag[Any] | None,
-        default: Partitioner | None = None,
     ) -> None:
-        """Resolve `source` to its operators.
-
-        Of several partitionings in sequence, the one nearest to the target applies; `default` if there is none.
-        """
-        if isinstance(source, PartitionTransformation):
-            self._connect(source.inputs[0], target, input_index, partitioner or source.partitioner, tag, default)
-        elif isinstance(source, (UnionTransformation, CacheTransformation)):
-            for input in source.inputs:
-                self._connect(input, target, input_index, partitioner, tag, default)
-        elif isinstance(source, SideOutputTransformation):
-            # Its input is an operator (DataStream.get_side_output checks that), so no other tag can be lost here.
-            self._connect(source.inputs[0], target, input_index, partitioner, source.tag, default)
-        else:
-            feedback = input_index == 1 and isinstance(self.nodes[target].transformation, FeedbackTransformation)
-            chosen = partitioner or default
-            if feedback and chosen is None:
-                self._check_forwarded(source.id, target)
-            chosen = self._partitioner(source.id, target, chosen)
-            self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index, feedback))
+        feedback = input_index == 1 and isinstance(self.nodes[target].transformation, FeedbackTransformation)
+        if feedback and chosen is None:
+            self._check_forwarded(source.id, target)
+        chosen = self._partitioner(source.id, target, chosen)
+        self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index, feedback))
 
     def _check_forwarded(self, source: int, head: int) -> None:
         """Raises ProgramError if what is fed back as it is has another parallelism than the head."""

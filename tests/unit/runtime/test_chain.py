@@ -6,6 +6,7 @@ import pytest
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.errors import UserFunctionError
 from penstock.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.runtime.network.partitioners import CustomPartitioner, ForwardPartitioner, HashPartitioner, Partitioner
 from penstock.runtime.operators.function import UserFunction
@@ -13,7 +14,7 @@ from penstock.runtime.operators.inputs import inputs_of
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.operators.process import ProcessOperator
 from penstock.runtime.operators.sink import CollectOperator
-from penstock.runtime.operators.stateless import FlatMapOperator, MapOperator
+from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
 from penstock.runtime.task.budget import Budget
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
@@ -335,3 +336,95 @@ def test_what_chooses_subtasks_is_opened_before_the_first_record_and_closed() ->
     log.clear()
     chain.close()
     assert log == ["close operator", "close key", "close both"]
+
+
+def deep(count: int, log: list) -> Chain:
+    """A chain of `count` maps, flat_maps and filters by turns, a fork in its middle, and an end for each branch."""
+    kinds = (
+        lambda: mapping(lambda value: value + 1),
+        lambda: FlatMapOperator("flat map", UserFunction(lambda value: (value for _ in range(1)), "flat_map")),
+        lambda: FilterOperator("filter", UserFunction(lambda value: value != 10_001, "filter")),
+    )
+    nodes: list = [(kinds[index % 3](), index + 1) for index in range(count)]
+    middle = count // 2
+    nodes[middle] = (nodes[middle][0], middle + 1, count + 1)
+    return chained(*nodes, (End("end", log),), (End("branch", log),))
+
+
+@pytest.mark.parametrize("patient", [True, False], ids=["in one step", "in many steps"])
+def test_a_chain_may_have_thousands_of_operators(patient: bool) -> None:
+    """A generated program of 300 maps would end with a RecursionError."""
+    log: list = []
+    count = 2_001
+    chain = deep(count, log)
+    chain.open()
+    take = chain.entry(chain.head.process)
+    for values in ([0, 1], [10_001 - count // 3, 2]):
+        if patient:
+            take(values, None)
+        else:
+            chain.head.process(values, None)
+        while chain.paused:
+            chain.resume()
+    for call in (lambda: chain.head.watermark(5), lambda: chain.head.status(False), *chain.endings()):
+        call()
+        while chain.paused:
+            chain.resume()
+    added = count // 3
+    everything = [0 + added, 1 + added, 2 + added]
+    assert [value for name, *value in log if name == "end"] == [
+        *([value] for value in everything),
+        ["watermark", 5],
+        ["status", False],
+    ]
+    assert [value for name, *value in log if name == "branch"][-2:] == [["watermark", 5], ["status", False]]
+    assert [chain.counters[index].records_in for index in (1, 1_000, count, count + 1)] == [4, 4, 3, 4]
+    chain.close()
+    assert log[-2:] == ["close end", "close branch"]
+
+
+def test_an_error_deep_in_a_chain_names_operator_and_value() -> None:
+    """The user of a long chain would not know which of its functions has failed."""
+    chain = chained(
+        *((mapping(lambda value: value, f"map {index}"), index + 1) for index in range(500)),
+        (mapping(lambda value: 1 // value, "the one"), 501),
+        (End("end", []),),
+    )
+    with pytest.raises(UserFunctionError, match="the one") as raised:
+        chain.entry(chain.head.process)([3, 0], None)
+    assert "value 0\n" in str(raised.value)
+
+
+def test_a_user_s_function_has_room_deep_in_a_chain() -> None:
+    """A function that recurses would work in a short chain, and fail in a long one."""
+
+    def depth(value: int) -> int:
+        return 0 if not value else 1 + depth(value - 1)
+
+    log: list = []
+    chain = chained(*((mapping(depth if index == 499 else abs), index + 1) for index in range(500)), (End("end", log),))
+    chain.entry(chain.head.process)([400], None)
+    assert log == [("end", 400)]
+
+
+def test_what_is_deferred_waits_for_an_operator_that_has_paused() -> None:
+    """A function that does not end would be given a second chunk, and forget the first."""
+    log: list = []
+    maps = [(mapping(lambda value: value), index + 1) for index in range(120)]
+    chain = chained(*maps[:60], (times(5), 61), *maps[61:], (End("end", log),), patient=False, chunk_records=2)
+    chain.entry(chain.head.process)(["a", "b"], None)
+    chain.head.watermark(7)
+    assert chain.paused and len(log) == 2
+    while chain.paused:
+        chain.resume()
+    assert log == [*(("end", f"{value}{i}") for value in "ab" for i in range(5)), ("end", "watermark", 7)]
+    assert chain.stretches == 3
+
+
+def test_a_cancelled_chain_holds_nothing() -> None:
+    """A task that is cancelled with records under way would never end."""
+    chain = chained(*((mapping(lambda value: value), index + 1) for index in range(120)), (End("end", []),))
+    chain.head.process([1], None)
+    assert chain.paused
+    chain.abandon()
+    assert not chain.paused

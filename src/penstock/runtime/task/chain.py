@@ -2,7 +2,7 @@
 
 Edges of the vertex lead to the inputs of the chain's head. Below the head the chain is a tree: each operator is fed by
 one link, so a paused operator has one caller, which stops when the operator returns False (`operators/operator.py`,
-Pausing).
+Pausing). Long chains are interrupted by deferred inputs, which pause as an operator does (`deferred_input.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from penstock.runtime.network.output import OutputEdge
 from penstock.runtime.operators.function import functions_behind
 from penstock.runtime.operators.operator import Input, Operator, Timestamps, Values
 from penstock.runtime.task.counters import OperatorCounters
+from penstock.runtime.task.deferred_input import DEPTH_MAX, DeferredInput
 from penstock.runtime.task.vertex import ChainNode
 
 if TYPE_CHECKING:
@@ -145,18 +146,66 @@ class Chain:
         self._choosing: list[tuple[UserFunction, OperatorContext]] = []
         """Key selectors and partitioners of the edges that leave the chain."""
         self._wakers = [o for o in self.operators if type(o).wake_at_ms is not Operator.wake_at_ms]
+        self._deferred: dict[tuple[int, int], DeferredInput] = {}
+        """By operator and input."""
+        self.stretches = 1
+        """Of how many parts the longest path through the chain is, each of at most `DEPTH_MAX` operators."""
+        self._pausing = self._that_may_pause()
+
+    def _that_may_pause(self) -> list[Operator | DeferredInput]:
+        """Operators that may pause, in topological order, each behind its deferred inputs."""
+        ordered: list[Operator | DeferredInput] = []
+        for index, operator in enumerate(self.operators):
+            ordered += [deferred for (target, _), deferred in self._deferred.items() if target == index]
+            if type(operator).resume is not Operator.resume:
+                ordered.append(operator)
+        return ordered
 
     def connect(self, edges: dict[int, OutputEdge]) -> None:
         """Wire each outlet to the inputs and edges that its links name, after the `setup` of all operators."""
-        for node, outlet in zip(self.nodes, self.outlets, strict=True):
+        depths = [0] * len(self.nodes)
+        for node, outlet, depth in zip(self.nodes, self.outlets, depths, strict=True):
             for link in node.links:
                 if link.operator is not None:
+                    depths[link.operator] = depth + 1
                     target = self.operators[link.operator]
                     input = target.inputs()[link.input_index]
+                    if (depth + 1) % DEPTH_MAX == 0:
+                        input = self._deferred.setdefault((link.operator, link.input_index), DeferredInput(input))
                     outlet.to_input(link.tag, input, self.counters[link.operator], target.is_sink)
                 else:
                     assert link.edge is not None
                     outlet.to_edge(link.tag, edges[link.edge])
+        self.stretches = max(depths) // DEPTH_MAX + 1
+        self._pausing = self._that_may_pause()
+
+    def entry(self, process: Take) -> Take:
+        """The call that gives a chunk to the head by `process`, and what is deferred then to its inputs."""
+        if not self._deferred:
+            return process
+
+        def take(values: Values, timestamps: Timestamps) -> bool:
+            go_on = process(values, timestamps)
+            return self.deliver() and go_on
+
+        return take
+
+    def deliver(self) -> bool:
+        """Give what is deferred to its inputs, until an operator pauses. False: still paused, or stop for now."""
+        if not self._deferred:
+            return True
+        position = self._last_paused()
+        while position >= 0 and isinstance(part := self._pausing[position], DeferredInput):
+            before, go_on = position, part.resume()
+            position = self._last_paused()
+            # One further down holds what this one was given, or else an edge says stop.
+            if not go_on and position <= before:
+                return False
+        return position < 0
+
+    def _last_paused(self) -> int:
+        """Its index; -1: none is paused."""
+        return next((index for index in range(len(self._pausing) - 1, -1, -1) if self._pausing[index].paused), -1)
 
     def reuse_objects(self) -> None:
         """Pass values on as they are within the chain. What leaves it, or is kept, is copied all the same."""
@@ -170,19 +219,29 @@ class Chain:
     def paused(self) -> bool:
         """Whether an operator has work left from an earlier step."""
         # Asked several times a step: a loop costs half of `any` over a generator.
-        for operator in self.operators:  # noqa: SIM110
-            if operator.paused:
+        for part in self._pausing:  # noqa: SIM110
+            if part.paused:
                 return True
         return False
+
+    @property
+    def paused_behind_head(self) -> bool:
+        """Whether an operator other than the head has work left."""
+        return any(part.paused for part in self._pausing if part is not self.head)
 
     @property
     def waiting(self) -> bool:
         """Whether what is paused waits for something to come: to resume it now does nothing."""
         # The last one that is paused is the first to be resumed: before it has gone on, none before it can.
-        for operator in reversed(self.operators):
-            if operator.paused:
-                return operator.waiting
+        for part in reversed(self._pausing):
+            if part.paused:
+                return part.waiting
         return False
+
+    def abandon(self) -> None:
+        """The task is cancelled: what is paused is not resumed."""
+        for part in self._pausing:
+            part.paused = False
 
     def open(self) -> None:
         """Open from the last to the first: an operator may emit from `open`, so those after it have to be open."""
@@ -229,7 +288,7 @@ class Chain:
     def resume(self) -> bool:
         """Resume what is paused, the last operator first. False: still paused, or stop for now."""
         # The last first: an operator that resumes emits into those after it, which must have finished what they hold.
-        return all(operator.resume() for operator in reversed(self.operators) if operator.paused)
+        return all(part.resume() for part in reversed(self._pausing) if part.paused)
 
     def wake_at_ms(self) -> int | None:
         """The next processing time (ms) at which an operator wants to be called; while one waits, only that one."""

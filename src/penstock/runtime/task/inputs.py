@@ -25,7 +25,6 @@ from penstock.runtime.network.elements import (
 from penstock.runtime.operators.iteration import FED_BACK
 from penstock.runtime.operators.operator import Input, Timestamps, Values
 from penstock.runtime.task.chain import Chain
-from penstock.runtime.task.counters import OperatorCounters
 from penstock.runtime.task.pacing import Pacing
 from penstock.runtime.task.vertex import VertexSpec
 from penstock.runtime.time.watermarks import WatermarkValve
@@ -49,7 +48,7 @@ class InputChannel:
 
 
 class TaskInput:
-    """Input `index` of a task. `work` is the task's queue; `counters` are those of the operator at its head."""
+    """Input `index` of a task. `work` is the task's queue, `target` an input of the head of its chain."""
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class TaskInput:
         channels: Sequence[ChannelId],
         target: Input,
         work: deque[Work],
-        counters: OperatorCounters,
+        chain: Chain,
         clock: Callable[[], int],
         first_records: int,
     ) -> None:
@@ -68,12 +67,12 @@ class TaskInput:
         """How many records the operator was given by this input."""
         self.replayed = 0
         """How many of these were in flight when a snapshot was taken, and came from there."""
-        self.pacing = Pacing(first_records)
+        self.pacing = Pacing(first_records, chain.stretches)
         self.end_input = target.end_input
-        self._process = target.process
+        self._process = chain.entry(target.process)
         self._open = set(self.channels)
         self._work = work
-        self._counters = counters
+        self._counters = chain.counters[0]
         self._clock = clock
         self._announced: list[Work] = []
         self._valve = WatermarkValve(
@@ -157,7 +156,7 @@ class TaskInputs:
             if info.feedback:
                 fed_back.add(info.id)
         self.inputs = [
-            TaskInput(index, own, target, work, chain.counters[0], clock, first_records)
+            TaskInput(index, own, target, work, chain, clock, first_records)
             for index, (own, target) in enumerate(zip(channels, targets, strict=True))
         ]
         self.by_id: dict[tuple[int, int], InputChannel] = {

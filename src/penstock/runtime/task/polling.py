@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.runtime.operators.source import SourceOperator
+from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.pacing import Pacing
 
 
 class Polling:
-    """Polls one source, for as many records at a time as a call should take."""
+    """Polls the source at the head of a chain, for as many records at a time as a call should take."""
 
-    __slots__ = ("_clock", "_pacing", "source")
+    __slots__ = ("_chain", "_clock", "_pacing", "source")
 
-    def __init__(self, source: SourceOperator, clock: Callable[[], int], first_records: int) -> None:
+    def __init__(self, source: SourceOperator, chain: Chain, clock: Callable[[], int], first_records: int) -> None:
         self.source = source
+        self._chain = chain
         self._clock = clock
-        self._pacing = Pacing(first_records)
+        self._pacing = Pacing(first_records, chain.stretches)
 
     def is_due(self, now_ms: int) -> bool:
         """Whether the reader may have records now."""
@@ -30,5 +32,6 @@ class Polling:
         while more:
             started_ns = clock()
             more = source.poll(pacing.records_max)
+            more = self._chain.deliver() and more
             pacing.adapt(source.polled_records, clock() - started_ns)
             more = more and go_on()

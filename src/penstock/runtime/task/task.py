@@ -109,7 +109,7 @@ class Task:
         self.counters.operators = self.chain.counters
         head = self.chain.head
         first = environment.first_records
-        self._polling = Polling(head, self._clock, first) if isinstance(head, SourceOperator) else None
+        self._polling = Polling(head, self.chain, self._clock, first) if isinstance(head, SourceOperator) else None
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
         self.inputs = TaskInputs(
             vertex, subtask, self.chain, self._work, self._clock, first, self._latency.arrived, self._end_operators
@@ -327,8 +327,7 @@ class Task:
     def _cancel(self, event: Cancel) -> None:
         self._work.clear()
         self.snapshots.give_back()
-        for operator in self.chain.operators:
-            operator.paused = False
+        self.chain.abandon()
         self._finish()
 
     def _finish(self) -> None:

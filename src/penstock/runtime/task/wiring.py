@@ -75,8 +75,7 @@ def sorted_inputs(
         if isinstance(partitioner, HashPartitioner):
             # The operator's own, which are open here; those of the partitioner are open in the sender.
             selectors[edge.input_index] = head.key_selectors()[edge.input_index]
-    behind = chain.operators[1:]
-    output = GatheringOutput(head.output, environment.budget, lambda: any(operator.paused for operator in behind))
+    output = GatheringOutput(head.output, environment.budget, lambda: chain.paused_behind_head)
     head.output = output
     sorter = KeySorter(level.sorted_inputs_bytes, environment.open_spill)
     return SortedInputs(head, selectors, output, sorter, work, environment.budget, chain.counters[0])
