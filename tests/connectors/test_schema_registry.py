@@ -7,6 +7,7 @@ import json
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -120,6 +121,30 @@ def test_a_schema_that_evolves(registry: SchemaRegistryServer, subject: str) -> 
     for capacity in (1, 1000):
         assert READ.for_generic(SECOND, registry.url, capacity).deserialize_batch(mixed) == with_gate
     assert READ.for_generic(schema_of(ORIGIN), registry.url).deserialize_batch(mixed) == [{"origin": "JFK"}] * 3
+
+
+def test_defaults_and_logical_types_are_those_of_the_readers_schema(
+    registry: SchemaRegistryServer, subject: str
+) -> None:
+    """A date that messages of before lack would be a number, and rows would fail over a record without its fields."""
+    day = {"type": "int", "logicalType": "date"}
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "bytes", "default": "\u00ff"}]}
+    reader = schema_of(
+        {"name": "delay", "type": day},
+        {"name": "day", "type": day, "default": 0},
+        {"name": "inner", "type": inner, "default": {}},
+    )
+    messages = [WRITE.for_generic(subject, FIRST, registry.url).serialize(FLIGHT)] * 2
+
+    first, second = READ.for_generic(reader, registry.url).deserialize_batch(messages)
+    assert first == {"delay": date(1970, 1, 4), "day": date(1970, 1, 1), "inner": {"x": b"\xff"}}
+    assert first == second and first["inner"] is not second["inner"]
+    row = READ.for_row(reader, registry.url).deserialize(messages[0])
+    assert row == Row(delay=date(1970, 1, 4), day=date(1970, 1, 1), inner=Row(x=b"\xff"))
+    moment = schema_of({"name": "delay", "type": {"type": "long", "logicalType": "timestamp-millis"}})
+    dated = WRITE.for_generic(f"{subject}.day", schema_of({"name": "delay", "type": day}), registry.url)
+    with pytest.raises(ValueError, match="the logical type date can't become one of timestamp-millis"):
+        READ.for_generic(moment, registry.url).deserialize(dated.serialize({"delay": 3}))
 
 
 def test_a_schema_that_is_not_compatible_is_refused(registry: SchemaRegistryServer, subject: str) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.common.basic_types import TypeInformation
 from penstock.common.errors import ProgramError
 from penstock.common.extras import AVRO
+from penstock.formats.avro_defaults import with_default_values
 from penstock.formats.avro_singles import Make
 from penstock.formats.avro_values import maker_of
 
@@ -27,6 +29,13 @@ def fastavro() -> Any:
     return package
 
 
+class Reading(NamedTuple):
+    """A parsed schema whose defaults are values. `shares`: some are lists or dicts, the same ones in all records."""
+
+    schema: Any
+    shares: bool
+
+
 class AvroSchema:
     """A schema of Avro. Made by `parse_string` or `parse_file`; `str()` is its JSON."""
 
@@ -34,6 +43,7 @@ class AvroSchema:
         self.definition = definition
         self._parsed: Any = None
         self._make: Make | None = None
+        self._reading: Reading | None = None
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
@@ -63,10 +73,24 @@ class AvroSchema:
                 raise ValueError(f"this is no Avro schema: record {record} has two fields {name!r}: {self!s:.200}")
         return self._parsed
 
+    def reading(self) -> Reading:
+        """What fastavro is given to read by this schema what another has written.
+
+        Raises ValueError for a default that is not of its field's type.
+        """
+        if self._reading is None:
+            schema = copy.deepcopy(self.parsed())
+            try:
+                has_parts = with_default_values(schema, fastavro().read.LOGICAL_READERS)
+            except ValueError as error:
+                raise ValueError(f"this is no Avro schema: {error}: {self!s:.200}") from None
+            self._reading = Reading(schema, has_parts)
+        return self._reading
+
     def as_written(self, value: Any) -> Any:
         """`value` as fastavro writes it by this schema. Raises ValueError for a record of another length."""
         if self._make is None:
-            self._make = maker_of(self.parsed())
+            self._make = maker_of(self.parsed(), fastavro().read.LOGICAL_READERS)
         return self._make(value)
 
     def __str__(self) -> str:
@@ -79,7 +103,7 @@ class AvroSchema:
         return hash(str(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"definition": self.definition, "_parsed": None, "_make": None}
+        return {"definition": self.definition, "_parsed": None, "_make": None, "_reading": None}
 
 
 class GenericRecordAvroTypeInfo(TypeInformation):

@@ -6,26 +6,33 @@ by position. Source: Flink's AvroRowSerializationSchema, which takes the fields 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from penstock.common.types import Row
+from penstock.formats.avro_defaults import default_of, named_types
 from penstock.formats.avro_singles import PRIMITIVE, Make, single_maker
 from penstock.formats.avro_unions import RecordBranch, is_unnamed, of_entries, of_items, union_maker
 
 _RECORDS = ("record", "error")
 
 
-def maker_of(schema: Any) -> Make:
-    """What makes values of a schema that fastavro has parsed. It raises ValueError for a record of another length."""
-    return _Makers().of(schema) or (lambda value: value)
+def maker_of(schema: Any, logical_readers: Any) -> Make:
+    """What makes values of a schema that fastavro has parsed. It raises ValueError for a record of another length.
+
+    `logical_readers`: what fastavro makes values of logical types by, those of defaults among them.
+    """
+    return _Makers(named_types(schema), logical_readers).of(schema) or (lambda value: value)
 
 
 class _Makers:
     """Of one schema, whose records are known by their full names: one may contain itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: dict[str, Any], logical_readers: Any) -> None:
         self._records: dict[str, RecordBranch] = {}
+        self._named = named
+        self._logical_readers = logical_readers
 
     def of(self, schema: Any) -> Make | None:
         """None: values are taken as they are."""
@@ -61,17 +68,30 @@ class _Makers:
         branch = RecordBranch(schema["name"], frozenset(names), lambda value: make(value))
         self._records[branch.name] = branch
         makers = {field["name"]: self.of(field["type"]) for field in schema["fields"]}
+        defaults = self._defaults(schema)
 
         def make(value: Any) -> Any:
             fields = _fields(value, names)
             if fields is None:
                 return value
+            if defaults and len(fields) < len(names):
+                fields = {**defaults, **fields}
             return {
                 name: field if (of_field := makers.get(name)) is None else of_field(field)
                 for name, field in fields.items()
             }
 
         return branch
+
+    def _defaults(self, schema: Any) -> dict[str, Any]:
+        """Return the defaults of a record's fields as values. fastavro writes the JSON, or fails over it."""
+        found = {}
+        for field in schema["fields"]:
+            if "default" in field:
+                # One that is not of its type is refused by fastavro, if it is needed.
+                with contextlib.suppress(ValueError):
+                    found[field["name"]] = default_of(field, self._named, self._logical_readers)
+        return found
 
 
 def _without_type(branch: Any) -> Any:

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import IO, Any
 
-from penstock.common.errors import SourceError
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.base.split_reader import Chunk
+from penstock.connectors.files.formats.avro_blocks import AvroBlocks
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.avro_rows import RowReader
 from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
-_CODECS = ("null", "deflate", "bzip2", "xz")
+_CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 
 
 class AvroFormat(BatchFormat):
     """Reads each record of Avro's container files as a dict, or as a Row with field names.
 
     Records are those of `schema`, if one is given, to which those of the file are resolved as Avro prescribes; else of
-    the schema in the file. A file is one split. Logical types are Python's: date, time, datetime, Decimal, UUID.
+    the schema in the file. A file is one split. Logical types are Python's: date, time, datetime, Decimal, UUID. Codecs
+    are those of `AvroWriterFactory`.
     """
 
     def __init__(self, schema: AvroSchema | None = None, *, as_row: bool = False) -> None:
         if schema is not None and not isinstance(schema, AvroSchema):
             raise TypeError(f"expected an AvroSchema, got {schema!r}")
+        if schema is not None:
+            # Here, and not in a worker, a default is refused that is not of its field's type.
+            schema.reading()
         self._schema = schema
         self._as_row = as_row
 
@@ -38,70 +39,37 @@ class AvroFormat(BatchFormat):
 
     def check(self, file: FoundFile) -> None:
         """Read the header and the first record, which tells whether all can become those of the schema."""
-        with reading_raw(file.path) as stream, self._told(file.path, 0):
-            for block in self._blocks(file.path, stream):
-                next(iter(block), None)
-                break
+        with reading_raw(file.path) as stream:
+            blocks = AvroBlocks(file.path, stream, self._schema)
+            blocks.check()
 
     def read(self, split: FileSplit, skipped: Callable[[int], None]) -> Iterator[Chunk]:
         """See `FileFormat.read`. A position is a number of records to skip; blocks before it are not decoded."""
         done = 0
         with reading_raw(split.path) as stream:
-            blocks = self._blocks(split.path, stream)
-            to_row = None
-            if self._as_row:
-                schema = self._schema and self._schema.parsed()
-                rows = RowReader(schema or blocks.writer_schema, is_resolved=schema is not None)
-                to_row = rows.read
-                if rows.options:
-                    stream.seek(0)
-                    blocks = self._blocks(split.path, stream, **rows.options)
-            while True:
-                with self._told(split.path, done):
-                    block = next(blocks, None)
-                    if block is None:
-                        break
-                    first = max(0, split.skip - done)
-                    done += block.num_records
-                    if first >= block.num_records:
-                        continue
-                    values = list(block)[first:]
-                    if to_row is not None:
-                        values = list(map(to_row, values))
+            blocks = AvroBlocks(split.path, stream, self._schema)
+            to_row = blocks.make_rows() if self._as_row else None
+            for block in blocks:
+                first = max(0, split.skip - done)
+                done += block.num_records
+                if first >= block.num_records:
+                    continue
+                values = blocks.records(block)[first:]
+                if to_row is not None:
+                    values = list(map(to_row, values))
                 yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
             check_all_skipped(split.path, split.skip - done)
-
-    @contextmanager
-    def _told(self, path: str, done: int) -> Iterator[None]:
-        """Errors of a file in which so many records have been read."""
-        try:
-            yield
-        except fastavro().read.SchemaResolutionError as error:
-            raise SourceError(f"{path}: its records can't become those of {self._schema}: {error}") from error
-        except (*NOT_OF_A_VALUE, OSError):
-            raise
-        except RAISED as error:
-            # Of fastavro, or of what decompresses: whatever bytes that are none make it raise.
-            raise SourceError(f"{path}: damaged after {done} records: {error!r}") from error
 
     def get_produced_type(self) -> Any:
         """The type of the given schema's records, if they are dicts."""
         return None if self._schema is None or self._as_row else GenericRecordAvroTypeInfo(self._schema)
 
-    def _blocks(self, path: str, stream: Any, **options: Any) -> Any:
-        package = fastavro()
-        try:
-            return package.block_reader(stream, self._schema and self._schema.parsed(), **options)
-        except (*NOT_OF_A_VALUE, OSError):
-            raise
-        except RAISED as error:
-            raise SourceError(f"{path}: this is not an Avro file: {error!r}") from error
-
 
 class AvroWriterFactory(BulkWriterFactory):
     """Creates writers of Avro's container files. Records are dicts or Rows.
 
-    `codec`: `null`, `deflate`, `bzip2` or `xz`. Raises TypeError or ValueError for invalid arguments.
+    `codec`: `null`, `deflate`, `bzip2`, `xz`, `snappy` or `zstandard`. Raises TypeError or ValueError for invalid
+    arguments.
     """
 
     def __init__(self, schema: AvroSchema, *, codec: str = "null") -> None:

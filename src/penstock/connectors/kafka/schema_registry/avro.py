@@ -6,6 +6,7 @@ Avro's binary encoding. Source: Confluent docs, "Wire format".
 
 from __future__ import annotations
 
+import copy
 import io
 import struct
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from penstock.common.serialization import DeserializationSchema, SerializationSc
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
+from penstock.formats.avro_defaults import unshared
+from penstock.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
 from penstock.formats.avro_rows import Reader, RowReader
 from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
@@ -37,6 +40,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         self._rows: dict[bool, RowReader] = {}
         self._resolved: tuple[bytes, Any, Any] = (b"", None, None)
         """The header of the last message, its schema, and the one to read it by; None: the same."""
+        self._known: dict[bytes, tuple[bytes, Any, Any]] = {}
 
     @staticmethod
     def for_generic(
@@ -53,7 +57,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         credentials and TLS. Raises TypeError or ValueError for arguments that are none of these.
         """
         client = SchemaRegistryClient(url, registry_configs, identity_map_capacity)
-        return ConfluentRegistryAvroDeserializationSchema(_checked(schema), client, False)
+        return ConfluentRegistryAvroDeserializationSchema(_readable(schema), client, False)
 
     @staticmethod
     def for_row(
@@ -64,7 +68,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
     ) -> ConfluentRegistryAvroDeserializationSchema:
         """Records as Rows, nested if the schema is, as AvroRowDeserializationSchema makes them."""
         client = SchemaRegistryClient(url, registry_configs, identity_map_capacity)
-        return ConfluentRegistryAvroDeserializationSchema(_checked(schema), client, True)
+        return ConfluentRegistryAvroDeserializationSchema(_readable(schema), client, True)
 
     def deserialize(self, message: bytes | None) -> Any:
         """Return the value of `message`, None for None.
@@ -78,6 +82,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         read = fastavro().schemaless_reader
         header, writer, reader = self._resolved
         to_row, options = self._as_rows(reader is not None)
+        shares = self._schema.reading().shares
         values = []
         for message in messages:
             if message[:5] != header:
@@ -95,6 +100,8 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
                 raise ValueError(f"{message!r:.200} is not what {_name(header)} writes: {error!r}") from None
             if stream.tell() != len(message):
                 raise ValueError(f"{message!r:.200} is longer than a value that {_name(header)} writes")
+            if shares and reader is not None:
+                value = unshared(value)
             values.append(value if to_row is None else to_row(value))
         return values
 
@@ -103,7 +110,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         return Types.PICKLED_BYTE_ARRAY() if self._makes_rows else GenericRecordAvroTypeInfo(self._schema)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_rows": {}, "_resolved": (b"", None, None)}
+        return {**vars(self), "_rows": {}, "_resolved": (b"", None, None), "_known": {}}
 
     def _resolve(self, message: bytes) -> tuple[bytes, Any, Any]:
         if len(message) < _HEADER.size or message[0] != _MAGIC:
@@ -111,8 +118,22 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
                 f"{message!r:.200} does not begin with a zero byte and the id of a schema: its writer uses no registry "
                 "or keeps the id elsewhere"
             )
-        writer, reader = self._registry.parsed(_HEADER.unpack_from(message)[1]), self._schema.parsed()
-        return message[: _HEADER.size], writer, None if writer == reader else reader
+        header = message[: _HEADER.size]
+        known = self._known.get(header)
+        if known is None:
+            writer, reader = self._registry.parsed(_HEADER.unpack_from(message)[1]), self._schema.parsed()
+            if writer == reader:
+                known = header, writer, None
+            else:
+                reader = self._schema.reading().schema
+                try:
+                    known = header, with_logical_types_of(copy.deepcopy(writer), reader), reader
+                except LogicalTypeMismatchError as error:
+                    raise ValueError(f"{_name(header)} can't be read by {self._schema!s:.200}: {error}") from None
+            if len(self._known) >= self._registry.capacity:
+                self._known.clear()
+            self._known[header] = known
+        return known
 
     def _as_rows(self, is_resolved: bool) -> tuple[Reader | None, dict[str, Any]]:
         """What makes Rows, None: nothing does, and what fastavro is asked for with it."""
@@ -174,6 +195,11 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
 def _checked(schema: AvroSchema) -> AvroSchema:
     if not isinstance(schema, AvroSchema):
         raise TypeError(f"expected an AvroSchema, such as AvroSchema.parse_string(text), got {schema!r}")
+    return schema
+
+
+def _readable(schema: AvroSchema) -> AvroSchema:
+    _checked(schema).reading()
     return schema
 
 

@@ -29,7 +29,7 @@ class SchemaRegistryClient:
         if capacity < 1:
             raise ValueError(f"the capacity of a registry's client must be 1 or more, got {capacity}")
         self._access = Access(url, configs)
-        self._capacity = capacity
+        self.capacity = capacity
         self._by_id: dict[int, Any] = {}
         self._unknown: dict[int, None] = {}
         """Ids that the registry has not known, though it was given time."""
@@ -90,7 +90,7 @@ class SchemaRegistryClient:
             return []
 
     def _remember(self, what: dict[int, Any], schema_id: int, value: Any) -> None:
-        if len(what) >= self._capacity:
+        if len(what) >= self.capacity:
             del what[next(iter(what))]
         what[schema_id] = value
 

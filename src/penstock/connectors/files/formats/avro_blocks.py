@@ -1,0 +1,141 @@
+"""The blocks of Avro's container files, by fastavro, with what it does not look at.
+
+fastavro verifies no checksum of snappy, ignores bytes that no record has taken, and ends without an error if a file
+ends where a block begins. Source: Avro's specification, "Object Container Files".
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from penstock.common.errors import ConfigurationError, SourceError
+from penstock.common.extras import AVRO
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.formats.avro_defaults import unshared
+from penstock.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
+from penstock.formats.avro_rows import RowReader
+from penstock.formats.avro_schema import AvroSchema, fastavro
+
+_BUFFER_BYTES = 128 * 1024
+_SYNC_BYTES = 16
+_CRC_BYTES = 4
+_NOT_INSTALLED = "is supported but you need to install"
+"""What fastavro says of a codec whose package is missing."""
+
+
+class AvroBlocks:
+    """Iterates over the blocks of a file; `records` decodes one of them. Raises SourceError, which names the file."""
+
+    def __init__(self, path: str, stream: Any, schema: AvroSchema | None) -> None:
+        """`stream`: at its beginning. `schema`: what records are to become; None: they have that of the file."""
+        self._path = path
+        self._size = stream.size()
+        # fastavro reads single bytes, each of which would be a call of pyarrow, or a request to a store.
+        self._stream = io.BufferedReader(stream, _BUFFER_BYTES)
+        self._schema = schema
+        self._reading = None if schema is None else schema.reading()
+        self._end = 0
+        """Of the last block."""
+        self._done = 0
+        """How many records the blocks before have."""
+        self._open({})
+
+    def make_rows(self) -> Callable[[Any], Any] | None:
+        """Return what makes Rows of records; None: nothing does. Called before the first block is read."""
+        schema = self._writer if self._reading is None else self._reading.schema
+        rows = RowReader(schema, is_resolved=self._reading is not None)
+        if rows.options:
+            self._stream.seek(0)
+            self._open(rows.options)
+        return rows.read
+
+    def check(self) -> None:
+        """Decode the first record."""
+        for block in self:
+            with self._named(block.offset):
+                next(iter(block), None)
+            return
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            with self._named(self._end or self._stream.tell()):
+                block = next(self._blocks, None)
+                if block is None:
+                    break
+                if block.num_records < 0:
+                    raise ValueError(f"a block has {block.num_records} records")
+                self._verify(block)
+            self._end = block.offset + block.size
+            block.writer_schema = self._writer
+            yield block
+            self._done += block.num_records
+        if self._end and self._end != self._size:
+            raise SourceError(
+                f"{self._path}: damaged after {self._done} records: {self._size - self._end} bytes behind the last "
+                f"block, which ends at byte {self._end}, are no block"
+            )
+
+    def records(self, block: Any) -> list[Any]:
+        """Return the records of a block."""
+        with self._named(block.offset):
+            values = list(block)
+            if rest := block.bytes_.read():
+                raise ValueError(f"{len(rest)} bytes behind the records of a block are of none")
+        return unshared(values) if self._reading is not None and self._reading.shares else values
+
+    def _open(self, options: dict[str, Any]) -> None:
+        package, reading = fastavro(), self._reading
+        if not self._size:
+            raise SourceError(f"{self._path}: this is not an Avro file: it is empty, and has no header")
+        try:
+            self._blocks = package.block_reader(self._stream, reading and reading.schema, **options)
+            self._writer = self._blocks.writer_schema
+            if reading is not None:
+                self._writer = with_logical_types_of(self._writer, reading.schema)
+        except LogicalTypeMismatchError as error:
+            raise SourceError(f"{self._path}: its records can't become those of {self._schema}: {error}") from error
+        except (*NOT_OF_A_VALUE, OSError):
+            raise
+        except RAISED as error:
+            raise SourceError(f"{self._path}: this is not an Avro file: {error!r}") from error
+
+    def _verify(self, block: Any) -> None:
+        """Compare the data of a block of snappy with its checksum, which is behind it."""
+        if block.codec != "snappy":
+            return
+        self._stream.seek(block.offset + block.size - _SYNC_BYTES - _CRC_BYTES)
+        stored = int.from_bytes(self._stream.read(_CRC_BYTES))
+        self._stream.seek(block.offset + block.size)
+        if stored != zlib.crc32(block.bytes_.getbuffer()):
+            raise ValueError("the checksum of a block differs")
+
+    @contextmanager
+    def _named(self, offset: int) -> Iterator[None]:
+        """Name the file, and the block that begins at this byte, in errors."""
+        try:
+            yield
+        except fastavro().read.SchemaResolutionError as error:
+            raise SourceError(f"{self._path}: its records can't become those of {self._schema}: {error}") from error
+        except NOT_OF_A_VALUE:
+            raise
+        except OSError as error:
+            # Of a disk or a store, and of bzip2.
+            raise SourceError(
+                f"{self._path} can't be read after {self._done} records, in the block at byte {offset} "
+                f"({self._blocks.codec}): {error}"
+            ) from error
+        except RAISED as error:
+            codec = self._blocks.codec
+            if _NOT_INSTALLED in str(error):
+                raise ConfigurationError(
+                    f"{self._path} has the codec {codec}, whose package is not installed: pip install '{AVRO}' "
+                    f"({error})"
+                ) from error
+            # Of fastavro, or of what decompresses: whatever bytes that are none make it raise.
+            raise SourceError(
+                f"{self._path}: damaged after {self._done} records, in the block at byte {offset} ({codec}): {error!r}"
+            ) from error
