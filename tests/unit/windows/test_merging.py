@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from penstock.api.windows.session_assigners import EventTimeSessionWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.runtime.windows.merging import MergingWindows
+from penstock.runtime.windows.sorted_windows import SortedWindows
 
 
 class Sessions:
@@ -91,3 +94,40 @@ def test_retired_windows_are_gone() -> None:
     assert sessions.windows.state_window(TimeWindow(0, 10)) is None
     with pytest.raises(KeyError):
         sessions.windows.retire(TimeWindow(0, 10))
+
+
+class Indexed(Sessions):
+    """The same, with an index, as for a key with many windows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = SortedWindows(())
+        self.windows = MergingWindows(EventTimeSessionWindows(1), self.state_windows, self.index)
+
+
+ADDED = st.tuples(st.integers(0, 60), st.integers(1, 12))
+
+
+@settings(max_examples=300)
+@given(st.lists(st.one_of(ADDED, st.integers(0, 5)), max_size=40))
+def test_an_index_changes_nothing(steps: list[Any]) -> None:
+    """With many sessions in flight a record would join others than it does with few, or keep the state of another."""
+    plain, indexed = Sessions(), Indexed()
+    for step in steps:
+        if isinstance(step, int):
+            for window in list(plain.state_windows)[step : step + 1]:
+                plain.windows.retire(window)
+                indexed.windows.retire(window)
+            continue
+        start, length = step
+        assert plain.add(start, start + length) == indexed.add(start, start + length)
+        assert list(plain.state_windows.items()) == list(indexed.state_windows.items())
+        assert plain.merges == indexed.merges
+        again = SortedWindows.of(plain.state_windows)
+        assert again is not None and again.touched_by(TimeWindow(0, 100)) == list(plain.state_windows)
+
+
+@pytest.mark.parametrize("windows", [[(0, 5), (5, 9)], [(0, 5), (7, 6)], [(0, 9), (3, 4)]])
+def test_windows_that_touch_have_no_index(windows: list[tuple[int, int]]) -> None:
+    """State that another assigner has left would not be merged any more."""
+    assert SortedWindows.of([TimeWindow(*window) for window in windows]) is None

@@ -59,6 +59,11 @@ class _Sessions(MergingWindowAssigner[T, TimeWindow]):
         raise NotImplementedError
 
 
+def merge_if_they_touch(assigner: object) -> bool:
+    """Whether the windows of an assigner merge if they overlap or touch, as sessions do, and for no other reason."""
+    return getattr(type(assigner), "merge_windows", None) is _Sessions.merge_windows
+
+
 class _EventTimeSessions(_Sessions[T]):
     def assign_windows(self, element: T, timestamp: int, context: WindowAssignerContext) -> Collection[TimeWindow]:
         """From the record's timestamp on, as long as the gap. Raises ProgramError if it has no timestamp."""

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.api.windows.assigner import MergingWindowAssigner
 from penstock.api.windows.window import MergeCallback, Window
+from penstock.runtime.windows.sorted_windows import SortedWindows
 
 W = TypeVar("W", bound=Window)
 
@@ -26,13 +27,19 @@ OnMerge = Callable[[W, list[W], W, list[W]], None]
 
 
 class MergingWindows(Generic[W]):
-    """The windows of one key. `state_windows` is kept by the caller and changed in place."""
+    """The windows of one key. `state_windows` is kept by the caller and changed in place; `index`, if any, with it."""
 
-    __slots__ = ("_assigner", "_state_windows")
+    __slots__ = ("_assigner", "_index", "_state_windows")
 
-    def __init__(self, assigner: MergingWindowAssigner[Any, W], state_windows: dict[W, W]) -> None:
+    def __init__(
+        self,
+        assigner: MergingWindowAssigner[Any, W],
+        state_windows: dict[W, W],
+        index: SortedWindows | None = None,
+    ) -> None:
         self._assigner = assigner
         self._state_windows = state_windows
+        self._index = index
 
     def state_window(self, window: W) -> W | None:
         """Where the contents of `window` are kept; None if it is not in flight."""
@@ -41,6 +48,8 @@ class MergingWindows(Generic[W]):
     def retire(self, window: W) -> None:
         """`window` is over."""
         del self._state_windows[window]
+        if self._index is not None:
+            self._index.remove(window)  # type: ignore[arg-type]
 
     def add(self, window: W, on_merge: OnMerge[W]) -> W:
         """Add the window of a record, and return the one in flight that it is, or is part of, from now on.
@@ -50,6 +59,8 @@ class MergingWindows(Generic[W]):
         in_flight = self._state_windows
         if window in in_flight:
             return window
+        if self._index is not None:
+            return self._add_to_sorted(window, self._index, on_merge)
         result = window
         merges = _Merges[W]()
         if in_flight:
@@ -59,14 +70,31 @@ class MergingWindows(Generic[W]):
                 result = cover
             # In the order of their creation, whatever the order in which the assigner reports them: which state
             # window is retained must not depend on the order of a set.
-            merged = [old for old in in_flight if old in parts]
-            state_windows = [in_flight.pop(old) for old in merged]
-            in_flight[cover] = state_windows[0]
-            if merged != [cover]:
-                on_merge(cover, merged, state_windows[0], state_windows[1:])
+            self._merge([old for old in in_flight if old in parts], cover, on_merge)
         if not any(window in parts for _, parts in merges.found):
             in_flight[window] = window
         return result
+
+    def _add_to_sorted(self, window: Any, index: SortedWindows, on_merge: OnMerge[W]) -> W:
+        """The same, for windows that merge if they overlap or touch."""
+        touched: list[Any] = index.touched_by(window)
+        cover = window
+        for old in touched:
+            cover = cover.cover(old)
+            index.remove(old)
+        index.add(cover)
+        if touched:
+            self._merge(touched, cover, on_merge)
+        else:
+            self._state_windows[window] = window
+        return cover  # type: ignore[no-any-return]
+
+    def _merge(self, merged: list[W], cover: W, on_merge: OnMerge[W]) -> None:
+        in_flight = self._state_windows
+        state_windows = [in_flight.pop(old) for old in merged]
+        in_flight[cover] = state_windows[0]
+        if merged != [cover]:
+            on_merge(cover, merged, state_windows[0], state_windows[1:])
 
 
 class _Merges(MergeCallback[W]):

@@ -15,6 +15,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.timers import TimeDomain
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
+from penstock.api.windows.session_assigners import merge_if_they_touch
 from penstock.api.windows.trigger import Trigger, TriggerResult
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -27,6 +28,7 @@ from penstock.runtime.task.metrics import OperatorMetricGroup
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.merging import MergingWindows
+from penstock.runtime.windows.sorted_windows import SortedWindows, is_time
 from penstock.runtime.windows.trigger_context import WindowTriggerContext
 from penstock.runtime.windows.windowing import WindowingOperator, end_of
 
@@ -39,6 +41,10 @@ CONTENTS_TABLE = "(windows) contents"
 """(key, window) -> contents of the window. For windows that merge: (key, state window)."""
 MERGING_TABLE = "(windows) merging"
 """key -> {window in flight: its state window}"""
+_SORTED_FROM = 16
+"""From so many windows of a key in flight on, an index of them is worth its price."""
+_INDEXES_MAX = 1_000
+"""Of keys, where state may be larger than memory."""
 
 
 class WindowOperator(WindowingOperator):
@@ -62,6 +68,9 @@ class WindowOperator(WindowingOperator):
         self.trigger = trigger
         self.event_time = assigner.is_event_time()
         self.merging = isinstance(assigner, MergingWindowAssigner)
+        self._touching = merge_if_they_touch(assigner)
+        self._sorted: dict[Any, SortedWindows] = {}
+        """By key: an index of its windows in flight, if they are many."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -114,7 +123,7 @@ class WindowOperator(WindowingOperator):
 
     def _add_merging(self, key: Any, window: Any) -> tuple[Any, Any]:
         """The window in flight of which `window` is part from now on, and its state window; None if it is over."""
-        windows = self._windows_of(key)
+        windows = self._windows_of(key, window)
         actual = windows.add(window, self._merged)
         if self._is_over(actual):
             self._retire(key, actual)
@@ -227,18 +236,37 @@ class WindowOperator(WindowingOperator):
 
     # Windows that merge.
 
-    def _windows_of(self, key: Any) -> MergingWindows[Any]:
+    def _windows_of(self, key: Any, added: Any = None) -> MergingWindows[Any]:
+        """The windows of a key in flight; `added`: the one that is to be added."""
         in_flight = self._merging_table.own(key)
         if in_flight is None:
             in_flight = {}
             self._merging_table.put(key, in_flight)
         assert isinstance(self.assigner, MergingWindowAssigner)
-        return MergingWindows(self.assigner, in_flight)
+        return MergingWindows(self.assigner, in_flight, self._index_of(key, in_flight, added))
+
+    def _index_of(self, key: Any, in_flight: dict[Any, Any], added: Any) -> SortedWindows | None:
+        """The index of many windows. None: they are few, or the assigner has to be asked."""
+        if len(in_flight) < _SORTED_FROM or not self._touching or not (added is None or is_time(added)):
+            # Made again when they are many: what is done without it does not change it.
+            if self._sorted:
+                self._sorted.pop(key, None)
+            return None
+        index = self._sorted.get(key)
+        if index is None and (index := SortedWindows.of(in_flight)) is not None:
+            if self._merging_table.is_larger_than_memory and len(self._sorted) >= _INDEXES_MAX:
+                self._sorted.clear()
+            self._sorted[key] = index
+        return index
 
     def _retire(self, key: Any, window: Any) -> None:
         self._windows_of(key).retire(window)
         if not self._merging_table.get(key):
             self._merging_table.remove(key)
+
+    def forget_key(self) -> bool:
+        self._sorted.clear()
+        return super().forget_key()
 
     def _merged(self, result: Any, merged: list[Any], state_window: Any, moved: list[Any]) -> None:
         """Windows of the current key have become `result`: timers, trigger state and contents follow."""
