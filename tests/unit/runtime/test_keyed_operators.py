@@ -197,6 +197,16 @@ def test_a_million_silent_timers_do_not_hold_the_task(rig) -> None:
     assert one.pauses >= 9
 
 
+def test_slow_timers_do_not_hold_the_task(rig) -> None:
+    """Barriers, flushes and cancel would wait until a slow function was called for a chunk of timers."""
+    fired = []
+    one = rig(keyed(set_timers, lambda self, timestamp, ctx: fired.append(ctx.get_current_key())), patient=False)
+    one.process(*((key, [1]) for key in range(100)))
+    one.pauses = 0
+    one.until(1)
+    assert one.pauses >= 12 and len(fired) == 100
+
+
 def test_processing_time_timers(rig) -> None:
     """Timeouts would not come, or come again and again."""
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.runtime.time.timer_heap import TimerHeap
 from penstock.runtime.time.timers import HeapTimerQueue
 
 
@@ -232,3 +233,41 @@ def test_what_is_left_after_many_deletions_fires_in_order() -> None:
     while (due := queue.pop_due(10_000)) is not None:
         fired.append(due[:2])
     assert fired == expected and not queue
+
+
+class Hashed:
+    """A key that counts how often it is looked up."""
+
+    count = 0
+
+    def __hash__(self) -> int:
+        Hashed.count += 1
+        return id(self)
+
+
+def test_the_first_of_many_timers_of_a_moment_is_found_at_once() -> None:
+    """Five million timers of one moment would hold the task for seconds before the first of them fires."""
+    heap, keys = TimerHeap(), [Hashed() for _ in range(5_000)]
+    for key in keys:
+        heap.add((key, 7, None))
+    Hashed.count = 0
+    assert heap.pop(7) == (keys[0], 7, None)
+    assert Hashed.count < 10
+    # What is added while they fire comes next; what is deleted does not fire.
+    heap.add(("next", 7, None))
+    assert heap.add((keys[1], 7, None)) is False
+    assert heap.discard((keys[2], 7, None))
+    assert [heap.pop(7)[0] for _ in range(3)] == ["next", keys[1], keys[3]]
+    assert [heap.pop(7)[0] for _ in range(4_996)] == keys[4:]
+    assert heap.next_timestamp() is None
+
+
+def test_many_timers_that_become_few_fire_in_order() -> None:
+    """After most were deleted, those that are added would fire before those that wait."""
+    heap = TimerHeap()
+    for number in range(2_000):
+        heap.add((number, 7, None))
+    for number in range(3, 2_000):
+        heap.discard((number, 7, None))
+    heap.add(("last", 7, None))
+    assert [heap.pop(7)[0] for _ in range(4)] == [0, 1, 2, "last"]

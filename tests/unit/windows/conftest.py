@@ -35,6 +35,7 @@ class Driver:
         patient: bool = False,
         chunk_records: int = 1024,
         stores: Stores | None = None,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self.operator = operator
         self.now_ms = 0
@@ -43,8 +44,10 @@ class Driver:
         self.watermarks: list[int] = []
         self.chunks: list[int] = []
         self.pauses = 0
-        budget = Budget(lambda: 0, step_ns=0 if patient else 1)
-        budget.begin_step()
+        budget = Budget(lambda: 0, step_ns=0 if patient else 1) if clock is None else Budget(clock)
+        self._budget = budget
+        self.longest_step_ns = 0
+        self._step_began = budget.begin_step()
         budget.chunk_records = chunk_records
         self.counters = OperatorCounters("window")
         info = SubtaskInfo("job", 0, "task", 0, 1, 128, batched=batched)
@@ -127,8 +130,15 @@ class Driver:
     def _until_done(self, _: bool) -> None:
         while self.operator.paused:
             self.pauses += 1
+            self._end_step()
             self.operator.resume()
+        self._end_step()
         self.operator.backend.maintain(3)
+
+    def _end_step(self) -> None:
+        now = self._budget.clock()
+        self.longest_step_ns = max(self.longest_step_ns, now - self._step_began)
+        self._step_began = self._budget.begin_step()
 
 
 class Drive:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 EVENT_TIMERS_TABLE = "(timers) event time"
 PROCESSING_TIMERS_TABLE = "(timers) processing time"
 FREED_ENTRIES = 2_000
+_FIRED_UNTIMED = 8
+"""How many timers fire between two readings of the clock."""
 
 
 class KeyedOperator(Operator):
@@ -195,7 +197,7 @@ class KeyedOperator(Operator):
     def _gather_fired(self, domain: TimeDomain, until: int, outputs: Values, times: Timestamps, limit: int) -> bool:
         """Fire timers up to `until` into `outputs`. True: there may be more, but this is a chunk's worth."""
         timers = self.timers.event_time if domain is TimeDomain.EVENT_TIME else self.timers.processing_time
-        fired_silently = 0
+        fired_silently, go_on = 0, self.context.budget.go_on
         while True:
             if self._fired is not None:
                 timestamp, results = self._fired
@@ -216,7 +218,8 @@ class KeyedOperator(Operator):
                 self._fired = (timestamp, self._results_of(fired, timestamp))
             # Timers that emit nothing count too: a million of them must not exceed the step's budget.
             fired_silently += 1
-            if fired_silently >= limit:
+            # The clock is read each few timers: what they emit may take long, and fill no chunk.
+            if fired_silently >= limit or (fired_silently % _FIRED_UNTIMED == 0 and not go_on()):
                 return True
 
     def _results_of(self, fired: Iterable[Any], timestamp: int) -> Iterator[Any]:

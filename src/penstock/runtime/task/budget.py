@@ -18,10 +18,10 @@ CHUNK_RECORDS_FIRST = 1024
 class Budget:
     """One per slot, shared by its tasks. `clock` gives nanoseconds that only go forward."""
 
-    __slots__ = ("_clock", "_deadline_ns", "chunk_records", "output_bytes", "step_bytes", "step_ns")
+    __slots__ = ("_deadline_ns", "chunk_records", "clock", "output_bytes", "step_bytes", "step_ns")
 
     def __init__(self, clock: Callable[[], int], step_ns: int = STEP_NS, step_bytes: int = STEP_BYTES) -> None:
-        self._clock = clock
+        self.clock = clock
         self.step_ns = step_ns
         self.step_bytes = step_bytes
         self.output_bytes = 0
@@ -31,7 +31,7 @@ class Budget:
 
     def begin_step(self) -> int:
         """A new step starts with a full budget. Returns the clock's reading."""
-        now = self._clock()
+        now = self.clock()
         self._deadline_ns = now + self.step_ns
         self.output_bytes = 0
         return now
@@ -42,4 +42,4 @@ class Budget:
 
     def go_on(self) -> bool:
         """False: the step has used up its time or its output. Costs a reading of the clock: ask once a chunk."""
-        return self.output_bytes < self.step_bytes and self._clock() < self._deadline_ns
+        return self.output_bytes < self.step_bytes and self.clock() < self._deadline_ns

@@ -1,11 +1,13 @@
 """Timers in memory in the order of time: a heap of timestamps, and for each the timers that wait for it, in order.
 
 A dict a timestamp rather than a heap of (timestamp, key): keys need no order, adding a timer twice costs one lookup,
-and the many timers of one window end share one entry of the heap.
+and the many timers of one window end share one entry of the heap. Where they are many, it is an OrderedDict, which
+takes its first entry in constant time; it needs 60 bytes more for each.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 Entry = tuple[Any, int, Any]
 """key, timestamp, namespace"""
 _EMPTIED_MIN = 64
+_MANY = 1_024
+"""So many timers of one timestamp are reordered at once when they begin to fire: some 50 microseconds' work."""
 
 
 class TimerHeap:
@@ -37,6 +41,12 @@ class TimerHeap:
         elif entry in waiting:
             return False
         waiting[entry] = None
+        if type(waiting) is OrderedDict:
+            if timestamp in self._firing:
+                # It comes next.
+                waiting.move_to_end(entry, last=False)
+        elif len(waiting) == _MANY and timestamp not in self._firing:
+            self._due[timestamp] = OrderedDict(waiting)
         return True
 
     def discard(self, entry: Entry) -> bool:
@@ -71,6 +81,10 @@ class TimerHeap:
     def pop(self, timestamp: int) -> Entry:
         """Take a timer of the earliest time, which is `timestamp`."""
         waiting = self._due[timestamp]
+        if type(waiting) is OrderedDict:
+            self._firing.add(timestamp)
+            entry: Entry = waiting.popitem(last=False)[0]
+            return entry
         if timestamp not in self._firing:
             # A dict removes its last entry in constant time, but finds its first only by skipping the slots of all that
             # were removed. So the order is reversed once; timers that are added from now on come next.

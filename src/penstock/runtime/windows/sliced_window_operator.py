@@ -35,6 +35,7 @@ from penstock.common.copies import ATOMS, as_it_is, own_copies, own_copy
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
+from penstock.runtime.task.pacing import Pacing
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sharing import merged
@@ -62,6 +63,7 @@ Sorted = dict[int, tuple[list[Any], list[Any]]]
 """start of slice or window -> keys and values, in parallel"""
 
 _SLICES_PER_SLIDE_MAX = 4
+_FIRST_RESULTS = 16
 
 
 class SlicedWindowOperator(WindowingOperator):
@@ -99,6 +101,8 @@ class SlicedWindowOperator(WindowingOperator):
             self._shared, self._own = self.backend.slices(SHARED_TABLE), self.backend.slices(OWN_TABLE)
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
+        self._firing = Pacing(_FIRST_RESULTS)
+        """How many results are made before the clock is read."""
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
@@ -271,6 +275,8 @@ class SlicedWindowOperator(WindowingOperator):
             _keys_at(window, self._ended, self._ended_heap)[key] = True
             contents = self._put_together(self._slices_in(window), key)
             yield from self.evaluate(key, TimeWindow(window, window + self._size), contents)
+            if not self.context.budget.go_on():
+                yield
 
     def _is_over(self, window: int) -> bool:
         return self._last_ms(window, self._stays_ms) <= self.timers.watermark
@@ -307,6 +313,9 @@ class SlicedWindowOperator(WindowingOperator):
                 yield from self._forget(heappop(fired))
             else:
                 return
+            # A watermark may end thousands of windows with a few results each.
+            if not self.context.budget.go_on():
+                yield
 
     def _fire(self, window: int) -> Iterator[None]:
         keys = self._waiting.take(window)
@@ -331,8 +340,10 @@ class SlicedWindowOperator(WindowingOperator):
                 contents = map(own_copy, contents)
         result = self.contents.result
         timestamp = self._last_ms(window)
+        budget, pacing = self.context.budget, self._firing
         while True:
-            room = self.context.budget.chunk_records - len(self.results)
+            room = min(budget.chunk_records - len(self.results), pacing.records_max)
+            started_ns = budget.clock()
             try:
                 chunk = [result(each) for each in islice(contents, max(1, room))]
             except RAISED as error:
@@ -340,10 +351,11 @@ class SlicedWindowOperator(WindowingOperator):
                 raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
             if not chunk:
                 return
+            pacing.adapt(len(chunk), budget.clock() - started_ns)
             # What is emitted is not what is kept: a result may be the accumulator itself, and a late record changes it.
             self.results += chunk if ATOMS.issuperset(map(type, chunk)) else map(self.own, chunk)
             self.result_times += [timestamp] * len(chunk)
-            if self.is_full():
+            if self.is_full() or not budget.go_on():
                 yield
 
     def _fire_evaluated(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
@@ -353,12 +365,12 @@ class SlicedWindowOperator(WindowingOperator):
         goes = not self._stays_ms
         # What is put together of shared slices is nobody else's.
         stays = not self._shares and (self._overlap or not goes)
-        chunk_records = self.context.budget.chunk_records
-        for count, key in enumerate(keys, start=1):
+        go_on = self.context.budget.go_on
+        for key in keys:
             yield from self.evaluate(key, time_window, self._put_together(slices, key), stays)
             if goes:
                 self.clear_evaluation(key, time_window)
-            if count % chunk_records == 0:
+            if not go_on():
                 yield
 
     def _forget(self, window: int) -> Iterator[None]:
@@ -366,10 +378,9 @@ class SlicedWindowOperator(WindowingOperator):
         keys = self._ended.take(window)
         if not self.evaluation.passes_on:
             time_window = TimeWindow(window, window + self._size)
-            chunk_records = self.context.budget.chunk_records
-            for count, key in enumerate(keys, start=1):
+            for key in keys:
                 self.clear_evaluation(key, time_window)
-                if count % chunk_records == 0:
+                if not self.context.budget.go_on():
                     yield
         yield from self._drop_slices(window, keys)
 

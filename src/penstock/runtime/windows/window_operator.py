@@ -115,6 +115,8 @@ class WindowOperator(WindowingOperator):
                 fires = self._put(key, actual, state_window, value, timestamp)
                 if fires is not None:
                     yield from fires
+                    if not self.context.budget.go_on():
+                        yield
             if in_none and self._is_late(timestamp):
                 self.late(value, timestamp)
 
@@ -162,7 +164,7 @@ class WindowOperator(WindowingOperator):
         event_time = domain is TimeDomain.EVENT_TIME
         timers = self.timers.event_time if event_time else self.timers.processing_time
         callback = "on_event_time" if event_time else "on_processing_time"
-        fired, chunk_records = 0, self.context.budget.chunk_records
+        go_on = self.context.budget.go_on
         while (due := timers.pop_due(until)) is not None:
             timestamp, key, window = due
             # A trigger may have left a timer behind for a window that is part of another now: there is nothing to fire.
@@ -174,8 +176,7 @@ class WindowOperator(WindowingOperator):
                     yield from self.act_on(result, key, window, state_window)
                 if event_time is self.event_time and timestamp == self.cleanup_time(window):
                     self._clear(key, window, state_window)
-            fired += 1
-            if fired % chunk_records == 0:
+            if not go_on():
                 yield
 
     def cleanup_time(self, window: Any) -> int:
