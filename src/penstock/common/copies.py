@@ -56,6 +56,14 @@ def own_copy(value: Any) -> Any:
         return _deep_copy(value)
 
 
+def pair_of_atoms(values: list[Any], known: tuple[type, type]) -> tuple[type, type]:
+    """The types of the last value if it is a pair of atoms, else `known`: most of a chunk's values are alike."""
+    last = values[-1] if values else None
+    if type(last) is tuple and len(last) == 2 and _are_atoms(map(type, last)):
+        return type(last[0]), type(last[1])
+    return known
+
+
 def own_copies(values: list[Any]) -> list[Any]:
     """`own_copy` of each value. Atoms, and pairs of them, are recognised without a call."""
     atoms = ATOMS

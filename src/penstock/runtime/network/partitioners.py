@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penstock.common.quick_selectors import quick_selector
 from penstock.common.user_calls import results_of
 from penstock.common.whole_numbers import as_int
 from penstock.runtime.network.accumulator import Accumulator
@@ -147,7 +148,8 @@ class HashPartitioner(Partitioner):
         """Where the records of a key group are gathered; `key_groups` finds the group of a key."""
         self._appends = _Routes(lambda key: of_group(key_groups[key]).append_value, self._cached_keys_max)
         self._pair_appends = _Routes(lambda key: of_group(key_groups[key]).append_pair, self._cached_keys_max)
-        self._select = self.key_selector
+        self._select = quick_selector(self.key_selector)
+        self._converts = False
 
     def distribute(self, values: list[Any], timestamps: list[int] | None) -> None:
         rest: Any = iter(values)
@@ -155,9 +157,10 @@ class HashPartitioner(Partitioner):
             self._distribute(rest, timestamps)
         except TypeError:
             failed = len(values) - rest.__length_hint__() - 1
-            if self._select is not self.key_selector or not is_convertible(self.key_selector(values[failed])):
+            if self._converts or not is_convertible(self.key_selector(values[failed])):
                 raise
             # The first key that is a list or dict. From now on all keys are converted.
+            self._converts = True
             self._select = converting(self.key_selector)
             self._distribute(iter(values[failed:]), timestamps and timestamps[failed:])
 

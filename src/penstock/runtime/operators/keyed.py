@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.quick_selectors import quick_selector
 from penstock.common.timestamps import as_timestamp
 from penstock.common.user_calls import RAISED, results_of
 from penstock.runtime.operators.emitted import emitted
@@ -51,6 +52,7 @@ class KeyedOperator(Operator):
         super().__init__(name)
         self.key_selector = key_selector
         self._selecting: Sequence[UserFunction] = ()
+        self._quick: dict[int, Callable[[Any], Any]] = {}
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -73,6 +75,7 @@ class KeyedOperator(Operator):
         return (self.key_selector,)
 
     def open(self) -> None:
+        self._quick = {id(select): quick_selector(select) for select in self.key_selectors()}
         self._selecting = functions_behind(self.key_selectors())
         for function in self._selecting:
             function.open(self.context)
@@ -92,11 +95,13 @@ class KeyedOperator(Operator):
 
         Raises UserFunctionError naming the value on which the selector failed.
         """
-        rest = iter(values)
+        rest, select = iter(values), key_selector or self.key_selector
         try:
-            return as_keys(results_of(key_selector or self.key_selector, len(values), rest))
+            return as_keys(results_of(self._quick.get(id(select), select), len(values), rest))
         except RAISED as error:
-            raise self.context.user_error(error, "key selector", values[positions_taken(values, rest)]) from error
+            value = values[positions_taken(values, rest)]
+            failure = _raised_by(select, value) or error
+            raise self.context.user_error(failure, "key selector", value) from failure
 
     def fire(self, domain: TimeDomain, timestamp: int, key: Any, namespace: Any) -> Iterable[Any] | None:
         """A timer is due; `backend.key` is set. Returns what it emits."""
@@ -230,6 +235,15 @@ class KeyedOperator(Operator):
             raise self.context.user_error(
                 error, self.timer_method, key=self.backend.key, timestamp=timestamp
             ) from error
+
+
+def _raised_by(select: Callable[[Any], Any], value: Any) -> BaseException | None:
+    """The error of a key selector that was called by a getter in its place: with the user's line in it."""
+    try:
+        select(value)
+    except RAISED as error:
+        return error
+    return None
 
 
 def _backend_with_store(context: OperatorContext, stores: Stores | VersionedStores) -> KeyedStateBackend:

@@ -7,12 +7,13 @@ else costs time per chunk only. There are two loops, with and without timestamps
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from penstock.api.timers import TimeDomain, TimerService
-from penstock.common.copies import ATOMS
+from penstock.common.copies import ATOMS, pair_of_atoms
 from penstock.common.errors import ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.emitted import COLLECTIONS, emitted, trusted_generator
@@ -26,6 +27,10 @@ from penstock.state.backends.key_context import NO_KEY
 if TYPE_CHECKING:
     from penstock.runtime.operators.operator import Output
     from penstock.runtime.task.context import OperatorContext
+
+
+_INPUT_MAX = 4
+"""How many chunks' worth of records a loop takes that does not count the first result of each."""
 
 
 class KeyedContext:
@@ -67,6 +72,8 @@ class KeyedProcessOperator(KeyedOperator):
     _called: UserFunction
     _given: Any
     _results: Iterator[Any] | None = None
+    _pair: tuple[type, type] = (int, int)
+    """Types of a pair of atoms, as the results before were."""
 
     def __init__(self, name: str, key_selector: Callable[[Any], Any], function: UserFunction) -> None:
         super().__init__(name, key_selector)
@@ -153,6 +160,8 @@ class KeyedProcessOperator(KeyedOperator):
                 if len(outputs) >= limit:
                     return True
             self._results = None
+        if generator is GeneratorType and limit > 1 and len(self._values) <= _INPUT_MAX * limit:
+            return self._gather_generated(outputs, limit)
         # Locals, and no calls but the user's: this runs once per record. `_gather_timed` repeats it with timestamps, so
         # that neither loop has to test for them. The long condition says what `own` would find out for most values.
         full = False
@@ -184,6 +193,63 @@ class KeyedProcessOperator(KeyedOperator):
                     return True
         return False
 
+    def _gather_generated(self, outputs: Values, limit: int) -> bool:
+        """`_gather` for generator functions, whose results need no look.
+
+        Most give one result for a record, so results are counted from the second one of a record on.
+        """
+        backend, ctx, call, append = self.backend, self._given, self._called.call, outputs.append
+        own, atoms, (first, second) = self.own, ATOMS, self._pair
+        for key, value in self._work:
+            backend.key = key
+            results = call(value, ctx)
+            for result in results:
+                # Of a pair, the types of the one before are compared, which takes less than to look into a set.
+                if type(result) is tuple and len(result) == 2:
+                    one, other = result
+                    if (type(one) is first or type(one) in atoms) and (type(other) is second or type(other) in atoms):
+                        append(result)
+                        break
+                append(result if type(result) in atoms else own(result))
+                break
+            else:
+                continue
+            for result in results:
+                append(own(result))
+                if len(outputs) >= limit:
+                    self._results = results
+                    return True
+        self._pair = pair_of_atoms(outputs, self._pair)
+        return False
+
+    def _gather_generated_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
+        backend, ctx, call = self.backend, self._given, self._called.call
+        append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
+        first, second = self._pair
+        for key, timestamp, value in self._work:
+            backend.key = key
+            ctx.current_timestamp = timestamp
+            results = call(value, ctx)
+            for result in results:
+                append_time(timestamp)
+                if type(result) is tuple and len(result) == 2:
+                    one, other = result
+                    if (type(one) is first or type(one) in atoms) and (type(other) is second or type(other) in atoms):
+                        append(result)
+                        break
+                append(result if type(result) in atoms else own(result))
+                break
+            else:
+                continue
+            for result in results:
+                append(own(result))
+                append_time(timestamp)
+                if len(outputs) >= limit:
+                    self._results = results
+                    return True
+        self._pair = pair_of_atoms(outputs, self._pair)
+        return False
+
     def _gather_timed(self, outputs: Values, times: list[int], limit: int) -> bool:
         backend, ctx, call = self.backend, self._given, self._called.call
         append, append_time, own, atoms = outputs.append, times.append, self.own, ATOMS
@@ -197,6 +263,8 @@ class KeyedProcessOperator(KeyedOperator):
                 if len(outputs) >= limit:
                     return True
             self._results = None
+        if generator is GeneratorType and limit > 1 and len(self._values) <= _INPUT_MAX * limit:
+            return self._gather_generated_timed(outputs, times, limit)
         full = False
         for key, timestamp, value in self._work:
             backend.key = key

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.copies import ATOMS
+from penstock.common.copies import ATOMS, pair_of_atoms
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction, functions_behind
 from penstock.runtime.operators.keyed import KeyedOperator
@@ -41,6 +41,7 @@ class ReduceOperator(KeyedOperator):
         super().setup(context, output)
         self._table = self.backend.layered(REDUCED_TABLE)
         self._reduced: Any = _ABSENT
+        self._pair: tuple[type, type] = (int, int)
         self._latest: int | None = None
 
     def combiner(self) -> Operator | None:
@@ -79,10 +80,11 @@ class ReduceOperator(KeyedOperator):
         rest = iter(values)
         reduced: Values = []
         try:
-            _reduce_chunk(current, rest, self._table, self.function.call, reduced.append, self.own)
+            _reduce_chunk(current, rest, self._table, self.function.call, reduced.append, self.own, self._pair)
         except RAISED as error:
             position = positions_taken(values, rest)
             raise self.context.user_error(error, self.function.method, values[position], keys[position]) from error
+        self._pair = pair_of_atoms(reduced, self._pair)
         return self.output.emit(reduced, timestamps)
 
     def _each_current(self, keys: list[Any]) -> Iterator[Any]:
@@ -124,8 +126,17 @@ def _look_up(function: UserFunction, value: Any, context: OperatorContext) -> No
             raise context.user_error(error, function.method, value) from error
 
 
-def _reduce_chunk(keys: Iterable[Any], values: Any, table: LayeredTable, reduce: Any, append: Any, own: Any) -> None:
-    layer, older, atoms = table.current, table.older, ATOMS
+def _reduce_chunk(
+    keys: Iterable[Any],
+    values: Any,
+    table: LayeredTable,
+    reduce: Any,
+    append: Any,
+    own: Any,
+    pair: tuple[type, type],
+) -> None:
+    """Reduce records into `table`. `pair`: types of a pair of atoms, compared before a look into `ATOMS`."""
+    layer, older, atoms, (first, second) = table.current, table.older, ATOMS, pair
     get = layer.get
     for key, value in zip(keys, values):  # noqa: B905
         before = get(key)
@@ -135,12 +146,12 @@ def _reduce_chunk(keys: Iterable[Any], values: Any, table: LayeredTable, reduce:
             value = reduce(before, value)
         layer[key] = value
         # What is emitted is not what is kept: the function may change one of its arguments and return it.
-        append(
-            value
-            if (type(value) is tuple and len(value) == 2 and type(value[0]) in atoms and type(value[1]) in atoms)
-            or type(value) in atoms
-            else own(value)
-        )
+        if type(value) is tuple and len(value) == 2:
+            one, other = value
+            if (type(one) is first or type(one) in atoms) and (type(other) is second or type(other) in atoms):
+                append(value)
+                continue
+        append(value if type(value) in atoms else own(value))
 
 
 class CombineOperator(Operator):
