@@ -21,7 +21,7 @@ from penstock.client.sinks_check import check_sinks
 from penstock.client.slots_check import check_slots
 from penstock.client.start_point import RunIdentity, StartPoint, check_place, new_savepoint, start_point, take_job
 from penstock.client.visible_job import VisibleJob
-from penstock.common import options
+from penstock.common import network_options, options
 from penstock.common.cache_directory import cache_directory
 from penstock.common.configuration import Configuration
 from penstock.common.errors import FencedError
@@ -81,6 +81,7 @@ def submit(submission: Submission) -> JobClient:
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
+        "record_bytes_max": configuration.get(network_options.RECORD_SIZE_MAX),
     }
     if graph.batched:
         splits = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}

@@ -6,6 +6,7 @@ from penstock.common import (
     flame_graph_options,
     high_availability_options,
     java_options,
+    network_options,
     postgres_options,
     redis_options,
     rest_options,
@@ -30,5 +31,6 @@ GROUPS = (
     java_options,
     high_availability_options,
     worker_options,
+    network_options,
 )
 """In the order of the reference."""

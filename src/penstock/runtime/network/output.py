@@ -7,12 +7,13 @@ finish a group before the next). How many records fill a buffer is estimated fro
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
-from penstock.runtime.network.buffer import Header, content_bytes, content_of, encode
+from penstock.runtime.network.buffer import Header, Segment, content_bytes, content_of, encode
 from penstock.runtime.network.edge import EdgeInfo
 from penstock.runtime.network.elements import CheckpointBarrier, Element
 from penstock.runtime.network.partitioners import HashPartitioner, Partitioner
@@ -113,6 +114,8 @@ class OutputEdge:
         """Within a loop: how many chunks of records, and elements but for barriers, have left by this edge."""
         self._held = 0
         self.operator: OperatorContext | None = None
+        self.record_bytes_max: int | None = None
+        """How large a record may be when it is pickled; None: without limit."""
         targets = partitioner.targets(sender, info.source_parallelism, info.target_parallelism)
         self._channels = [Accumulator(target) for target in targets]
         self._accumulators = self._channels
@@ -252,6 +255,8 @@ class OutputEdge:
             # Records became much larger than those before, and Spark keeps memory for the largest row that it has seen.
             self._send_in_pieces(accumulator, len(buffer))
             return
+        if self.record_bytes_max is not None and len(buffer) > self.record_bytes_max:
+            self._check_records(segments, self.record_bytes_max)
         if info.in_loop:
             self.items_sent += sum(not isinstance(segment, CheckpointBarrier) for segment in segments)
         segments.clear()
@@ -266,6 +271,15 @@ class OutputEdge:
             fit = self._fill_bytes * records // content or 1
             self._records_max = min(fit, self._full_records)
             self._budget.chunk_records = min(fit, BUFFER_RECORDS_MAX)
+
+    def _check_records(self, segments: list[Segment], bytes_max: int) -> None:
+        """Raises UserFunctionError if a record is too large, and not only all of them together."""
+        assert self.operator is not None
+        for value in (value for segment in segments if isinstance(segment, tuple) for value in segment[0]):
+            size = len(pickle.dumps(value, protocol=5))
+            if size > bytes_max:
+                # Without the value: its text would take several times its size once more.
+                raise self.operator.user_error(_too_large(value, size, bytes_max), "emit")
 
     def _send_in_pieces(self, accumulator: Accumulator, size: int) -> None:
         ((values, timestamps),) = accumulator.segments  # type: ignore[misc]
@@ -288,6 +302,15 @@ class OutputEdge:
                 _without_context(found, error)
                 return self.operator.user_error(found, method, value)
         return self.operator.user_error(error, method)
+
+
+def _too_large(value: object, size: int, bytes_max: int) -> ValueError:
+    return ValueError(
+        f"a record ({type(value).__name__}) has {size:,} bytes when it is pickled, and "
+        f"penstock.network.max-record-size allows {bytes_max:,}. Spark's JVM takes about nine times that for it. Emit "
+        "it in parts, or store it elsewhere and emit where it is; or set penstock.network.max-record-size, and "
+        "spark.driver.memory to ten times as much"
+    )
 
 
 def _without_context(error: BaseException, first: BaseException) -> None:

@@ -105,7 +105,7 @@ class Task:
         self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
         context = self._context(environment, key_groups)
         self._async_calls = context.async_calls
-        self.chain = wired_chain(vertex, context, self.edges, level.reuses_objects)
+        self.chain = wired_chain(vertex, context, self.edges, level)
         self.counters.operators = self.chain.counters
         head = self.chain.head
         first = environment.first_records

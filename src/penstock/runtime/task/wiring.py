@@ -44,7 +44,7 @@ def output_edges(
     ]
 
 
-def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], reuses_objects: bool) -> Chain:
+def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], level: LevelSpec) -> Chain:
     """The operators of a subtask, set up and connected with each other and with `edges`; not opened."""
     chain = Chain(vertex.nodes)
     contexts = []
@@ -55,11 +55,12 @@ def wired_chain(vertex: VertexSpec, task: TaskContext, edges: list[OutputEdge], 
         outlet.boundary = TypeBoundary(context, node.output_type).before
         contexts.append(context)
     chain.connect({edge.info.id: edge for edge in edges})
-    if reuses_objects:
+    if level.reuses_objects:
         chain.reuse_objects()
     for context, outlet in zip(contexts, chain.outlets, strict=True):
         for edge in outlet.edges:
             edge.operator = context
+            edge.record_bytes_max = level.record_bytes_max
     return chain
 
 
