@@ -101,7 +101,7 @@ def restore(directory: Path, given: RestoredOperator, groups: range, answers: An
     """Restore the state of one subtask; answers with the seconds that it took, and those of CPU."""
     keeper, storage = Keeper(directory / "local"), DirectoryStorage(str(directory / "job"))
     began, began_cpu = time.monotonic(), time.process_time()
-    restore_operator(keeper, given, KeyedChain(), groups, storage, [])
+    restore_operator(keeper, given, KeyedChain(), groups, _GROUPS, storage, [])
     took = time.monotonic() - began, time.process_time() - began_cpu
     missing = next((key for key in range(1_000) if KeyGroups(_GROUPS)[key] in groups and not has(keeper, key)), None)
     assert missing is None, f"{missing} is lost"

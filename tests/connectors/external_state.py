@@ -118,7 +118,7 @@ class Subtask:
 
     def restored(self, *chains: list[KeyedFile]) -> Subtask:
         given = RestoredOperator([*chains])
-        restore_operator(Holder(self.backend), given, self.chain, self.groups, self.job.storage, [])
+        restore_operator(Holder(self.backend), given, self.chain, self.groups, 8, self.job.storage, [])
         return self
 
     def maintained(self) -> None:

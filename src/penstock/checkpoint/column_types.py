@@ -28,6 +28,7 @@ from penstock.common.typeinfo import (
 from penstock.common.types import Row
 from penstock.state.former_names import found_by_former_name
 from penstock.state.gained_fields import StateUnpickler
+from penstock.state.pickles import dumps
 
 TYPE_KEY = b"penstock.type"
 """In the metadata of a field: the type of its values, as `type_encoding` writes it. Without it, they are pickles."""
@@ -76,7 +77,7 @@ def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
     """Values as a column; None if reading the column would not return equal values."""
     type_ = type_of(field)
     if type_ is None:
-        return pa.array([pickle.dumps(value, protocol=5) for value in values], field.type)
+        return pa.array([dumps(value) for value in values], field.type)
     try:
         internal = [type_.to_internal_type(value) for value in values]
         if _has_map(field.type) and not all(_fits(field.type, value) for value in internal):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import io
-import pickle
 import re
 import zlib
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from penstock.state.handles import (
     files_of,
     store_files_of,
 )
+from penstock.state.pickles import dumps
 
 VERSION = 6
 """The version that this version of penstock writes. It reads all versions up to this one."""
@@ -253,7 +253,7 @@ def _with_checksum(data: bytes, checksum: str) -> bytes:
 
 def packed(value: Any) -> str:
     """An arbitrary value of a source or sink as text, for a field of a manifest."""
-    return base64.b64encode(pickle.dumps(value, protocol=5)).decode("ascii")
+    return base64.b64encode(dumps(value)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:

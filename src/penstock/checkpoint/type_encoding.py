@@ -28,6 +28,7 @@ from penstock.common.composite_types import (
 )
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.stored import stored_name_of, type_stored_as
+from penstock.common.stored_class import StoredClass
 from penstock.common.typeinfo import TypeInformation, Types
 
 _ARRAYS: dict[str, Callable[[TypeInformation], TypeInformation]] = {
@@ -88,10 +89,24 @@ def _type_of(parts: list[Any]) -> TypeInformation:
     if name == "TUPLE":
         return TupleTypeInfo(list(map(_type_of, rest[0])))
     if name == "ROW":
-        return RowTypeInfo(list(map(_type_of, rest[1])), rest[0], rest[2] and _class_named(rest[2]))
+        kind = rest[2] and _class_named(rest[2])
+        return RowTypeInfo(list(map(_type_of, rest[1])), rest[0], kind and _record_maker(kind, rest[0]))
     if name == "EXTERNAL":
         return ExternalTypeInfo(_type_of(rest[0]))
     raise CheckpointError(f"a column has values of type {name}, which this version of penstock does not know")
+
+
+def _record_maker(kind: Any, names: list[str]) -> Any:
+    """The class, or what makes its values of these fields if it has others by now."""
+    stored = StoredClass(kind)
+    if not stored.names or set(stored.names) == set(names):
+        return kind
+
+    def make(**fields: Any) -> Any:
+        stored.completed(fields)
+        return kind(**{name: value for name, value in fields.items() if name in stored.defaults})
+
+    return make
 
 
 def _class_name(kind: type[Any]) -> str:

@@ -22,6 +22,7 @@ MODULES = {
     "barrier": "penstock.runtime.network.elements",
     "batch-to-send": "penstock.connectors.base.log_writer",
     "checkpoint-options": "penstock.runtime.checkpoint_options",
+    "class": "penstock.common.stored_class",
     "count-window": "penstock.api.windows.window",
     "dict-key": "penstock.state.container_keys",
     "end-of-data": "penstock.runtime.network.elements",
@@ -83,13 +84,17 @@ _NAMES: dict[type, str] = {}
 
 
 def stored_as(
-    name: str, version: int = 1, fields: Callable[[Any], tuple[Any, ...]] | None = None
+    name: str,
+    version: int = 1,
+    fields: Callable[[Any], tuple[Any, ...]] | None = None,
+    restored_by: Callable[..., Any] | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Declares a class whose instances are stored as `name`, `version` and fields, by which the class is called again.
 
     `fields` gives them; of a msgspec struct they are its own, in order. A field with a default may be added at the end.
     For any other change, raise `version` and give the class a static method `of_version(version, *fields)`, which makes
-    an instance from the fields of an earlier one. Instances of subclasses are pickled as usual.
+    an instance from the fields of an earlier one. Instances of subclasses are pickled as usual. `restored_by` is called
+    in place of the class.
     """
 
     def declare(kind: type[T]) -> type[T]:
@@ -100,7 +105,7 @@ def stored_as(
             return (value, (name, version, *fields_of(self))) if type(self) is kind else usual(self)
 
         kind.__reduce__ = reduce  # type: ignore[method-assign]
-        _TYPES[name] = _StoredType(kind, version, kind)
+        _TYPES[name] = _StoredType(kind, version, restored_by or kind)
         _NAMES[kind] = name
         return kind
 

@@ -41,7 +41,8 @@ class MissingObject(metaclass=MissingClass):
         # The state is a dict of attributes, or a tuple of that and a dict of slots.
         for part in state if isinstance(state, tuple) else (state,):
             if isinstance(part, dict):
-                self.fields.update(part)
+                # A pydantic model has its fields in a dict of their own.
+                self.fields.update(part["__dict__"] if "__pydantic_fields_set__" in part else part)
             elif part is not None:
                 self.arguments = (*self.arguments, part)
 

@@ -78,7 +78,6 @@ class SlicedTable(Table):
             self._dropped.append((start, table))
         return ()
 
-    is_namespaced = True
     """Entry keys are (key, start)."""
 
     def places_of(self, keys: Collection[Any], examined_max: int) -> list[Any]:

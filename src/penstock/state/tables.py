@@ -68,6 +68,11 @@ class FrozenTable:
 class Table(ABC):
     """Keyed state of one name."""
 
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether an entry key is a tuple that starts with the key; else it is the key."""
+        return True
+
     @abstractmethod
     def freeze(self, full: bool) -> FrozenTable:
         """Freeze all entries (`full`), or those that have changed since the last call. Cheap, whatever the size."""

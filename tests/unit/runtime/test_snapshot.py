@@ -73,7 +73,7 @@ class Chain:
     def restored(self) -> dict:
         operator = Counts()
         given = RestoredOperator([self.chain.files])
-        restore_operator(operator, given, KeyedChain(), range(4), self.storage, [])
+        restore_operator(operator, given, KeyedChain(), range(4), 4, self.storage, [])
         return operator.table.whole()
 
 

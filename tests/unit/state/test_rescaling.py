@@ -97,7 +97,7 @@ def restored(storage: MemoryStorage, manifest: Manifest, parallelism: int) -> li
     states = []
     for subtask in range(parallelism):
         operator = StatesOnly(subtask)
-        restore_operator(operator, assigned[0, subtask]["op"], KeyedChain(), range(0), storage, [])
+        restore_operator(operator, assigned[0, subtask]["op"], KeyedChain(), range(0), 128, storage, [])
         states.append(operator.states)
     return states
 

@@ -69,7 +69,7 @@ def test_a_field_without_a_default_is_told(program) -> None:
     """An AttributeError in some method would not say that it is about old state."""
     data = pickle.dumps(program(("name", str))("a"))
     program(("name", str), ("limit", int))
-    with pytest.raises(CheckpointError, match=r"Account has gained the field 'limit'.*give the field a default"):
+    with pytest.raises(CheckpointError, match=r"fields name; .* name, limit now. Give the field 'limit'"):
         read(data)
 
 

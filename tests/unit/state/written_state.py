@@ -19,6 +19,7 @@ from penstock.state.handles import KeyedFile, store_files_of
 from penstock.state.key_groups import KeyGroups
 from penstock.state.layers import LayeredTable
 from penstock.state.snapshot.files import restore_keyed, write_columns, write_keyed
+from penstock.state.snapshot.moved_keys import MovedKeys
 from penstock.state.tables import PIECE_ENTRIES, FrozenTable
 from penstock.state_processor.new_tables import finished
 
@@ -135,6 +136,7 @@ class Subtask:
             restore_stores(backend, self.storage, stores, groups)
             of_tables = [[file for file in chain if not file.store_file] for chain in chains]
         for chain in of_tables:
-            restore_keyed(self.storage, chain, groups, tables)
+            moved_keys = MovedKeys(GROUPS.max_parallelism, tables)
+            restore_keyed(self.storage, chain, groups, tables, moved_keys=moved_keys)
         other.chain = chains[0] if len(chains) == 1 else []
         return other

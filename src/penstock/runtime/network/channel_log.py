@@ -8,6 +8,7 @@ Carbone et al., "State Management in Apache Flink", 2017), and what a barrier ha
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.runtime.network.buffer import HEADER_BYTES, Segment, decode_header
@@ -22,6 +23,7 @@ from penstock.runtime.network.partitioners import (
 from penstock.state.container_keys import as_key
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.key_groups import KeyGroups, subtask_of
+from penstock.state.pickles import dumps
 
 LoggedBuffer = tuple[int, int, int, bytes]
 """(which of the edges that lead to it, how many subtasks the task had, which of them, the buffer without its header)"""
@@ -50,11 +52,17 @@ class ChannelLog:
     def __iter__(self) -> Iterator[LoggedBuffer]:
         for buffer in self._buffers:
             header = decode_header(buffer)
-            yield self._edges[header.edge], self._parallelism, header.target, buffer[HEADER_BYTES:]
+            yield self._edges[header.edge], self._parallelism, header.target, _as_stored(buffer[HEADER_BYTES:])
 
     def close(self) -> None:
         """It is written, or not needed any more."""
         self._buffers.close()
+
+
+def _as_stored(buffer: bytes) -> bytes:
+    """The records of a buffer as state is stored: those of users' classes by the names of their fields."""
+    # No class is named in it if it lacks this opcode.
+    return dumps(pickle.loads(buffer)) if pickle.STACK_GLOBAL in buffer else buffer
 
 
 def share_of(

@@ -17,6 +17,7 @@ from penstock.state.handles import Redistribution, RestoredOperator, store_files
 from penstock.state.operator_state import NamedList
 from penstock.state.schema import as_before
 from penstock.state.snapshot.files import read_items, restore_keyed
+from penstock.state.snapshot.moved_keys import MovedKeys
 from penstock.state.snapshot.storage import SnapshotStorage
 
 
@@ -25,6 +26,7 @@ def restore_operator(
     restored: RestoredOperator,
     chain: KeyedChain,
     groups: range,
+    max_parallelism: int,
     storage: SnapshotStorage,
     in_flight: list[LoggedBuffer],
 ) -> int:
@@ -54,7 +56,7 @@ def restore_operator(
             chain.store_files = {file.store_file: file for file in begun_with}
         chains = [[file for file in files if not file.store_file] for files in chains]
     for files in chains:
-        read += restore_keyed(storage, files, groups, tables)
+        read += restore_keyed(storage, files, groups, tables, moved_keys=MovedKeys(max_parallelism, tables))
     if extends:
         chain.files = restored.chains[0]
     lists: dict[str, NamedList] = {}

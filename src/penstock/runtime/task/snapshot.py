@@ -238,7 +238,9 @@ class Snapshots:
             if node.state_id not in state:
                 continue
             in_flight: list[LoggedBuffer] = []
-            read += restore_operator(node.operator, state[node.state_id], files, groups, storage, in_flight)
+            read += restore_operator(
+                node.operator, state[node.state_id], files, groups, info.max_parallelism, storage, in_flight
+            )
             if in_flight and index:
                 raise CheckpointError(
                     f"operator '{node.operator.name}' was the first of its task when this unaligned checkpoint was "

@@ -8,7 +8,6 @@ the table, entry keys, values); the section of a list item is one pickle. Every 
 from __future__ import annotations
 
 import io
-import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
@@ -31,8 +30,10 @@ from penstock.state.handles import (
 )
 from penstock.state.key_groups import KeyGroups
 from penstock.state.operator_state import NamedList
+from penstock.state.pickles import dumps
 from penstock.state.schema import TableSchema, element_schema
 from penstock.state.snapshot.footer import list_sections, sections_of
+from penstock.state.snapshot.moved_keys import MovedKeys
 from penstock.state.snapshot.storage import (
     ColumnWriter,
     NotTypedError,
@@ -66,7 +67,7 @@ def write_keyed(
             start_of_group, crc = position, 0
             for number, entry_keys, values in groups.of_group(group):
                 for piece in _of_bounded_size(frozen[number], entry_keys, values):
-                    data = pickle.dumps((number, *piece), protocol=5)
+                    data = dumps((number, *piece))
                     crc = zlib.crc32(data, crc)
                     whole = zlib.crc32(data, whole)
                     writer.write(data)
@@ -214,7 +215,7 @@ def write_lists(
             sections = []
             for item in one.items:
                 writer = writer or storage.create(name, shared=False)
-                data = pickle.dumps(item, protocol=5)
+                data = dumps(item)
                 writer.write(data)
                 sections.append(Section(0, position, len(data), zlib.crc32(data)))
                 whole = zlib.crc32(data, whole)
@@ -265,13 +266,15 @@ def restore_keyed(
     groups: range,
     tables: dict[str, Table],
     store_reader: StoreReader = _NO_STORE_READER,
+    moved_keys: MovedKeys | None = None,
 ) -> int:
     """Fill `tables` from a chain of files, as far as key groups are among `groups`. Returns the number of bytes read.
 
-    Raises CheckpointError if a file is missing or damaged. Tables that are not in `tables` are skipped.
+    Raises CheckpointError if a file is missing or damaged, or if `moved_keys` is given and finds keys of another group.
+    Tables that are not in `tables` are skipped.
     """
     read = 0
-    for name, entry_keys, values, size in read_keyed(storage, chain, groups, tables, store_reader):
+    for name, entry_keys, values, size in read_keyed(storage, chain, groups, tables, store_reader, moved_keys):
         tables[name].restore(entry_keys, values)
         read += size
     return read
@@ -283,6 +286,7 @@ def read_keyed(
     groups: range,
     tables: Container[str],
     store_reader: StoreReader = _NO_STORE_READER,
+    moved_keys: MovedKeys | None = None,
 ) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
     """What a chain of files holds of these `tables`, oldest first: table, entry keys, values, size in bytes.
 
@@ -300,9 +304,8 @@ def read_keyed(
         if file.store_file:
             continue
         if file.columns:
-            if (name := file.tables[0].name) in tables:
-                for entry_keys, values, size in storage.read_columns(file, groups):
-                    yield name, entry_keys, values, size
+            if file.tables[0].name in tables:
+                yield from _read_columns(storage, file, groups, moved_keys)
             continue
         names = [
             table.name if table.name in tables and index >= last_full.get(table.name, 0) else None
@@ -316,7 +319,21 @@ def read_keyed(
                 while (before := stream.tell()) < section.length:
                     number, entry_keys, values = StateUnpickler(stream).load_complete()
                     if (table_name := names[number]) is not None:
+                        if moved_keys is not None:
+                            moved_keys.check(table_name, entry_keys, section.group)
                         yield table_name, entry_keys, values, stream.tell() - before
+
+
+def _read_columns(
+    storage: SnapshotStorage, file: KeyedFile, groups: range, moved_keys: MovedKeys | None
+) -> Iterator[tuple[str, EntryKeys, Entries, int]]:
+    name = file.tables[0].name
+    for entry_keys, values, size in storage.read_columns(file, groups):
+        if moved_keys is not None:
+            moved_keys.count(name, entry_keys)
+        yield name, entry_keys, values, size
+    if moved_keys is not None:
+        moved_keys.check_counted(name, file.sections, groups)
 
 
 def _check_units(file: KeyedFile) -> None:

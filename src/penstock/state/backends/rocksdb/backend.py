@@ -105,6 +105,11 @@ class RocksDBKeyedStateBackend(KeyedStateBackend):
         for name, table in self._tables_of_store.items():
             table.use_prefix(self.embedded.add_table(name, table.unit))
 
+    def check_keys(self, groups: range) -> None:
+        """Raise CheckpointError if restored entries would not be found: the class of their keys has changed."""
+        for table in self._tables_of_store.values():
+            table.check_keys(groups)
+
     def maintenance_due_ms(self) -> int | None:
         if not self.embedded.is_held and any(table.has_to_spill for table in self._tables_of_store.values()):
             return 0

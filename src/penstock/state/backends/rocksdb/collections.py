@@ -25,6 +25,7 @@ from penstock.state.collection_tables import CollectionTable, ListTable, MapTabl
 from penstock.state.collections import ABSENT, CHANGES, GONE, ListChanges, MapChanges, in_pieces, with_change
 from penstock.state.key_groups import KeyGroups
 from penstock.state.keys import encode_key
+from penstock.state.pickles import dumps
 from penstock.state.tables import PIECE_ENTRIES, FrozenTable, Layer, Pieces
 
 _SEGMENT_ELEMENTS = 512
@@ -155,8 +156,12 @@ class RocksDBCollectionTable(CollectionTable, RocksDBTable):
                 for key, _ in self._table_store.store.items(prefix):
                     yield key, None
             for key, value in (part or {}).items():
-                data = None if value is GONE else pickle.dumps((place, key, value), protocol=5)
+                data = None if value is GONE else dumps((place, key, value))
                 yield prefix + encode_key(key), data
+
+    def _key_of(self, loaded: Any) -> bytes:
+        place, key, _ = loaded
+        return self._key(place) + encode_key(key)
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         # A place that occurs twice is written before it is replaced.

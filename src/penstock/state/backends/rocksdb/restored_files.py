@@ -3,8 +3,8 @@
 The files of one store, of those that hold the key groups of this subtask, become this subtask's store, and what they
 hold of key groups of others is removed from it, a range for each table. Of all other stores the ranges of this
 subtask's key groups are copied, as bytes, into files that the store takes in complete. So a restore reads the files and
-decodes no entry, whatever the parallelism was. Source: Flink docs, "State Backends", Rescaling;
-RocksDBIncrementalRestoreOperation.
+decodes the first entry of each key group, whatever the parallelism was. Source: Flink docs, "State Backends",
+Rescaling; RocksDBIncrementalRestoreOperation.
 
 Only a table that is of another kind than it was, or on the heap by now, is read entry by entry.
 """
@@ -55,6 +55,7 @@ def restore_stores(
                     backend.tables[name].restore(entry_keys, values)
     finally:
         reader.close()
+    backend.check_keys(groups)
     return base
 
 

@@ -14,7 +14,6 @@ import functools
 import hashlib
 import io
 import itertools
-import pickle
 import zlib
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping
 from operator import itemgetter
@@ -27,6 +26,7 @@ from penstock.state.backends.rocksdb.store import StoredFile
 from penstock.state.collections import ListChanges, MapChanges
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.handles import EXTERNAL_VERSION, KeyedFile, Section, TableInFile
+from penstock.state.pickles import dumps
 from penstock.state.snapshot.footer import list_sections, sections_of
 from penstock.state.snapshot.storage import SnapshotStorage, read_section, whole_or_nothing
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable
@@ -55,7 +55,7 @@ def group_prefix(table: bytes, group: int) -> bytes:
 
 def entry(entry_key: Any, value: Any) -> bytes:
     """An entry as the store holds it."""
-    return pickle.dumps((entry_key, value), protocol=5)
+    return dumps((entry_key, value))
 
 
 class TableStore:

@@ -18,11 +18,13 @@ import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from penstock.common.errors import CheckpointError
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, entry, group_prefix
 from penstock.state.key_groups import KeyGroups, key_group_of_encoded
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, visible
+from penstock.state.snapshot.moved_keys import moved
 from penstock.state.tables import PIECE_ENTRIES, Entries, EntryKeys, FrozenTable, Layer, Pieces, pieces_of
 
 Write = tuple[bytes, bytes | None]
@@ -34,7 +36,16 @@ _LAYERS_MAX = 3
 class RocksDBTable(LayeredTable):
     """The table `name` of a store. `current_max`: how many entries are held in memory before a spill."""
 
-    __slots__ = ("_changed", "_compacting", "_current_max", "_forgot", "_max_parallelism", "_prefix", "_table_store")
+    __slots__ = (
+        "_changed",
+        "_compacting",
+        "_current_max",
+        "_forgot",
+        "_max_parallelism",
+        "_name",
+        "_prefix",
+        "_table_store",
+    )
 
     def __init__(
         self,
@@ -46,6 +57,7 @@ class RocksDBTable(LayeredTable):
         new_layer: Callable[[], Layer] = dict,
     ) -> None:
         super().__init__(namespaced, new_layer)
+        self._name = name
         self._table_store = store
         self._prefix = store.add_table(name, self.unit)
         self._max_parallelism = key_groups.max_parallelism
@@ -262,6 +274,25 @@ class RocksDBTable(LayeredTable):
             return None if changed[entry_key] else self._stored(view, entry_key)
 
         return _pieces((entry_key, at_freeze(entry_key)) for entry_key in entry_keys)
+
+    def check_keys(self, groups: Iterable[int]) -> None:
+        """Raise CheckpointError if entries would not be found: the class of keys or windows has changed.
+
+        The first entry of each group is decoded, and no other one.
+        """
+        for group in groups:
+            for key, data in itertools.islice(self._table_store.store.items(group_prefix(self._prefix, group)), 1):
+                try:
+                    loaded = pickle.loads(data)
+                    place, is_found = loaded[0], self._key_of(loaded) == key
+                except (AttributeError, ImportError, TypeError) as error:
+                    raise CheckpointError(f"the state '{self._name}' can't be read: {error}") from error
+                if not is_found:
+                    raise moved(self._name, place)
+
+    def _key_of(self, loaded: Any) -> bytes:
+        """The key of an entry of the store."""
+        return self._key(loaded[0])
 
     def restore(self, entry_keys: Iterable[Any], values: Iterable[Any]) -> None:
         self._table_store.store.write(self._writes(zip(entry_keys, values, strict=True)))

@@ -1,0 +1,175 @@
+"""The pickles of which state consists: values of users' classes by names of fields (`common/stored_class.py`).
+
+`pickle.loads` reads them. Only what is stored is written this way: what travels between tasks is read by the program
+that wrote it.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import io
+import pickle
+from collections.abc import Callable
+from operator import attrgetter, methodcaller
+from typing import Any, ClassVar
+
+import msgspec
+
+from penstock.common.stored_class import UNSET, StoredClass, is_generated, slots_of
+
+PROTOCOL = 5
+_REUSED_BYTES = 4_096
+_Reduce = Callable[[Any], Any]
+_usual: _Reduce = methodcaller("__reduce_ex__", PROTOCOL)
+_object: Any = object
+
+
+class _Reducers(dict[type, _Reduce]):
+    """type -> how its values are taken apart, found out when the first one is stored."""
+
+    def __missing__(self, kind: type) -> _Reduce:
+        reduce = self[kind] = _reducer_of(kind)
+        return reduce
+
+
+class StatePickler(pickle.Pickler):
+    """Pickles what is stored."""
+
+    dispatch_table: ClassVar[Any] = _Reducers()  # type: ignore[misc]
+
+
+_free: list[tuple[io.BytesIO, StatePickler]] = []
+"""Picklers that are not in use. To make one costs twice as much as to pickle a number."""
+
+
+def dumps(value: Any) -> bytes:
+    """The pickle of a value in state. Raises what pickle raises."""
+    # Tasks and snapshots, which are written in threads, pickle at once: each takes one out.
+    try:
+        file, pickler = _free.pop()
+    except IndexError:
+        file = io.BytesIO()
+        pickler = StatePickler(file, PROTOCOL)
+    pickler.dump(value)
+    data = file.getvalue()
+    # After an error it is not used again: its file has a part of a pickle. Nor after a large value: a memo does not
+    # shrink, and is cleared entry by entry.
+    if len(data) <= _REUSED_BYTES:
+        pickler.clear_memo()
+        file.seek(0)
+        file.truncate()
+        _free.append((file, pickler))
+    return data
+
+
+def _reducer_of(kind: Any) -> _Reduce:
+    registered: Any = copyreg.dispatch_table.get(kind)
+    if registered is not None:
+        return registered  # type: ignore[no-any-return]
+    if issubclass(kind, type):
+        # Classes, of a metaclass: by name.
+        return lambda one: one.__qualname__
+    if issubclass(kind, enum.Enum):
+        return _member_reducer(kind) if kind.__reduce_ex__ is enum.Enum.__reduce_ex__ else _usual
+    if kind.__reduce_ex__ is not _object.__reduce_ex__:
+        return _usual
+    if issubclass(kind, msgspec.Struct):
+        return _struct_reducer(kind) if kind.__reduce__ is msgspec.Struct.__reduce__ else _usual
+    if kind.__reduce__ is not _object.__reduce__:
+        return _usual
+    if issubclass(kind, tuple):
+        return _tuple_reducer(kind) if hasattr(kind, "_fields") and hasattr(kind, "_field_defaults") else _usual
+    return _object_reducer(kind)
+
+
+def _member_reducer(kind: Any) -> _Reduce:
+    stored, members = StoredClass(kind), kind._member_map_
+
+    def reduce(member: Any) -> Any:
+        name = member._name_
+        if name in members:
+            return stored, (name,)
+        if not isinstance(member, enum.Flag):
+            # Made by `_missing_`: it has no name that the enum knows.
+            return _usual(member)
+        single = [one for one in kind if one._value_ & member._value_]
+        rest = member._value_
+        for one in single:
+            rest &= ~one._value_
+        return stored, (rest, *(one._name_ for one in single))
+
+    return reduce
+
+
+def _struct_reducer(kind: Any) -> _Reduce:
+    stored, fields_of = StoredClass(kind), msgspec.structs.asdict
+    return lambda struct: (stored, (fields_of(struct),))
+
+
+def _tuple_reducer(kind: Any) -> _Reduce:
+    stored, names = StoredClass(kind), kind._fields
+    if kind.__dictoffset__:
+        return lambda record: (stored, (dict(zip(names, record, strict=True)),), record.__dict__ or None)
+    return lambda record: (stored, (dict(zip(names, record, strict=True)),))
+
+
+def _object_reducer(kind: Any) -> _Reduce:
+    stored = StoredClass(kind)
+    own_getstate = kind.__getstate__ is not _object.__getstate__ and not is_generated(kind.__getstate__)
+    names, required = stored.names, stored.defaults.keys()
+    if not names and (own_getstate or stored.sets_state):
+        # Its author decides what is stored, and how it is read.
+        return _usual
+    if not own_getstate and _has_only_fields(kind) and (names or kind.__dictoffset__):
+        return _fields_reducer(kind, stored)
+    by_position = getattr(kind.__getstate__, "__module__", None) == "dataclasses"
+
+    def reduce(one: Any) -> Any:
+        make, args, state, items, entries = one.__reduce_ex__(PROTOCOL)
+        if own_getstate or (state is None and not names):
+            return make, args, state, items, entries, stored
+        if by_position:
+            state = dict(zip(names, state, strict=True))
+        elif state is None:
+            state = {}
+        elif type(state) is tuple:
+            state = {**(state[0] or {}), **state[1]}
+        if not required <= state.keys():
+            state = {**state, UNSET: [name for name in names if name not in state]}
+        return make, args, state, items, entries, stored
+
+    return reduce
+
+
+def _has_only_fields(kind: Any) -> bool:
+    """Whether all that its objects have is in their attributes, and these are either a dict or slots."""
+    if kind.__new__ is not _object.__new__ or (kind.__dictoffset__ and any(slots_of(kind))):
+        return False
+    return not any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+
+
+def _fields_reducer(kind: Any, stored: StoredClass) -> _Reduce:
+    """Without what `__reduce_ex__` looks for in each object."""
+    names, required, args = stored.names, stored.defaults.keys(), (kind,)
+    make: Any = copyreg.__newobj__  # type: ignore[attr-defined]
+    values_of = attrgetter(*names) if names else None
+
+    def reduce_with_dict(one: Any) -> Any:
+        state = one.__dict__
+        if not state and not names:
+            return make, args
+        if not required <= state.keys():
+            state = {**state, UNSET: [name for name in names if name not in state]}
+        return make, args, state, None, None, stored
+
+    def reduce_with_slots(one: Any) -> Any:
+        try:
+            values = values_of(one)  # type: ignore[misc]
+        except AttributeError:
+            state: Any = {name: getattr(one, name) for name in names if hasattr(one, name)}
+            state[UNSET] = [name for name in names if name not in state]
+            return make, args, state, None, None, stored
+        return make, args, dict(zip(names, values if len(names) > 1 else (values,), strict=True)), None, None, stored
+
+    return reduce_with_dict if kind.__dictoffset__ else reduce_with_slots
