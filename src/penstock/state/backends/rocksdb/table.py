@@ -21,6 +21,7 @@ from typing import Any
 from penstock.common.errors import CheckpointError
 from penstock.state.backends.rocksdb.store import EmbeddedStore, StoreView, after
 from penstock.state.backends.rocksdb.store_files import NUMBERS_GROUP, TableStore, entry, group_prefix
+from penstock.state.gained_fields import StateUnpickler
 from penstock.state.key_groups import KeyGroups, key_group_of_encoded
 from penstock.state.keys import KeyTypeError, encode_key
 from penstock.state.layers import LayeredTable, visible
@@ -283,7 +284,7 @@ class RocksDBTable(LayeredTable):
         for group in groups:
             for key, data in itertools.islice(self._table_store.store.items(group_prefix(self._prefix, group)), 1):
                 try:
-                    loaded = pickle.loads(data)
+                    loaded = StateUnpickler(io.BytesIO(data)).load_complete()
                     place, is_found = loaded[0], self._key_of(loaded) == key
                 except (AttributeError, ImportError, TypeError) as error:
                     raise CheckpointError(f"the state '{self._name}' can't be read: {error}") from error
