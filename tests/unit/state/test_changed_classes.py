@@ -267,8 +267,9 @@ def test_classes_that_pickle_themselves_are_left_to_it() -> None:
 def test_private_attributes_and_extras_of_models_are_kept() -> None:
     """A model would lose what its methods remember, and fail in them after a restore."""
     head = "class Thing(pydantic.BaseModel):\n    model_config = {'extra': 'allow'}\n    a: int\n    _seen: int = 1"
+    head += "\n    def see(self, n): self._seen = n"
     thing = use(head).Thing(a=1, other="x")
-    thing._seen = 5
+    thing.see(5)
     data = dumps(thing)
     use(head + "\n    b: list = []\n    _new: int = 9")
     back = restored(data)
