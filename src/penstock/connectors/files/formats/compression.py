@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow
 
 from penstock.connectors.files.formats import snappy_blocks
-from penstock.connectors.files.formats.deflate_streams import DeflateStreams
+from penstock.connectors.files.formats.deflate_streams import DeflateStreams, GzipStreams
 from penstock.connectors.files.formats.xz_streams import XzStreams
 
 
@@ -27,7 +27,13 @@ class Codec(NamedTuple):
 
 
 def _by_arrow(name: str) -> Callable[[Any], Any]:
-    return lambda file: pyarrow.CompressedInputStream(file, name)
+    def opened(file: Any) -> Any:
+        if not file.size():
+            # pyarrow takes it for the end of the data, whereas an archive has a header at least.
+            raise EOFError(f"the file is empty, which is no archive of {name}")
+        return pyarrow.CompressedInputStream(file, name)
+
+    return opened
 
 
 def _frame(name: str) -> Callable[[bytes], bytes]:
@@ -36,7 +42,7 @@ def _frame(name: str) -> Callable[[bytes], bytes]:
 
 # Without the time at which it was compressed: the same records are the same bytes.
 CODECS = {
-    "gzip": Codec(".gz", lambda data: gzip.compress(data, 6, mtime=0), _by_arrow("gzip")),
+    "gzip": Codec(".gz", lambda data: gzip.compress(data, 6, mtime=0), GzipStreams),
     "zstd": Codec(".zst", _frame("zstd"), _by_arrow("zstd")),
     "snappy": Codec(".snappy", snappy_blocks.compress, snappy_blocks.SnappyBlocks),
     "lz4": Codec(".lz4", _frame("lz4"), _by_arrow("lz4")),
