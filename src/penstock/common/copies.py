@@ -9,6 +9,7 @@ attributes. docs/decisions/0011-values-that-may-change.md has the alternatives a
 from __future__ import annotations
 
 import copy
+import copyreg
 import dataclasses
 import datetime
 import decimal
@@ -21,6 +22,7 @@ import re
 import types
 import uuid
 from collections.abc import Callable
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -38,22 +40,31 @@ ATOMS = frozenset(
 and for tuples of two of them inline; everything else is for `own_copy`."""
 
 _are_atoms = ATOMS.issuperset
+_MANY = 4
+"""So many items of a list are looked at together."""
+
+
+Memo = dict[int, Any]
+"""By identity of the original: its copy. It has the form that `copy.deepcopy` passes to a class's `__deepcopy__`."""
+Copier = Callable[[Any, "Memo | None"], Any]
+"""Copies a value by a memo, which is None for a whole record."""
 
 
 def own_copy(value: Any) -> Any:
     """A copy that shares nothing that can be changed with `value`; `value` itself if nothing of it can.
 
-    What can't be copied, a socket for example, is returned as it is. It can't be sent or stored either.
+    What occurs twice in `value` is one object in the copy, too. What can't be copied, a socket for example, is returned
+    as it is. It can't be sent or stored either.
     """
     kind = type(value)
     # Nearly all values that are not recognised without a call. Each further call would cost a third of this.
     if kind in ATOMS or (kind is tuple and _are_atoms(map(type, value))):
         return value
     try:
-        return (_COPIERS.get(kind) or _copier_of(kind))(value)
+        return _COPIERS[kind](value, None)
     except RecursionError:
-        # A value that contains itself. deepcopy remembers what it has copied, which costs ten times as much.
-        return _deep_copy(value)
+        # The value is nested too deep for functions in Python.
+        return _copy_by_pickling(value)
 
 
 def pair_of_atoms(values: list[Any], known: tuple[type, type]) -> tuple[type, type]:
@@ -76,19 +87,22 @@ def own_copies(values: list[Any]) -> list[Any]:
     ]
 
 
-def _copy(value: Any) -> Any:
-    kind = type(value)
-    return value if kind in ATOMS else (_COPIERS.get(kind) or _copier_of(kind))(value)
+def copy_of_part(value: Any, memo: Memo) -> Any:
+    """`own_copy` of a part of a value: what `memo` has a copy of is not copied again."""
+    return value if type(value) in ATOMS else _COPIERS[type(value)](value, memo)
 
 
-def copied_by(kind: type, copier: Callable[[Any], Any]) -> None:
-    """Have instances of exactly this class copied so."""
+def copied_by(kind: type, copier: Copier) -> None:
+    """Have instances of exactly this class copied so: by a value and a memo, which is None for a whole record.
+
+    The copier looks into the memo first, and adds its copy before it copies parts, which may refer to the value.
+    """
     _COPIERS[kind] = copier
 
 
 def never_copied(kind: type) -> type:
     """A class decorator: the instances of this class are not changed once they are made."""
-    _COPIERS[kind] = as_it_is
+    _COPIERS[kind] = _itself
     return kind
 
 
@@ -97,11 +111,8 @@ def as_it_is(value: Any) -> Any:
     return value
 
 
-def _deep_copy(value: Any) -> Any:
-    try:
-        return copy.deepcopy(value)
-    except Exception:
-        return _copy_by_pickling(value)
+def _itself(value: Any, memo: Memo | None) -> Any:
+    return value
 
 
 def _copy_by_pickling(value: Any) -> Any:
@@ -111,71 +122,179 @@ def _copy_by_pickling(value: Any) -> Any:
         return value
 
 
-def _of_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    if _are_atoms(map(type, value)):
+# The copiers of containers, written out: each further call would cost as much as the copy of a short list.
+
+
+def _of_tuple(value: tuple[Any, ...], memo: Memo | None) -> tuple[Any, ...]:
+    return _with_parts(value, memo, tuple)  # type: ignore[no-any-return]
+
+
+def _with_parts(value: Any, memo: Memo | None, make: Callable[[list[Any]], Any]) -> Any:
+    """A copy of a tuple or frozenset, made of its parts at once; `value` itself if each part is its own copy."""
+    atoms = ATOMS
+    for part in value:
+        if type(part) not in atoms:
+            break
+    else:
         return value
-    parts = [_copy(part) for part in value]
-    return value if all(map(is_, parts, value)) else tuple(parts)
+    if memo is None:
+        memo = {}
+    elif (known := memo.get(id(value))) is not None:
+        return known
+    copiers, is_changed, parts = _COPIERS, False, []
+    for part in value:
+        if type(part) in atoms:
+            parts.append(part)
+        else:
+            own = copiers[type(part)](part, memo)
+            is_changed = is_changed or own is not part
+            parts.append(own)
+    if id(value) in memo:
+        # A part refers to the value, and has copied it.
+        return memo[id(value)]
+    new = memo[id(value)] = make(parts) if is_changed else value
+    return new
 
 
-def _of_list(value: list[Any]) -> list[Any]:
-    return value.copy() if _are_atoms(map(type, value)) else [_copy(item) for item in value]
+def _of_list(value: list[Any], memo: Memo | None) -> list[Any]:
+    if memo and (known := memo.get(id(value))) is not None:
+        return known  # type: ignore[no-any-return]
+    new = value.copy()
+    if memo is not None:
+        memo[id(value)] = new
+    atoms = ATOMS
+    for item in value:
+        if type(item) not in atoms:
+            break
+    else:
+        return new
+    if memo is None:
+        memo = {id(value): new}
+    flat = _of_flat(value, memo) if len(value) >= _MANY else None
+    if flat is not None:
+        new[:] = flat
+    else:
+        copiers = _COPIERS
+        new[:] = [item if type(item) in atoms else copiers[type(item)](item, memo) for item in value]
+    return new
 
 
-def _of_dict(value: dict[Any, Any]) -> dict[Any, Any]:
-    if _are_atoms(map(type, value)):
-        return _of_items(value)
-    # What has a hash may be changed nevertheless: a hash by identity says nothing of what is in an object. (Keys that
-    # are tuples cost 0.2 µs each.)
-    return {_copy(key): _copy(item) for key, item in value.items()}
+def _of_flat(items: list[Any], memo: Memo) -> list[Any] | None:
+    """Copies of lists, dicts or tuples, all of one type, with nothing in them but atoms; None if `items` are others.
+
+    Many small ones cost half as much without a loop in Python.
+    """
+    kinds = {*map(type, items)}
+    kind: Any = kinds.pop()
+    if kinds or kind not in (tuple, list, dict) or not _are_atoms(map(type, chain.from_iterable(items))):
+        return None
+    if kind is tuple:
+        return items
+    if kind is dict and not _are_atoms(map(type, chain.from_iterable(map(dict.values, items)))):
+        return None
+    identities = list(map(id, items))
+    if len({*identities}) < len(items) or not memo.keys().isdisjoint(identities):
+        return None
+    copies = list(map(kind.copy, items))
+    memo.update(zip(identities, copies, strict=True))
+    return copies
 
 
-def _of_items(value: dict[str, Any]) -> dict[str, Any]:
-    """For dicts whose keys can't be changed: attributes, for example."""
-    if _are_atoms(map(type, value.values())):
-        return value.copy()
-    return {key: _copy(item) for key, item in value.items()}
+def _of_dict(value: dict[Any, Any], memo: Memo | None) -> dict[Any, Any]:
+    if memo and (known := memo.get(id(value))) is not None:
+        return known  # type: ignore[no-any-return]
+    new = value.copy()
+    if memo is not None:
+        memo[id(value)] = new
+    atoms, copiers = ATOMS, _COPIERS
+    for key, item in value.items():
+        if type(item) not in atoms:
+            if memo is None:
+                memo = {id(value): new}
+            new[key] = copiers[type(item)](item, memo)
+        if type(key) not in atoms:
+            if memo is None:
+                memo = {id(value): new}
+            if copiers[type(key)](key, memo) is not key:
+                return _with_own_keys(value, new, memo)
+    return new
 
 
-def _of_set(value: set[Any]) -> set[Any]:
-    return value.copy() if _are_atoms(map(type, value)) else {_copy(item) for item in value}
+def _with_own_keys(value: dict[Any, Any], new: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    """What has a hash may be changed nevertheless: a hash by identity says nothing of what is in an object."""
+    new.clear()
+    for key, item in value.items():
+        new[copy_of_part(key, memo)] = copy_of_part(item, memo)
+    return new
 
 
-def _of_frozenset(value: frozenset[Any]) -> frozenset[Any]:
-    if _are_atoms(map(type, value)):
-        return value
-    parts = [_copy(item) for item in value]
-    return value if all(map(is_, parts, value)) else frozenset(parts)
+def _of_set(value: set[Any], memo: Memo | None) -> set[Any]:
+    if memo and (known := memo.get(id(value))) is not None:
+        return known  # type: ignore[no-any-return]
+    new = value.copy()
+    if memo is None:
+        memo = {}
+    memo[id(value)] = new
+    if not _are_atoms(map(type, value)):
+        new.clear()
+        new.update([copy_of_part(item, memo) for item in value])
+    return new
 
 
-_COPIERS: dict[type, Callable[[Any], Any]] = {
-    tuple: _of_tuple,
-    list: _of_list,
-    dict: _of_dict,
-    set: _of_set,
-    frozenset: _of_frozenset,
-    bytearray: bytearray.copy,
-}
-"""How values of a type are copied, by exact type; classes are added when they are first seen."""
+def _of_frozenset(value: frozenset[Any], memo: Memo | None) -> frozenset[Any]:
+    return _with_parts(value, memo, frozenset)  # type: ignore[no-any-return]
 
 
-def _copier_of(kind: type) -> Callable[[Any], Any]:
-    copier = _COPIERS[kind] = _made_for(kind)
-    return copier
+def _of_bytearray(value: bytearray, memo: Memo | None) -> bytearray:
+    if memo and (known := memo.get(id(value))) is not None:
+        return known  # type: ignore[no-any-return]
+    new = value.copy()
+    if memo is not None:
+        memo[id(value)] = new
+    return new
 
 
-def _made_for(kind: type) -> Callable[[Any], Any]:
-    if issubclass(kind, (enum.Enum, type, BaseException)) or _is_immutable_elsewhere(kind):
-        return as_it_is
+class _Copiers(dict[type, Copier]):
+    """How values of a type are copied, by exact type; a class is added when an instance is first seen."""
+
+    def __missing__(self, kind: type) -> Copier:
+        copier = self[kind] = _made_for(kind)
+        return copier
+
+
+def _made_for(kind: type) -> Copier:
+    if kind in ATOMS or issubclass(kind, (enum.Enum, type, BaseException)) or _is_immutable_elsewhere(kind):
+        return _itself
+    if hasattr(kind, "__deepcopy__"):
+        return _by_its_method
     if issubclass(kind, tuple):
         # Without attributes of its own there is nothing in it but its items.
-        return _deep_copy if kind.__dictoffset__ else _for_subclass_of_tuple(kind)
+        return _by_reduction if kind.__dictoffset__ else _for_subclass_of_tuple(kind)
     fields = _fields_of(kind)
-    if fields is not None and _is_frozen(kind):
-        return _unless_frozen_whole(fields)
     if fields is not None and _is_struct(kind):
-        return _for_struct(fields)
-    return _of_object if _is_copied_by_its_dict(kind) else _deep_copy
+        return _for_struct(fields, _is_frozen(kind))
+    slots = _slots_of(kind)
+    copier: Copier
+    if slots is None:
+        copier = _by_reduction
+    elif not slots:
+        # Without attributes either there is nothing in it that can be changed.
+        copier = _of_object if kind.__dictoffset__ else _itself
+    else:
+        copier = _for_object(slots)
+    return _unless_frozen_whole(fields, copier) if fields is not None and _is_frozen(kind) else copier
+
+
+_COPIERS = _Copiers(
+    {
+        tuple: _of_tuple,
+        list: _of_list,
+        dict: _of_dict,
+        set: _of_set,
+        frozenset: _of_frozenset,
+        bytearray: _of_bytearray,
+    }
+)
 
 
 def _fields_of(kind: type) -> tuple[str, ...] | None:
@@ -193,26 +312,143 @@ def _is_frozen(kind: type) -> bool:
 
 
 _PROTOCOLS = (
-    "__new__", "__deepcopy__", "__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__",
-    "__getnewargs__", "__getnewargs_ex__",
+    "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__",
 )  # fmt: skip
 
 
-def _is_copied_by_its_dict(kind: type) -> bool:
-    """Whether an instance has nothing but its `__dict__`, and its class says nothing of how it is copied."""
-    overridden = any(getattr(kind, name, None) is not getattr(object, name, None) for name in _PROTOCOLS)
-    slots = any(vars(base).get("__slots__") for base in kind.__mro__)
-    return not overridden and not slots and kind.__dictoffset__ != 0 and kind.__basicsize__ == _Plain.__basicsize__
+def _slots_of(kind: type) -> list[Any] | None:
+    """The slots of a class whose instances have nothing but attributes, in slots or in their `__dict__`.
+
+    None if an instance has something else, or its class says how it is copied.
+    """
+    if kind in copyreg.dispatch_table or any(_is_overridden(kind, name) for name in _PROTOCOLS):
+        return None
+    slots = [one for base in kind.__mro__ for one in vars(base).values() if isinstance(one, types.MemberDescriptorType)]
+    names = [f"slot_{number}" for number in range(len(slots))]
+    names += ["__dict__"] * bool(kind.__dictoffset__) + ["__weakref__"] * bool(kind.__weakrefoffset__)
+    # A class with as many attributes and nothing else: a type written in C may keep more in its instances.
+    alike = type("Alike", (), {"__slots__": names})
+    return slots if kind.__basicsize__ == alike.__basicsize__ else None
 
 
-class _Plain:
-    """A class that has nothing: its instances are as large as those that have attributes only."""
+def _is_overridden(kind: type, protocol: str) -> bool:
+    method = getattr(kind, protocol, None)
+    # A frozen dataclass with slots has methods for its state that store its fields, and nothing else.
+    return method is not getattr(object, protocol, None) and getattr(method, "__module__", "") != "dataclasses"
 
 
-def _of_object(value: Any) -> Any:
+def _of_object(value: Any, memo: Memo | None) -> Any:
+    if memo and (known := memo.get(id(value))) is not None:
+        return known
     new = object.__new__(type(value))
-    new.__dict__.update(_of_items(value.__dict__))
+    if memo is not None:
+        memo[id(value)] = new
+    new.__dict__.update(value.__dict__)
+    own = new.__dict__
+    atoms, copiers = ATOMS, _COPIERS
+    for name, part in value.__dict__.items():
+        if type(part) not in atoms:
+            if memo is None:
+                memo = {id(value): new}
+            own[name] = copiers[type(part)](part, memo)
     return new
+
+
+def _for_object(slots: list[Any]) -> Copier:
+    access = [(slot.__get__, slot.__set__) for slot in slots]
+
+    def copied(value: Any, memo: Memo | None) -> Any:
+        if memo is None:
+            memo = {}
+        elif (known := memo.get(id(value))) is not None:
+            return known
+        new = memo[id(value)] = object.__new__(type(value))
+        atoms, copiers = ATOMS, _COPIERS
+        for get, set_ in access:
+            try:
+                part = get(value)
+            except AttributeError:
+                # It has no value.
+                continue
+            set_(new, part if type(part) in atoms else copiers[type(part)](part, memo))
+        for name, part in getattr(value, "__dict__", {}).items():
+            new.__dict__[name] = copy_of_part(part, memo)
+        return new
+
+    return copied
+
+
+def _by_its_method(value: Any, memo: Memo | None) -> Any:
+    """For classes with `__deepcopy__`; where that fails, what pickle would do."""
+    if memo is None:
+        memo = {}
+    elif (known := memo.get(id(value))) is not None:
+        return known
+    try:
+        new = memo[id(value)] = value.__deepcopy__(memo)
+    except RecursionError:
+        raise
+    except Exception:
+        return _by_reduction(value, memo)
+    return new
+
+
+def _by_reduction(value: Any, memo: Memo | None) -> Any:
+    """For classes that say how they are pickled, and those written in C: made again of copies of what pickle stores."""
+    if memo is None:
+        memo = {}
+    elif (known := memo.get(id(value))) is not None:
+        return known
+    try:
+        return _made_again(value, memo)
+    except RecursionError:
+        raise
+    except Exception:
+        memo[id(value)] = value
+        return value
+
+
+def _made_again(value: Any, memo: Memo) -> Any:
+    reduce = copyreg.dispatch_table.get(type(value))
+    # Protocol 5 would give arrays away as buffers outside of the pickle.
+    reduced = reduce(value) if reduce is not None else value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return value
+    # Parts that live only as long as the reduction must not lend their identity to others.
+    memo.setdefault(id(memo), []).append(reduced)
+    make, args, state, items, pairs, set_state = (*reduced, None, None, None, None)[:6]
+    new = make(*[copy_of_part(arg, memo) for arg in args])
+    if id(value) in memo:
+        # An argument refers to the value, and has copied it.
+        return memo[id(value)]
+    memo[id(value)] = new
+    if state is not None:
+        _give_state(new, copy_of_part(state, memo), set_state)
+    for item in items or ():
+        new.append(_kept_part(item, memo))
+    for key, item in pairs or ():
+        new[_kept_part(key, memo)] = _kept_part(item, memo)
+    return new
+
+
+def _kept_part(value: Any, memo: Memo) -> Any:
+    """A copy of what an iterator has given, which may be the only one to know it."""
+    memo[id(memo)].append(value)
+    return copy_of_part(value, memo)
+
+
+def _give_state(new: Any, state: Any, set_state: Callable[[Any, Any], object] | None) -> None:
+    """As pickle does it."""
+    if set_state is not None:
+        set_state(new, state)
+    elif hasattr(new, "__setstate__"):
+        new.__setstate__(state)
+    else:
+        attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+        if attributes:
+            new.__dict__.update(attributes)
+        for name, part in (slots or {}).items():
+            setattr(new, name, part)
 
 
 def _is_struct(kind: type) -> bool:
@@ -227,40 +463,67 @@ def _is_immutable_elsewhere(kind: type) -> bool:
     return package == "pyarrow" or (package == "numpy" and "generic" in names and "void" not in names)
 
 
-def _for_subclass_of_tuple(kind: type) -> Callable[[Any], Any]:
+def _for_subclass_of_tuple(kind: type) -> Copier:
     make = getattr(kind, "_make", None)
 
-    def copied(value: Any) -> Any:
-        if _are_atoms(map(type, value)):
-            return value
-        parts = [_copy(part) for part in value]
-        if all(map(is_, parts, value)):
-            return value
-        return make(parts) if make is not None else _deep_copy(value)
+    def copied(value: Any, memo: Memo | None) -> Any:
+        if make is not None:
+            return _with_parts(value, memo, make)
+        # Copied once, for its parts are in the memo then.
+        memo = {} if memo is None else memo
+        parts = [copy_of_part(part, memo) for part in value]
+        return value if all(map(is_, parts, value)) else _by_reduction(value, memo)
 
     return copied
 
 
-def _unless_frozen_whole(fields: tuple[str, ...]) -> Callable[[Any], Any]:
-    """For frozen classes: as it is if all fields are, else a deep copy."""
+def _unless_frozen_whole(fields: tuple[str, ...], copier: Copier) -> Copier:
+    """For frozen classes: as it is if all fields are, else as any object."""
     all_atoms = _compiled(fields)
 
-    def copied(value: Any) -> Any:
-        if all_atoms(value) or all(_copy(part) is part for part in (getattr(value, field) for field in fields)):
-            return value
-        return _deep_copy(value)
+    def copied(value: Any, memo: Memo | None) -> Any:
+        try:
+            if all_atoms(value):
+                return value
+        except AttributeError:
+            # A field has no value.
+            return copier(value, memo)
+        if memo is None:
+            memo = {}
+        elif (known := memo.get(id(value))) is not None:
+            return known
+        new = copier(value, memo)
+        if all(getattr(new, field) is getattr(value, field) for field in fields):
+            new = memo[id(value)] = value
+        return new
 
     return copied
 
 
-def _for_struct(fields: tuple[str, ...]) -> Callable[[Any], Any]:
+def _for_struct(fields: tuple[str, ...], is_frozen: bool) -> Copier:
+    from msgspec.structs import force_setattr
+
     all_atoms = _compiled(fields)
 
-    def copied(value: Any) -> Any:
-        new = copy.copy(value)
-        if not all_atoms(value):
-            for field in fields:
-                setattr(new, field, _copy(getattr(value, field)))
+    def copied(value: Any, memo: Memo | None) -> Any:
+        is_flat = all_atoms(value)
+        if is_flat and is_frozen:
+            return value
+        if memo and (known := memo.get(id(value))) is not None:
+            return known
+        if memo is None:
+            memo = {}
+        new = memo[id(value)] = copy.copy(value)
+        if is_flat:
+            return new
+        is_changed = False
+        for field in fields:
+            part = getattr(value, field)
+            if (own := copy_of_part(part, memo)) is not part:
+                is_changed = True
+                force_setattr(new, field, own)
+        if is_frozen and not is_changed:
+            new = memo[id(value)] = value
         return new
 
     return copied

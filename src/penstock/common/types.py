@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, SupportsIndex, overload
 
-from penstock.common.copies import copied_by, own_copy
+from penstock.common.copies import ATOMS, Memo, copied_by, copy_of_part
 
 
 class RowKind(enum.Enum):
@@ -257,10 +257,13 @@ def _without_rows(value: Any) -> Any:
     return value
 
 
-def _copied(row: Row) -> Row:
-    new = object.__new__(Row)
+def _copied(row: Row, memo: Memo | None) -> Row:
+    if memo and (known := memo.get(id(row))) is not None:
+        return known  # type: ignore[no-any-return]
+    memo = {} if memo is None else memo
+    new = memo[id(row)] = object.__new__(Row)
     new._fields, new._row_kind = row._fields, row._row_kind
-    new._values = [own_copy(value) for value in row._values]
+    new._values = [value if type(value) in ATOMS else copy_of_part(value, memo) for value in row._values]
     return new
 
 

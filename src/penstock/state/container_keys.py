@@ -61,8 +61,9 @@ class DictKey(dict[Any, Any]):
 
 encoded_by(ListKey, encoded_list)
 encoded_by(DictKey, encoded_dict)
-copied_by(ListKey, lambda key: [own_copy(item) for item in key])
-copied_by(DictKey, lambda key: {own_copy(name): own_copy(value) for name, value in key.items()})
+# What is in a key can't be changed, so it needs no memo of a record's other parts.
+copied_by(ListKey, lambda key, _: [own_copy(item) for item in key])
+copied_by(DictKey, lambda key, _: {own_copy(name): own_copy(value) for name, value in key.items()})
 
 
 def as_key(key: Any) -> Any:

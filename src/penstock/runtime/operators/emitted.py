@@ -34,7 +34,7 @@ _RECORDS_ELSEWHERE = {
 
 for _kind in UNAWAITED:
     # A function can return a coroutine without being async itself: what it returns is copied when it is emitted.
-    copied_by(_kind, check_awaited)
+    copied_by(_kind, lambda value, _: check_awaited(value))
 
 
 class NeverReturned:
