@@ -21,6 +21,7 @@ from penstock.common.typeinfo import (
     TypeInformation,
 )
 from penstock.common.whole_numbers import as_int
+from penstock.plan.call_capture import captured
 from penstock.runtime.operators.function import UserFunction
 
 
@@ -36,6 +37,7 @@ def as_function(func: Any, method: str, interface: type) -> UserFunction:
     function = UserFunction(func, method)
     check_parameters(function.call, getattr(interface, method), function.method)
     check_methods(func, interface)
+    function.captured = captured(func)
     return function
 
 
@@ -54,6 +56,8 @@ def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tu
     for function, method in zip(functions, methods, strict=True):
         check_parameters(function.call, getattr(interface, method), function.method)
     check_methods(func, interface)
+    # One for both: they are methods of one object.
+    functions[0].captured = functions[1].captured = captured(func)
     return functions
 
 

@@ -27,6 +27,7 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.datastream.next_call import Unfinished
+from penstock.plan.call_capture import captured
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
@@ -176,6 +177,7 @@ class _Windows(Unfinished, Generic[T]):
         """
         self._check_aggregate(aggregate_function)
         function = UserFunction(aggregate_function, "add")
+        function.captured = captured(aggregate_function)
         if isinstance(accumulator_type, list):
             accumulator_type = RowTypeInfo(accumulator_type)
         if accumulator_type is not None:

@@ -24,6 +24,7 @@ import msgspec
 from penstock.plan import decorator_pickling, enum_pickling
 from penstock.plan.class_maker import ClassMaker
 from penstock.plan.used_submodules import used_submodules
+from penstock.runtime.operators.function import UserFunction
 
 _StructMeta: Any = type(msgspec.Struct)
 
@@ -81,6 +82,8 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         """How `obj` is rebuilt; NotImplemented: as pickle would, for a class by reference."""
+        if type(obj) is UserFunction and obj.captured is not None:
+            return object.__new__, (UserFunction,), {**obj.__getstate__(), "instance": obj.captured}
         reduced = super().reducer_override(obj)
         if reduced is NotImplemented:
             return reduced

@@ -17,13 +17,13 @@ T = TypeVar("T")
 class CollectionSource(Source[T]):
     """Emits each of `values` once: in order at parallelism 1, else subtask i emits the i-th contiguous part in order.
 
-    The values are pickled once, with the source; splits and positions are index ranges. The list is copied at
-    construction, so later changes to the list (not to its elements) have no effect.
+    The values are pickled once, with the source; splits and positions are index ranges. The values are copied at
+    construction, so later changes of the list, or of what is in it, have no effect, as in PyFlink.
     """
 
     def __init__(self, values: Iterable[T], type_info: Any = None) -> None:
         """`type_info`: TypeInformation of the values, or None if the program declares none."""
-        self._values = list(values)
+        self._values = own_copies(list(values))
         self._type_info = type_info
 
     def get_boundedness(self) -> Boundedness:

@@ -51,6 +51,13 @@ class InKeyContext(StandIn):
         super().__init__(function.instance)
         self._function = function
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What stands for a function refers to it by one way alone: another one would give a worker two of them.
+        return {name: value for name, value in vars(self).items() if name != "stands_for"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, stands_for=state["_function"].instance)
+
     def open(self, runtime_context: Any) -> None:
         super().open(runtime_context)
         self._call = self._function.call

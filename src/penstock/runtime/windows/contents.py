@@ -209,6 +209,14 @@ class Aggregated(Contents):
         self.type_info = type_info
         self.functions_replaced()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # It refers to the function by one way alone: another one would give a worker two of them.
+        return {name: value for name, value in vars(self).items() if name not in ("instance", "method")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.functions_replaced()
+
     def function_places(self) -> Sequence[FunctionPlace]:
         return (FunctionPlace(self, "function"),)
 

@@ -1,0 +1,116 @@
+"""Functions and collections are what they are when they are given to the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.simulation.programs import environment, simulate
+
+from penstock.common import WatermarkStrategy
+from penstock.common.time import Time
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.functions import AggregateFunction, CoMapFunction, MapFunction, ReduceFunction
+from penstock.datastream.window import TumblingEventTimeWindows
+
+
+def results(env: StreamExecutionEnvironment) -> list[Any]:
+    simulation = simulate(env, 1)
+    simulation.run()
+    return sorted(value for values in simulation.results.values() for value in values)
+
+
+class Plus(MapFunction, ReduceFunction, CoMapFunction, AggregateFunction):
+    """A function of every kind, with an attribute."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def map(self, value):
+        return value + self.step
+
+    def map1(self, value):
+        # The second method sees what the first one has kept: both belong to one object.
+        self.step += 1
+        return value + self.step
+
+    def map2(self, value):
+        return value + self.step
+
+    def reduce(self, value1, value2):
+        return value1 + value2 + self.step
+
+    def create_accumulator(self):
+        return self.step
+
+    def add(self, value, accumulator):
+        return accumulator + value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, acc_a, acc_b):
+        return acc_a + acc_b
+
+
+def windowed(stream: Any) -> Any:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, timestamp: value)
+    stamped = stream.assign_timestamps_and_watermarks(strategy)
+    return stamped.key_by(lambda value: 0).window(TumblingEventTimeWindows.of(Time.seconds(1)))
+
+
+KINDS = {
+    "map": (lambda stream, plus: stream.map(plus), [11, 12]),
+    "keyed map": (lambda stream, plus: stream.key_by(lambda value: 0).map(plus), [11, 12]),
+    "lambda": (lambda stream, plus: stream.map(lambda value: value + plus.step), [11, 12]),
+    "default": (lambda stream, plus: stream.map(lambda value, plus=plus: value + plus.step), [11, 12]),
+    "bound method": (lambda stream, plus: stream.map(plus.map), [11, 12]),
+    "reduce": (lambda stream, plus: stream.key_by(lambda value: 0).reduce(plus), [1, 13]),
+    "aggregate": (lambda stream, plus: windowed(stream).aggregate(plus), [13]),
+    "co-map": (lambda stream, plus: stream.filter(lambda v: False).connect(stream).map(plus), [11, 12]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_that_changes_after_the_call_runs_as_it_was(kind: str) -> None:
+    """One object that is set again for the next operator would give all operators its last values."""
+    build, expected = KINDS[kind]
+    env, plus = environment(1), Plus(10)
+    build(env.from_collection([1, 2]), plus).print()
+    plus.step = 1000
+    assert results(env) == expected
+
+
+def test_lambdas_in_a_loop_have_the_value_of_their_round() -> None:
+    """A program with a branch for each topic would put all records into the last one."""
+    env = environment(1)
+    numbers = env.from_collection([1, 2])
+    for factor in (10, 100):
+        numbers.map(lambda value: value * factor).print()  # noqa: B023
+    assert results(env) == [10, 20, 100, 200]
+
+
+def test_a_helper_that_is_defined_after_the_call_is_found() -> None:
+    """A script that defines its helpers below the program would fail."""
+    env = environment(1)
+    env.from_collection([1, 2]).map(lambda value: helper(value)).print()
+
+    def helper(value: int) -> int:
+        return value + 1
+
+    assert results(env) == [2, 3]
+
+
+def test_two_methods_of_a_function_belong_to_one_object() -> None:
+    """A function of two streams would have two memories."""
+    env = environment(1)
+    env.from_collection([1]).connect(env.from_collection([], None)).map(Plus(0)).print()
+    assert results(env) == [2]
+
+
+def test_a_collection_whose_records_change_after_the_call_arrives_as_it_was() -> None:
+    """A dict that a program fills again for its next source would arrive twice as the last one."""
+    env, template = environment(1), {"n": [1]}
+    env.from_collection([template]).map(lambda record: record["n"][0]).print()
+    template["n"][0] = 2
+    assert results(env) == [1]
