@@ -17,7 +17,7 @@ WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink coverage test-figures parity lint fix sim soak chaos bench bench-peers docs check clean
+.PHONY: help setup helm manifests demo demo-kafka cluster servers test test-fast test-flink coverage test-figures parity lint fix sim soak corpora chaos bench bench-peers docs check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,15 @@ sim: $(READY) ## the simulator; one run again: make sim SEED=48211
 
 soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0
+
+CORPORA_READY := .venv/.corpora-ready
+
+corpora: $(CORPORA_READY) ## public corpora of data files, beside other readers: make corpora FOLDER=/data/corpora
+	@$(BIN)/python -m tests.corpora $(or $(FOLDER),$(error FOLDER=... names the folder with the corpora: docs/testing.md)) $(ARGS)
+
+$(CORPORA_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[corpora]'
+	@touch $@
 
 chaos: $(READY) ## faults from outside, by a seed: hours; a part: make chaos ARGS="--faults 20 --backend rocksdb"
 	@$(BIN)/python -m tests.chaos $(ARGS)
