@@ -100,7 +100,7 @@ def test_what_reading_a_message_raises_is_its_fault(error: type[BaseException]) 
     assert isinstance(emitted[1], UnreadableRecord) and emitted[1].record.value == contents[1] and counted == 1
     with pytest.raises(SourceError, match=r"offset 7 of partition 0 .* can't be read"):
         values_of(OnError.FAIL, Failing(error), contents)
-    entries = [(b"5-0", {b"f": content}) for content in contents]
+    entries = [(b"5-0", [b"f", content]) for content in contents]
     with pytest.raises(SourceError, match="the entry 5-0 of the stream 's' can't be read"):
         OneField("f", Failing(error)).records_of("s", entries)
 
@@ -113,7 +113,7 @@ def test_what_would_stop_any_message_skips_none(error: type[BaseException], on_e
     with pytest.raises(error):
         values_of(on_error, Failing(error), contents)
     with pytest.raises(error):
-        OneField("f", Failing(error)).records_of("s", [(b"5-0", {b"f": content}) for content in contents])
+        OneField("f", Failing(error)).records_of("s", [(b"5-0", [b"f", content]) for content in contents])
 
 
 class Stopped:
