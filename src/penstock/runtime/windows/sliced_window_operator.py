@@ -18,7 +18,6 @@ so that it is over, or fires at once. Results, late records and timestamps are t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -36,9 +35,11 @@ from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.task.pacing import Pacing
+from penstock.runtime.windows.blocks import Blocks
 from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sharing import merged
+from penstock.runtime.windows.slicing import Slicing
 from penstock.runtime.windows.windowing import WindowingOperator
 from penstock.state.sliced import SlicedTable
 
@@ -59,11 +60,12 @@ WAITING_TABLE = "(windows) waiting"
 ENDED_TABLE = "(windows) ended"
 """start of window -> {key: True}: those that have fired and wait for the end of the allowed lateness"""
 
-Sorted = dict[int, tuple[list[Any], list[Any]]]
-"""start of slice or window -> keys and values, in parallel"""
-
 _SLICES_PER_SLIDE_MAX = 4
 _FIRST_RESULTS = 16
+_BLOCKS_FROM = 32
+"""From so many slices of a window on, blocks of them are worth their price."""
+_WAITING_UNTIMED = 256
+"""For how many keys the clock is not read."""
 
 
 class SlicedWindowOperator(WindowingOperator):
@@ -83,7 +85,8 @@ class SlicedWindowOperator(WindowingOperator):
         assert assigner.slide_ms <= assigner.size_ms
         self.event_time = assigner.is_event_time()
         self._size, self._slide, self._offset = assigner.size_ms, assigner.slide_ms, assigner.offset_ms
-        self._width = math.gcd(self._size, self._slide)
+        self._slicing = Slicing(self._size, self._slide, self._offset)
+        self._width = self._slicing.width
         self._overlap = self._slide < self._size
         # Slices much shorter than the slide would make more work when windows fire than they save before.
         self._is_cut = self._overlap and self._slide <= self._width * _SLICES_PER_SLIDE_MAX
@@ -106,11 +109,14 @@ class SlicedWindowOperator(WindowingOperator):
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
+        self._blocks: Blocks | None = None
 
     def open(self) -> None:
         super().open()
         if self._can_choose:
             self._slices, self._shares = self._kind_of_slices()
+        if self._shares and self.context.stores is None and self._size // self._width >= _BLOCKS_FROM:
+            self._blocks = Blocks(self._reader_of, self._merge_two)
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
@@ -135,7 +141,14 @@ class SlicedWindowOperator(WindowingOperator):
             return self._former, contents.were_shared()
         return (self._shared, True) if contents.shares else (self._own, False)
 
+    def functions_replaced(self) -> None:
+        super().functions_replaced()
+        if self._blocks is not None:
+            self._blocks.clear()
+
     def forget_key(self) -> bool:
+        if self._blocks is not None:
+            self._blocks.clear()
         self._waiting_heap.clear()
         self._ended_heap.clear()
         return super().forget_key()
@@ -150,96 +163,67 @@ class SlicedWindowOperator(WindowingOperator):
             # Asked once for a chunk and not for each window: most records can't be changed.
             self._for_window = as_it_is if all(map(is_, own_copies(values), values)) else own_copies
         if not self.event_time:
-            self._add_records(self._slice_of(self.context.now_ms()), keys, values)
+            self._add_records(self._slicing.slice_of(self.context.now_ms()), keys, values)
             return True
         lowest = min(timestamps) if timestamps is not None else MIN_TIMESTAMP
         if timestamps is None or lowest <= MIN_TIMESTAMP:
             raise ProgramError(f"operator '{self.name}': {no_timestamp()}")
-        start = self._slice_of(lowest)
-        if start >= self._horizon() and max(timestamps) < start + self._width:
+        start = self._slicing.slice_of(lowest)
+        if start >= self._slicing.horizon(self.timers.watermark) and max(timestamps) < start + self._width:
             self._add_records(start, keys, values)
             return True
         return self.do(self._take_mixed(keys, values, timestamps), self._hand_on_late)
 
-    def _slice_of(self, timestamp: int) -> int:
-        return timestamp - (timestamp - self._offset) % self._width
-
-    def _horizon(self) -> int:
-        """The end of the last window that has ended: all windows of records from here on are still waiting."""
-        now = self.timers.watermark + 1
-        return now - (now - self._offset - self._size) % self._slide
-
     def _take_mixed(self, keys: list[Any], values: Values, timestamps: list[int]) -> Iterator[None]:
         """A chunk with records of several slices: sorted by slice first, then added slice by slice."""
         behind: list[tuple[Any, Any, int]] = []
+        slicing, horizon = self._slicing, self._slicing.horizon(self.timers.watermark)
         if self._shares or self._slide == self._size:
-            for start, (some_keys, some_values) in self._by_slice(keys, values, timestamps, behind).items():
+            for start, (some_keys, some_values) in slicing.by_slice(keys, values, timestamps, horizon, behind).items():
                 self._add_records(start, some_keys, some_values)
         else:
             # Not by slice: a window takes its records in the order of their arrival.
-            for window, (some_keys, some_values) in self._by_window(keys, values, timestamps, behind).items():
+            for window, (some_keys, some_values) in slicing.by_window(
+                keys, values, timestamps, horizon, behind
+            ).items():
                 self._add_to_slice(window, [window], some_keys, self._for_window(some_values))
         # No window that has ended holds a slice from the horizon on, so these may as well come last.
         for key, value, timestamp in behind:
             yield from self._take_behind(key, value, timestamp)
 
-    def _by_slice(self, keys: list[Any], values: Values, timestamps: list[int], behind: list[Any]) -> Sorted:
-        """Keys and values by slice; those before the horizon go to `behind`."""
-        width, offset, horizon = self._width, self._offset, self._horizon()
-        found: Sorted = {}
-        start = end = MIN_TIMESTAMP
-        add_key = add_value = behind.append
-        for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
-            if timestamp >= end or timestamp < start:
-                if timestamp < horizon:
-                    behind.append((key, value, timestamp))
-                    continue
-                start = timestamp - (timestamp - offset) % width
-                end = start + width
-                lists = found.get(start)
-                if lists is None:
-                    lists = found[start] = ([], [])
-                add_key, add_value = lists[0].append, lists[1].append
-            add_key(key)
-            add_value(value)
-        return found
-
-    def _by_window(self, keys: list[Any], values: Values, timestamps: list[int], behind: list[Any]) -> Sorted:
-        """Keys and values by window that waits, with those before the horizon in `behind` too."""
-        width, offset, horizon = self._width, self._offset, self._horizon()
-        first_waiting = horizon - self._size + self._slide
-        found: Sorted = {}
-        start = end = MIN_TIMESTAMP
-        waiting: list[tuple[list[Any], list[Any]]] = []
-        for key, timestamp, value in zip(keys, timestamps, values):  # noqa: B905
-            if timestamp >= end or timestamp < start:
-                start = timestamp - (timestamp - offset) % width
-                end = start + width
-                windows = self._windows_of(timestamp)
-                waiting = [found.setdefault(window, ([], [])) for window in windows if window >= first_waiting]
-            if timestamp < horizon:
-                behind.append((key, value, timestamp))
-            for some_keys, some_values in waiting:
-                some_keys.append(key)
-                some_values.append(value)
-        return found
-
     def _add_records(self, start: int, keys: list[Any], values: Values) -> None:
         """Add records to a slice all of whose windows are waiting."""
-        windows = self._windows_of(start)
+        windows = self._slicing.windows_of(start)
         if self._shares:
-            self._add_to_slice(start, windows, keys, values)
+            self._add_to_shared(start, windows, keys, values)
         else:
             for window in windows:
                 self._add_to_slice(window, [window], keys, self._for_window(values))
 
-    def _add_to_slice(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
-        newcomers = [self._waiting_for(window) for window in windows]
-        for window, waiting in zip(windows, newcomers, strict=True):
+    def _add_to_shared(self, start: int, windows: Sequence[int], keys: list[Any], values: Values) -> None:
+        """Add records to a slice of several windows. New keys wait for the first of these, and then for the next."""
+        new: Layer = {}
+        self._add_to_slice(start, windows, keys, values, [new])
+        if new:
+            self._waiting_for(windows[-1]).update(new)
+            # What is None is no contents that a window could find in its slices when it fires.
+            contents = self._slices.at(start).current
+            for key in [key for key in new if contents.get(key) is None]:
+                for window in windows:
+                    self._waiting_for(window)[key] = True
+        if self._blocks is not None:
+            self._blocks.changed(self._slicing.number_of(start), keys)
+
+    def _add_to_slice(
+        self, start: int, windows: Sequence[int], keys: list[Any], values: Values, newcomers: list[Layer] | None = None
+    ) -> None:
+        if newcomers is None:
+            newcomers = [self._waiting_for(window) for window in windows]
+        for window in windows if self._ended.slices else ():
             if window in self._ended.slices:
                 # After a restart event time starts from the beginning, so a window that has fired waits again. Its keys
                 # are known, so `add_records` would not report them as new.
-                waiting.update(dict.fromkeys(keys, True))
+                self._waiting_for(window).update(dict.fromkeys(keys, True))
         rest = iter(values)
         try:
             self.contents.add_records(keys, rest, self._slices.at(start), newcomers)
@@ -247,27 +231,27 @@ class SlicedWindowOperator(WindowingOperator):
             at = positions_taken(values, rest)
             raise self.context.user_error(error, self.contents.method, values[at], keys[at]) from error
 
-    def _windows_of(self, timestamp: int) -> range:
-        """Starts of the windows that contain a timestamp, the latest first."""
-        latest = timestamp - (timestamp - self._offset) % self._slide
-        return range(latest, timestamp - self._size, -self._slide)
-
     def _waiting_for(self, window: int) -> Layer:
         return _keys_at(window, self._waiting, self._waiting_heap)
 
     def _take_behind(self, key: Any, value: Any, timestamp: int) -> Iterator[None]:
         """A record of which at least one window has ended: it is over, or still there for late records."""
-        windows = [window for window in self._windows_of(timestamp) if not self._is_over(window)]
+        windows = [window for window in self._slicing.windows_of(timestamp) if not self._is_over(window)]
         if not windows:
             self.late(value, timestamp)
             return
         watermark = self.timers.watermark
         if self._shares:
-            self._add(self._slice_of(timestamp), key, value, timestamp)
+            start = self._slicing.slice_of(timestamp)
+            self._add(start, key, value, timestamp)
+            if self._blocks is not None:
+                self._blocks.changed(self._slicing.number_of(start), [key])
+            wait = [window for window in windows if window + self._size - 1 > watermark]
+            found = self._slices.at(start).get(key) is not None
+            for window in wait[-1:] if found else wait:
+                self._waiting_for(window)[key] = True
         for window in windows:
             if window + self._size - 1 > watermark:
-                if self._shares:
-                    self._waiting_for(window)[key] = True
                 continue
             if not self._shares:
                 (own,) = self._for_window([value])
@@ -319,6 +303,13 @@ class SlicedWindowOperator(WindowingOperator):
 
     def _fire(self, window: int) -> Iterator[None]:
         keys = self._waiting.take(window)
+        if self._blocks is not None:
+            first = self._slicing.number_of(window)
+            for _ in self._blocks.make(first, first + self._size // self._width, keys):
+                if not self.context.budget.go_on():
+                    yield
+        if self._shares:
+            yield from self._wait_for_next(window, keys)
         if self.evaluation.passes_on:
             yield from self._fire_plainly(window, list(keys))
         else:
@@ -327,6 +318,29 @@ class SlicedWindowOperator(WindowingOperator):
             _keys_at(window, self._ended, self._ended_heap).update(keys)
         else:
             yield from self._drop_slices(window, keys)
+
+    def _wait_for_next(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
+        """Keys that have contents in the next window, too, wait for it now."""
+        readers = self._readers(window + self._slide, window + self._size)
+        # Latest first: there most keys have something.
+        readers.reverse()
+        found: Layer = {}
+        rest = iter(keys)
+        while missing := list(islice(rest, _WAITING_UNTIMED)):
+            for reader in readers:
+                left = []
+                for key in missing:
+                    if reader(key) is None:
+                        left.append(key)
+                    else:
+                        found[key] = True
+                if not left:
+                    break
+                missing = left
+            if not self.context.budget.go_on():
+                yield
+        if found:
+            self._waiting_for(window + self._slide).update(found)
 
     def _fire_plainly(self, window: int, keys: list[Any]) -> Iterator[None]:
         """Without a window function, as many results at a time as go into a chunk."""
@@ -387,9 +401,24 @@ class SlicedWindowOperator(WindowingOperator):
     def _slices_in(self, window: int) -> list[Callable[[Any], Any]]:
         """For each slice of the window that exists, a function from key to contents."""
         # Looked up once per window rather than once per key.
-        starts = range(window, window + self._size, self._width) if self._shares else [window]
-        readers = [reader for start in starts if (reader := self._slices.reader(start)) is not None]
+        readers = self._readers(window, window + self._size) if self._shares else self._reader_at(window)
         return readers or [_nothing]
+
+    def _readers(self, start: int, end: int) -> list[Callable[[Any], Any]]:
+        """For each shared slice from `start` on, or block of these, a function from key to contents."""
+        if self._blocks is not None:
+            return self._blocks.readers(self._slicing.number_of(start), self._slicing.number_of(end))
+        return [reader for at in range(start, end, self._width) for reader in self._reader_at(at)]
+
+    def _reader_at(self, start: int) -> list[Callable[[Any], Any]]:
+        reader = self._slices.reader(start)
+        return [] if reader is None else [reader]
+
+    def _reader_of(self, number: int) -> Callable[[Any], Any] | None:
+        return self._slices.reader(self._slicing.start_of(number))
+
+    def _merge_two(self, contents: Any, others: Any) -> Any:
+        return merged([contents, others], self.contents.merge)
 
     def _put_together(self, slices: list[Callable[[Any], Any]], key: Any) -> Any:
         parts = [contents for of_key in slices if (contents := of_key(key)) is not None]
@@ -405,6 +434,8 @@ class SlicedWindowOperator(WindowingOperator):
     def _drop_slices(self, window: int, keys: Mapping[Any, Any]) -> Iterator[None]:
         """Drop the slices that no window after `window` contains, for these keys."""
         for start in range(window, window + self._slide, self._width) if self._shares else [window]:
+            if self._blocks is not None:
+                self._blocks.drop(self._slicing.number_of(start))
             yield from self._slices.drop(start, keys)
 
 

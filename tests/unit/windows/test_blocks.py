@@ -1,0 +1,99 @@
+"""Windows of thousands of slices: put together of few blocks, whatever comes late, and after a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.datastream.functions import AggregateFunction
+from penstock.datastream.window import SlidingEventTimeWindows
+from penstock.runtime.windows.blocks import Blocks
+
+
+class Joined(AggregateFunction[Any, list[Any], list[Any]]):
+    """The values of a window in the order of their slices: accumulators that can be changed, and merges that count."""
+
+    def __init__(self, shares: bool = True) -> None:
+        self.shares_slices = shares
+        self.merges = 0
+
+    def create_accumulator(self) -> list[Any]:
+        return []
+
+    def add(self, value: Any, accumulator: list[Any]) -> list[Any]:
+        accumulator.append(value[1])
+        return accumulator
+
+    def get_result(self, accumulator: list[Any]) -> list[Any]:
+        return accumulator
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        self.merges += 1
+        a.extend(b)
+        return a
+
+
+RECORDS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 120)), max_size=25)
+
+
+@pytest.mark.parametrize("slide", [1, 2])
+@settings(max_examples=60)
+@given(steps=st.lists(st.tuples(RECORDS, st.integers(0, 60)), max_size=5), lateness=st.sampled_from([0, 7, 60]))
+def test_results_are_those_of_windows_that_share_nothing(
+    drive_once: Any, slide: int, steps: list[Any], lateness: int
+) -> None:
+    """A window would lack a slice, or have it twice, after records that came late or keys that paused."""
+    jobs = [
+        drive_once.aggregate(SlidingEventTimeWindows.of(40, slide), Joined(shares), lateness=lateness)
+        for shares in (True, False)
+    ]
+    taken: list[Any] = []
+    for job in jobs:
+        now, results = 0, []
+        for records, step in steps:
+            job.records(*(((key, number), at) for number, (key, at) in enumerate(records)))
+            now += step
+            job.until(now)
+            results.append(sorted((at, sorted(values)) for values, at in job.take()))
+        results.append(sorted((at, sorted(values)) for values, at in job.until(MAX_TIMESTAMP).take()))
+        taken.append((results, job.late))
+        assert job.is_empty
+    assert taken[0] == taken[1]
+
+
+def test_a_result_of_thousands_of_slices_takes_few_merges(drive_once: Any) -> None:
+    """Each firing of a window of an hour, by the second, would merge 3,600 slices."""
+    function = Joined()
+    job = drive_once.aggregate(SlidingEventTimeWindows.of(2_000, 1), function)
+    job.records(*((("a", at), at) for at in range(2_200)))
+    job.until(1_999)
+    function.merges = 0
+    results = job.until(2_199).take()[-200:]
+    assert [values for values, _ in results] == [list(range(at - 1_999, at + 1)) for _, at in results]
+    assert function.merges < 200 * 25
+    # A record that comes late changes the blocks of its slice alone.
+    function.merges = 0
+    job.records((("a", "late"), 1_500)).until(2_200)
+    assert "late" in job.taken()[-1]
+    assert function.merges < 60
+
+
+def test_a_record_of_a_new_key_waits_for_one_window(drive_once: Any) -> None:
+    """Each key of each second would be noted for 3,600 windows: hundreds of megabytes for a thousand keys."""
+    job = drive_once.aggregate(SlidingEventTimeWindows.of(2_000, 1), Joined())
+    job.records((("a", 1), 5_000))
+    assert len(job.operator.backend.tables["(windows) waiting"].slices) == 1
+    assert len(job.until(MAX_TIMESTAMP).take()) == 2_000
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_the_parts_of_a_window_are_its_slices(first: int, length: int) -> None:
+    """A block would be missing from a window, or reach beyond it."""
+    parts = Blocks(lambda number: None, lambda one, other: one).parts_of(first, first + length)
+    slices = [at for level, number in parts for at in range(number << level, (number + 1) << level)]
+    assert slices == list(range(first, first + length))
+    assert len(parts) <= 2 * max(1, length).bit_length()
