@@ -226,8 +226,20 @@ class RunIdentity:
         """The run has ended, or has not begun: no other run has to wait for it."""
         if self.lease is not None:
             self.lease.release()
-        if self.place.temporary is not None:
-            self.place.temporary.remove()
+        temporary = self.place.temporary
+        if temporary is not None and self._is_to_be_gone_on_with():
+            temporary.keep()
+        elif temporary is not None:
+            temporary.remove()
+
+    def _is_to_be_gone_on_with(self) -> bool:
+        """Whether the job has left a checkpoint, as one that fails does. Raises nothing."""
+        try:
+            left = recorded(record_in(self.place.directory))
+        except (OSError, CheckpointError):
+            # There may be one: nothing is deleted that could not be read.
+            return True
+        return left is not None and left.end is None and left.checkpoint is not None
 
 
 def take_job(
@@ -286,7 +298,7 @@ def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Call
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointPlace:
-    """The directory of a job's own checkpoints. `temporary`: it, which is deleted with the job."""
+    """The directory of a job's own checkpoints. `temporary`: it, which is deleted with a job that leaves none there."""
 
     directory: str
     temporary: HeldDirectory | None = None

@@ -48,7 +48,7 @@ from penstock.spark.driver.pipelined_run import PipelinedRun
 from penstock.spark.driver.session import control_host, session_for, session_is_local
 from penstock.spark.driver.slots import wait_for_slots
 from penstock.spark.job_tag import job_tag
-from penstock.spark.payload import pack
+from penstock.spark.payload import Payload, pack
 
 
 def submit(submission: Submission) -> JobClient:
@@ -98,8 +98,8 @@ def submit(submission: Submission) -> JobClient:
         if graph.batched:
             run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log, visible.is_served)
             run.on_end = visible.serve(run, configuration, "", log)
-            job = BatchedJob(session.now(), graph.widths, job_tag(str(job_id)), graph.name)
-            run.start(job, control_host(session.now()), pack(levels, None, 0, files=session.files, logs=log.settings))
+            payloads = pack(levels, None, 0, files=session.files, logs=log.settings)
+            _start_batched(run, session, graph, job_id, payloads)
         else:
             run = _pipelined_run(submission, job_id, settings, session, start, log, visible)
             submission.on_control(run.address)
@@ -111,6 +111,15 @@ def submit(submission: Submission) -> JobClient:
         log.close()
         raise
     return JobClient(job_id, run)
+
+
+def _start_batched(
+    run: BatchedRun, session: JobSession, graph: JobGraph, job_id: JobID, payloads: list[Payload]
+) -> None:
+    def job() -> BatchedJob:
+        return BatchedJob(session.now(), graph.widths, job_tag(str(job_id)), graph.name)
+
+    run.start(job(), control_host(session.now()), payloads, job)
 
 
 def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start: StartPoint) -> JobLog:
@@ -161,6 +170,7 @@ def _pipelined_run(
             run.epoch,
             start.latest.older() if start.latest is not None else (),
             start.path,
+            run.place.directory,
         )
         pipelined = PipelinedRun(
             master,

@@ -15,11 +15,11 @@ class CheckpointingMode(enum.Enum):
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """Retention of the checkpoints of a cancelled job. Those of a failed job are retained unless disabled here."""
+    """Retention of the checkpoints of a cancelled job. Those of a failed job are always retained, unlike Flink's."""
 
     DELETE_ON_CANCELLATION = 0
     """They are deleted."""
     RETAIN_ON_CANCELLATION = 1
     """Retained until deleted by the user: the job can be restored from the latest."""
     NO_EXTERNALIZED_CHECKPOINTS = 2
-    """Not retained: checkpoints serve recovery within one run of the job only."""
+    """They are deleted, as with DELETE_ON_CANCELLATION. The default."""

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _NAME = "penstock-held-"
+_KEPT = "kept"
+"""The file that marks a directory which is not to be removed when its process has ended."""
 _LOOK_S = 0.01
 
 _log = logging.getLogger(__name__)
@@ -35,6 +37,12 @@ class HeldDirectory:
     def remove(self) -> None:
         """Remove it with all that is in it."""
         shutil.rmtree(self.path, ignore_errors=True)
+        self._release()
+
+    def keep(self) -> None:
+        """Let it stay for good, also when no process holds it any more."""
+        with contextlib.suppress(OSError):
+            Path(self.path, _KEPT).touch()
         self._release()
 
     def remove_if_empty(self) -> None:
@@ -138,6 +146,8 @@ def remove_abandoned(parent: str | None = None) -> None:
     """Remove the directories of processes that have ended. Raises nothing: what can't be removed stays."""
     for path in Path(parent or tempfile.gettempdir()).glob(f"{_NAME}*"):
         with contextlib.suppress(OSError), _locked(path):
+            if (path / _KEPT).exists():
+                continue
             shutil.rmtree(path, ignore_errors=True)
             _log.debug("removed %s, which was left by a process that has ended", path)
 

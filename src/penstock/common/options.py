@@ -247,7 +247,7 @@ CHECKPOINT_RETENTION = (
     _key("execution.checkpointing.externalized-checkpoint-retention")
     .enum_type(ExternalizedCheckpointRetention)
     .default_value(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
-    .with_description("Which checkpoints stay when the job is cancelled or fails.")
+    .with_description("Whether checkpoints stay when the job is cancelled. They always do when it fails.")
 )
 UNALIGNED_CHECKPOINTS = (
     _key("execution.checkpointing.unaligned.enabled")

@@ -15,6 +15,8 @@ from penstock.jobmaster.execution_state import ExecutionState
 from penstock.plan.job_graph import JobGraph
 from penstock.runtime.ids import SlotId, SubtaskId
 
+_FAILURES_MOST = 16
+"""Flink: web.exception-history-size."""
 _AT_END = {
     JobStatus.FINISHED: ExecutionState.FINISHED,
     JobStatus.CANCELED: ExecutionState.CANCELED,
@@ -32,8 +34,10 @@ class BatchedRecorder:
         self._submitted_ms = now_ms
         self._status_ms = {JobStatus.CREATED: now_ms}
         self._failures: tuple[JobFailure, ...] = ()
-        self._runs: dict[SlotId, list[int]] = {}
-        """The runs of each slot, as Spark numbers them: the newest last."""
+        self._job_runs = 0
+        """How often the Spark job was begun again: each one counts its runs of slots from zero."""
+        self._runs: dict[SlotId, list[tuple[int, int]]] = {}
+        """The runs of each slot, each by the Spark job and Spark's own number: the newest last."""
         self._executions: dict[SubtaskId, Execution] = {}
         self._tasks: dict[SlotId, list[SubtaskId]] = {}
         for vertex in graph.vertices:
@@ -45,27 +49,35 @@ class BatchedRecorder:
 
     def slot_reported(self, slot: SlotId, run: int, has_finished: bool, now_ms: int) -> bool:
         """A run of a slot is alive, or has finished. False: there is a newer run, and this one does not count."""
-        runs = self._runs.setdefault(slot, [])
-        if not runs or run > runs[-1]:
-            runs.append(run)
+        runs, numbered = self._runs.setdefault(slot, []), (self._job_runs, run)
+        if not runs or numbered > runs[-1]:
+            runs.append(numbered)
             for task in self._tasks[slot]:
                 since_ms = dict.fromkeys((ExecutionState.DEPLOYING, ExecutionState.RUNNING), now_ms)
                 # Spark begins a run anew when it has lost the one before.
                 before = self._executions[task].then_earlier(ExecutionState.FAILED, now_ms) if len(runs) > 1 else ()
                 self._executions[task] = Execution(task, slot, len(runs) - 1, ExecutionState.RUNNING, since_ms, before)
             self._publish()
-        elif run < runs[-1]:
+        elif numbered < runs[-1]:
             return False
         if has_finished:
             self._become(self._tasks[slot], ExecutionState.FINISHED, now_ms)
             self._publish()
         return True
 
+    def begins_again(self, now_ms: int, error: BaseException) -> None:
+        """The Spark job was lost by this error: another one takes its place, and runs all slots."""
+        self._job_runs += 1
+        running = [task for task, one in self._executions.items() if one.state is ExecutionState.RUNNING]
+        self._become(running, ExecutionState.FAILED, now_ms)
+        self.job_became(JobStatus.RESTARTING, now_ms, error)
+
     def job_became(self, status: JobStatus, now_ms: int, error: BaseException | None = None) -> None:
         """The job has another status. `error`: why it failed."""
         self._status_ms[status] = now_ms
         if error is not None:
-            self._failures = (JobFailure(error_name(error), told_error(error), now_ms),)
+            failure = JobFailure(error_name(error), told_error(error), now_ms)
+            self._failures = (*self._failures, failure)[-_FAILURES_MOST:]
         if status in _AT_END:
             self._become(list(self._executions), _AT_END[status], now_ms)
         elif status is JobStatus.CANCELLING:

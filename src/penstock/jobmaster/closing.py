@@ -13,8 +13,9 @@ from penstock.common.job_status import JobStatus
 from penstock.jobmaster.controlled_job import ControlledJob
 from penstock.jobmaster.effects import CloseResults, Finish, JobEffect
 from penstock.jobmaster.events import ResultsClosed
-from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, are_needed, cancelled, note_checkpoints, retains
+from penstock.jobmaster.job_end import BEFORE_THE_END, JobEnd, cancelled, note_cancelled, note_kept, stay
 from penstock.jobmaster.phases import JOB, JobPhase, JobStep, after
+from penstock.jobmaster.recovery import Recovery
 
 
 class JobClosing:
@@ -26,12 +27,14 @@ class JobClosing:
         recorded_end: RecordedEnd,
         emit: Callable[[JobEffect], None],
         before_end: Callable[[JobStatus, BaseException | None], None],
+        recovery: Recovery,
     ) -> None:
         self._phase = JobPhase.EXECUTING
         self._job = job
         self._recorded_end = recorded_end
         self._emit = emit
         self._before_end = before_end
+        self._recovery = recovery
         self._end: JobEnd | None = None
 
     @property
@@ -66,7 +69,7 @@ class JobClosing:
             error = error or JobError("the job failed")
         self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
         self._end = (status, error)
-        if not retains(self._job.settings.checkpoint_retention, status):
+        if not self._checkpoints_stay(status):
             self._job.coordinator.abort_kept()
         self._emit(CloseResults(error))
 
@@ -76,14 +79,28 @@ class JobClosing:
         assert self._end is not None
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
-        settings, job = self._job.settings, self._job
-        if retains(settings.checkpoint_retention, self._end[0]):
-            return
-        stay = are_needed(self._end, job.completed.are_former)
-        if settings.has_checkpoint_directory and job.completed.newest and not job.storage.is_fenced:
-            note_checkpoints(self._end[1], stay)
-        if not stay:
+        are_kept = self._checkpoints_stay(self._end[0])
+        self._say_what_stays(*self._end, are_kept)
+        if not are_kept:
             self._recorded_end.over(self._end[0].name)
+
+    def _checkpoints_stay(self, status: JobStatus) -> bool:
+        completed = self._job.completed
+        if completed.newest is None or self._recorded_end.stopped:
+            # What tasks have written for those that did not complete is of no use; a savepoint has taken their place.
+            return False
+        return stay(self._job.settings.checkpoint_retention, status, completed.are_former)
+
+    def _say_what_stays(self, status: JobStatus, error: BaseException | None, are_kept: bool) -> None:
+        is_known = self._job.settings.has_checkpoint_directory
+        if error is None or self._job.completed.newest is None:
+            return
+        if self._job.storage.is_fenced or self._recorded_end.stopped:
+            return
+        if status is JobStatus.FAILED:
+            note_kept(error, self._recovery.full_path, is_known)
+        elif is_known and (not are_kept or self._job.completed.are_former):
+            note_cancelled(error, are_kept)
 
     def go_on(self) -> None:
         """Something happened: perhaps the storage has answered everything."""

@@ -6,18 +6,11 @@ from collections.abc import Sequence
 
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import CheckpointError, JobCancelledError
+from penstock.common.errors import JobCancelledError, PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.runtime.ids import SlotId
 
 JobEnd = tuple[JobStatus, BaseException | None]
-
-_RETAINED = {
-    ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: (),
-    ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: (JobStatus.FAILED,),
-    ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: (JobStatus.FAILED, JobStatus.CANCELED),
-}
-"""The ends of a job after which its checkpoints stay, whatever it has failed by."""
 
 _DELETED = (
     f"Its checkpoints are deleted. {options.CHECKPOINT_RETENTION.key}: RETAIN_ON_CANCELLATION would have kept them for "
@@ -33,27 +26,34 @@ BEFORE_THE_END = {
 """What a job that will end so is, as long as it is not over."""
 
 
-def retains(retention: ExternalizedCheckpointRetention, status: JobStatus) -> bool:
-    """Whether the checkpoints of a job that ends so are to stay."""
-    return status in _RETAINED[retention]
+def stay(retention: ExternalizedCheckpointRetention, status: JobStatus, are_former: bool) -> bool:
+    """Whether the checkpoints of a job that ends so are kept. `are_former`: they are those that another run has left.
 
-
-def are_needed(end: JobEnd, are_former: bool) -> bool:
-    """Whether they stay though they are not to. `are_former`: they are those that another run has left.
-
-    Then they do if the job fails, or is cancelled before it has gone beyond them. So do any if what fails is to read
-    or to write them: who mends that, or starts from an older one, needs them.
+    All of a job that fails: who mends the reason goes on from there. Source: Flink, which by default deletes them.
+    Those that another run has left stay, too, if the job is cancelled before it has gone beyond them.
     """
-    status, error = end
-    if are_former:
-        return status in (JobStatus.FAILED, JobStatus.CANCELED)
-    return status is JobStatus.FAILED and isinstance(error, CheckpointError)
+    if status is JobStatus.CANCELED:
+        return are_former or retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    return status is JobStatus.FAILED
 
 
-def note_checkpoints(error: BaseException | None, stay: bool) -> None:
-    """Say with the error that checkpoints stay, or that they are deleted, and how they would have stayed."""
-    if error is not None:
-        error.add_note(_KEPT if stay else _DELETED)
+def note_kept(error: BaseException, path: str, is_latest: bool) -> None:
+    """Say with the error of a job that has failed where its newest checkpoint is, and how to go on from there.
+
+    `is_latest`: `-s latest` finds it, below the directory that is configured.
+    """
+    how = "penstock run -s latest, with the same program and settings" if is_latest else f"penstock run -s {path}"
+    text = f"Its checkpoints are kept, the newest is {path}. Go on from there: {how}"
+    if isinstance(error, PenstockError) and error.args and isinstance(error.args[0], str):
+        if path not in error.args[0]:
+            error.args = (f"{error.args[0]}\n{text}", *error.args[1:])
+    else:
+        error.add_note(text)
+
+
+def note_cancelled(error: BaseException, are_kept: bool) -> None:
+    """Say with the error of a cancelled job that its checkpoints stay, or that they are deleted, and why."""
+    error.add_note(_KEPT if are_kept else _DELETED)
 
 
 def cancelled(name: str, abandoned: Sequence[SlotId]) -> JobCancelledError:

@@ -83,6 +83,7 @@ class JobMaster:
 
     `origin`: the checkpoint or savepoint that the job starts from; it is at `origin_at`. `collected`: sinks whose
     results the program is given. `epoch`: which run of the job this is, from 1. `older`: checkpoints before `origin`.
+    `directory`: that of its own checkpoints.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class JobMaster:
         epoch: int = 1,
         older: Sequence[Manifest] = (),
         origin_at: str = "",
+        directory: str = "",
     ) -> None:
         self.job_id = job_id
         self.journal = Journal()
@@ -108,18 +110,18 @@ class JobMaster:
         self._effects: list[JobEffect] = []
         self.storage = StorageRequests(self._emit)
         self.completed = CompletedCheckpoints(self.storage, settings.checkpoints.retained)
-        recorded_end = RecordedEnd(self.storage, self.completed, epoch)
+        end = RecordedEnd(self.storage, self.completed, epoch)
         self.coordinator = CheckpointCoordinator(
             JobIdentity(job_id, graph.name, epoch=epoch),
             settings.checkpoints,
             self.storage,
             self.completed,
-            recorded_end,
+            end,
             self._of_coordinator,
         )
         if origin is not None:
             self.coordinator.start_from(origin, older)
-        self._recovery = Recovery(self.coordinator, self.completed, origin, settings, origin_at)
+        self._recovery = Recovery(self.coordinator, self.completed, origin, settings, origin_at, directory)
         self._ending: JobEnding = JobEnding(self, self._emit)
         self._watermarks = WatermarkGroups(graph, self._send_to_task)
         self._collected = CollectedOnce(collected, settings.checkpoints.interval_ms is not None, self._emit)
@@ -139,7 +141,7 @@ class JobMaster:
             questions=self._questions,
         )
         self._failover = Failover(self, self._ending, self._recovery, self._collected, self._restarts, self._emit)
-        self._closing: JobClosing = JobClosing(self, recorded_end, self._emit, self._ending.job_ends)
+        self._closing: JobClosing = JobClosing(self, end, self._emit, self._ending.job_ends, self._recovery)
         self._is_cancelled = False
         self.regions = Regions(graph, settings, self._emit, now_ms)
 

@@ -25,12 +25,14 @@ class Recovery:
         origin: Manifest | None,
         settings: JobSettings,
         origin_at: str = "",
+        directory: str = "",
     ) -> None:
         self._coordinator = coordinator
         self._completed = completed
         self._origin = origin
         self._allow_non_restored = settings.allow_non_restored_state
         self._origin_at = origin_at
+        self._directory = directory
 
     @property
     def manifest(self) -> Manifest | None:
@@ -45,6 +47,12 @@ class Recovery:
             return self._origin_at if manifest is not None else ""
         saved = (report for report in self._coordinator.history.savepoints if report.is_completed)
         return next((report.savepoint for report in saved if report.checkpoint_id == manifest.checkpoint_id), "")
+
+    @property
+    def full_path(self) -> str:
+        """The same, in full; empty: there is none."""
+        manifest = self.manifest
+        return self.path or (f"{self._directory}/chk-{manifest.checkpoint_id}" if manifest is not None else "")
 
     def enumerator_states(self, sources: dict[int, str]) -> dict[int, Any]:
         """What split enumerators need to go on, by vertex. `sources`: the state id of each vertex that is a source."""

@@ -17,10 +17,12 @@ from penstock.common.errors import (
     DamagedCheckpointError,
     FencedError,
     InputLostError,
+    MasterUnreachableError,
     NotEnoughSlotsError,
     ProgramError,
     SessionLostError,
     SourceError,
+    SparkLostError,
     UserFunctionError,
 )
 from penstock.jobmaster.attempt import Attempt
@@ -179,6 +181,23 @@ class RestartDecision:
                 self.waits = True
                 return self._settings.slots_retry_ms
         return self._strategy.delay_ms(now_ms)
+
+
+class BatchedRestarts:
+    """Whether the Spark job of a batched job is run again from its beginning, and when.
+
+    Spark runs lost and failed tasks again by itself, so what is left to a restart is the loss of Spark. The results
+    of a batched job count at its end: whatever the Spark job before has made of them is dropped.
+    """
+
+    def __init__(self, strategy: RestartStrategy) -> None:
+        self._strategy = strategy
+
+    def delay_ms(self, error: BaseException, now_ms: int) -> int | None:
+        """Milliseconds until it is run again after this error; None: the job has failed."""
+        if isinstance(error, (SparkLostError, MasterUnreachableError)):
+            return self._strategy.delay_ms(now_ms)
+        return None
 
 
 def _is_of_the_program(error: BaseException | None) -> bool:

@@ -91,6 +91,9 @@ class Circumstances:
     """Probability that Spark has too few slots for a restart."""
     slot_never_starts_rate: float = 0.0
     """Probability that a slot of a restarted job never registers."""
+    lost_while_starting: float = 0.0
+    """Probability that the session, the query, a slot or the storage of a restarted attempt is lost as it starts.
+    Never drawn."""
     damage_rate: float = 0.0
     """Probability that a restarted job finds its newest checkpoint damaged; output committed since is written again."""
     drain_rate: float = 0.0

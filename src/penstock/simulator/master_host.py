@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
 from penstock.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, DeleteJob, StorageEffect
 from penstock.checkpoint.manifest import Manifest
-from penstock.checkpoint.schedule import CheckpointSettings
 from penstock.checkpoint.storage_operations import carry_out
-from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, FencedError
-from penstock.common.failover_strategy import FailoverStrategy
 from penstock.jobmaster.async_calls import make_call
 from penstock.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.jobmaster.effects import (
@@ -49,25 +45,20 @@ from penstock.jobmaster.events import (
 )
 from penstock.jobmaster.job_master import JobMaster
 from penstock.jobmaster.notices import JobNotice
-from penstock.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.jobmaster.results.lanes import ResultLanes
-from penstock.jobmaster.settings import JobSettings
-from penstock.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import ToTask
 from penstock.runtime.ids import SlotId
 from penstock.runtime.operators.sink import CollectOperator
-from penstock.simulator.autoscaling import autoscaler_of
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
+from penstock.simulator.job_settings import HEALED_TIMEOUT_MS, WatchedRestarts, restarts_of, settings_of
 from penstock.simulator.outside import Outside
 from penstock.simulator.queries import Queries
 from penstock.simulator.report import Trace
 from penstock.simulator.results import OutsideSink, SeededPool
 from penstock.simulator.sinks import Written
 from penstock.simulator.storage import MemoryRun, MemoryStorage
-
-_HEALED_TIMEOUT_MS = 60_000
 
 
 class DriverLostError(Exception):
@@ -153,11 +144,12 @@ class MasterHost:
         rate = 0.0 if healed else circumstances.commit_failure_rate
         self._sinks = {id: OutsideSink(id, around.outside, around.random, rate) for id in sinks}
         self._lanes = ResultLanes(self._sinks, self.events.append, self.pool)
+        self.restarts = WatchedRestarts(restarts_of(circumstances, around.random, healed))
         self.master = JobMaster(
             self.job_id,
             graph,
             settings_of(circumstances, healed, graph),
-            _restarts(circumstances, around.random, healed),
+            self.restarts,
             around.clock.now_ms(),
             origin,
             collected=_collecting(graph),
@@ -198,7 +190,7 @@ class MasterHost:
         """Nothing fails any more, and checkpoints have the time that they need."""
         for sink in self._sinks.values():
             sink.failure_rate = 0
-        self.master.coordinator.timeout_ms = _HEALED_TIMEOUT_MS
+        self.master.coordinator.timeout_ms = HEALED_TIMEOUT_MS
         self.slots = None
 
     def collect(self, newest: Manifest) -> None:
@@ -399,49 +391,6 @@ def _collecting(graph: JobGraph) -> frozenset[int]:
     """The sinks whose results the program is given."""
     operators = [node.operator for vertex in graph.vertices for node in vertex.nodes]
     return frozenset(operator.sink_id for operator in operators if isinstance(operator, CollectOperator))
-
-
-def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> JobSettings:
-    """The settings of a simulated job. What follows slots has no autoscaler."""
-    loads, slots = circumstances.load_changes_at_steps, circumstances.slots_change_at_steps
-    checkpoints = CheckpointSettings(
-        circumstances.checkpoint_interval_ms if circumstances.has_interval else None,
-        _HEALED_TIMEOUT_MS if healed else circumstances.checkpoint_timeout_ms,
-        circumstances.pause_ms,
-        circumstances.concurrent_max,
-        failures_tolerated=1_000_000,
-        retained=circumstances.retained,
-        has_directory=circumstances.has_directory and circumstances.checkpointing,
-    )
-    return JobSettings(
-        checkpoints,
-        ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
-        failover_strategy=FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION,
-        allow_duplicates=not circumstances.exactly_once,
-        autoscaler=autoscaler_of(graph) if loads and not slots else None,
-        slot_following=_slot_following() if slots else None,
-    )
-
-
-def _slot_following() -> SlotFollowingSettings:
-    # It waits as long as others do: a run has to end.
-    wait_ms = JobSettings().slot_request_timeout_ms
-    return SlotFollowingSettings(
-        False, stabilization_ms=2_000, cooldown_ms=1_000, growth_stabilization_ms=2_000, wait_ms=wait_ms
-    )
-
-
-def _restarts(circumstances: Circumstances, random: Random, healed: bool) -> RestartStrategy:
-    """Bounded, all of them: a program whose function always raises must come to its end."""
-    if not circumstances.checkpointing:
-        return NoRestart()
-    strategies: list[Callable[[], RestartStrategy]] = [
-        partial(FixedDelay, 3, 100),
-        partial(FailureRate, 2, 10_000_000, 10),
-        # Attempts that take longer than its threshold would make it start from the beginning each time.
-        partial(ExponentialDelay, 50, 10_000, 2.0, 10_000_000, 4, 0.1, random.random),
-    ]
-    return strategies[circumstances.restart_strategy]() if not healed else FixedDelay(2, 10)
 
 
 def _line_of(event: JobEvent) -> str:

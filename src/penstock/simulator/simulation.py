@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, UserFunctionError
+from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
 from penstock.common.job_status import JobStatus
 from penstock.jobmaster.effects import Deploy, Finish
 from penstock.jobmaster.events import Reported, Tick
@@ -19,12 +19,7 @@ from penstock.jobmaster.job_master import JobMaster
 from penstock.plan.job_graph import JobGraph
 from penstock.rpc.messages import FromSlot, SlotReport, ToTask, decode_to_job_master, encode
 from penstock.runtime.ids import SlotId
-from penstock.runtime.task.events import (
-    Acknowledge,
-    Decline,
-    Effect,
-    TriggerCheckpoint,
-)
+from penstock.runtime.task.events import Acknowledge, Decline, Effect, TriggerCheckpoint
 from penstock.runtime.task.slot import Slot
 from penstock.simulator.circumstances import Circumstances
 from penstock.simulator.clock import Clock
@@ -41,7 +36,7 @@ from penstock.simulator.scheduler import Agenda
 from penstock.simulator.slot_actions import SlotActions
 from penstock.simulator.storage import MemoryRun, MemoryStorage
 from penstock.simulator.user import User
-from penstock.simulator.worker_faults import WorkerFaults
+from penstock.simulator.worker_faults import Start, WorkerFaults
 from penstock.simulator.workers import Workers, heartbeats
 
 _IDLE_JUMPS_MAX = 20_000
@@ -164,8 +159,14 @@ class Simulation:
             return
         if number and self._fate.chance(circumstances.damage_rate):
             self.storage.damage()
+        lost = self.random.choice([*Start]) if number and self._fate.chance(circumstances.lost_while_starting) else None
+        if lost is Start.SESSION:
+            self.faults.session_lost(region)
+            return
         workers = self.workers.start(effect, self.driver.job_id, self.driver.run)
         self._control.connect(workers)
+        self.storage.unreadable = lost is Start.STORAGE
+        self.faults.lost_while_starting(lost, region, workers)
         if number and self._fate.chance(circumstances.slot_never_starts_rate):
             workers[self.random.choice(sorted(workers))].freeze()
         self._workers_changed()
@@ -174,6 +175,7 @@ class Simulation:
         """Spark stops the query of a region: all its workers are gone. Some of what was under way will be late."""
         levels = self.master.graph.regions[region]
         self.workers.stop(levels)
+        self.storage.unreadable = False
         self._control.end_attempt(levels, self.circumstances.late_rate)
         self._workers_changed()
 
@@ -292,6 +294,7 @@ class Simulation:
             f"the job could fall back to an earlier checkpoint: {error}"
         )
         assert not user_restarts, f"the job was cancelled while it waited for its restart, and is {status.name}"
+        assert not isinstance(error, TaskLostError) or self.driver.restarts.refused, f"not judged: {error}"
         is_over = isinstance(error, UserFunctionError) or self.driver.drained
         return status is JobStatus.FAILED and self.circumstances.checkpointing and not is_over
 

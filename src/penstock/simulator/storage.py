@@ -35,6 +35,8 @@ class MemoryStorage(ColumnFiles):
         self._entries: dict[int, bytes] = {}
         self._random = random
         self._failure_rate = failure_rate
+        self.unreadable = False
+        """Whether no file can be read at the moment."""
         self._damaged: str | None = None
         """A file that has changed on its disk."""
 
@@ -47,6 +49,8 @@ class MemoryStorage(ColumnFiles):
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """A part of a file."""
+        if self.unreadable:
+            raise OSError("the storage is unavailable")
         if path not in self.files or path == self._damaged:
             raise FileNotFoundError(path)
         return self.files[path][offset : offset + length]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from random import Random
 
-from penstock.common.errors import TaskLostError
+from penstock.common.errors import SparkLostError, TaskLostError
 from penstock.runtime.ids import SlotId
 from penstock.simulator.clock import Clock
 from penstock.simulator.host import SlotHost
@@ -14,6 +15,15 @@ from penstock.simulator.master_host import MasterHost
 from penstock.simulator.network import ControlMessages
 from penstock.simulator.report import Trace, name_of
 from penstock.simulator.workers import draw_living
+
+
+class Start(enum.Enum):
+    """What an attempt needs to start."""
+
+    SESSION = 0
+    QUERY = 1
+    SLOT = 2
+    STORAGE = 3
 
 
 class WorkerFaults:
@@ -46,6 +56,22 @@ class WorkerFaults:
             self._running[slot].kill()
             self._control.forget(slot)
             region = self._driver.master.regions.of_level(slot.level).index
+            self._driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
+
+    def session_lost(self, region: int) -> None:
+        """The session of a new attempt is lost before its query has begun."""
+        self._trace.add("fate", "Spark's new session is lost")
+        self._driver.query_failed(region, SparkLostError("a new session could not be started"))
+
+    def lost_while_starting(self, lost: Start | None, region: int, workers: dict[SlotId, SlotHost]) -> None:
+        """The query of a new attempt, or one of its workers, ends before they have opened."""
+        if lost is Start.QUERY:
+            self._trace.add("fate", "Spark's JVM is killed")
+            self._driver.query_failed(region, SparkLostError("Spark's JVM has ended"))
+        elif lost is Start.SLOT:
+            slot = self._random.choice(sorted(workers))
+            self._trace.add("fate", f"{name_of(slot)} is killed as it starts")
+            workers[slot].freeze()
             self._driver.query_failed(region, TaskLostError(f"{name_of(slot)} was killed"))
 
     def freeze(self) -> None:

@@ -12,9 +12,16 @@ import pytest
 from tests.unit.jobmaster.played_job import plan
 
 from penstock.common.configuration import Configuration
-from penstock.common.errors import JobCancelledError, JobError
+from penstock.common.errors import (
+    JobCancelledError,
+    JobError,
+    MasterUnreachableError,
+    SparkLostError,
+    UserFunctionError,
+)
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
+from penstock.jobmaster.restarts import BatchedRestarts, FixedDelay
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.logs.job_log import JobLog
 from penstock.runtime.ids import SubtaskId
@@ -161,3 +168,62 @@ def test_an_end_that_fails_is_an_end() -> None:
     job.spark.ends.set()
     assert "at the end" in str(job.run.wait())
     assert job.run.status is JobStatus.FAILED
+
+
+class LostSpark(Spark):
+    """Ends by the loss of Spark, once it was submitted."""
+
+    def run(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
+        self.payloads = payloads
+        self.submitted.set()
+        raise ConnectionResetError("the JVM is gone")
+
+
+class Restarted:
+    """A batched job whose Spark is lost, with so many restarts. `fails`: so many starts of another one fail, too."""
+
+    def __init__(self, attempts: int, lost: int = 1, fails: int = 0) -> None:
+        self.jobs: list[Spark] = []
+        self._lost = lost
+        self._fails = fails
+        self.sink = Sink(lambda: None)
+        restarts = BatchedRestarts(FixedDelay(attempts, 1))
+        self.run = BatchedRun(plan(), {1: self.sink}, Configuration(), JobID.generate(), restarts=restarts)
+        self.run.start(self._job(), "127.0.0.1", [Payload("", "", b"", b"", JobFiles(), False)], self._again)
+
+    def _job(self) -> Spark:
+        job = LostSpark() if len(self.jobs) < self._lost else Spark()
+        job.begins.set()
+        job.ends.set()
+        self.jobs.append(job)
+        return job
+
+    def _again(self) -> Spark:
+        if self._fails:
+            self._fails -= 1
+            raise ConnectionRefusedError("the new JVM is gone, too")
+        return self._job()
+
+
+def test_a_batched_job_is_run_again_when_spark_is_lost() -> None:
+    """A job of hours would end by one JVM that was killed, with restarts left."""
+    job = Restarted(attempts=5, lost=2, fails=2)
+    assert job.run.wait() is None
+    assert job.run.status is JobStatus.FINISHED and job.run.restarts == 4 and job.sink.ended == ["succeeded"]
+    addresses = [one.payloads[0].control for one in job.jobs]
+    assert len(set(map(repr, addresses))) == 3, "runs of a new Spark job are numbered from zero: each has its results"
+
+
+@pytest.mark.parametrize(("lost", "fails"), [(3, 0), (1, 9)])
+def test_a_batched_job_restarts_as_often_as_its_strategy_allows(lost: int, fails: int) -> None:
+    """A job whose Spark is lost each time would restart for ever."""
+    job = Restarted(attempts=2, lost=lost, fails=fails)
+    assert isinstance(job.run.wait(), SparkLostError)
+    assert job.run.restarts == 2 and job.run.status is JobStatus.FAILED and job.sink.ended == ["SparkLostError"]
+
+
+def test_a_batched_job_that_fails_by_its_program_is_not_run_again() -> None:
+    """Spark has run its task several times already; a mistake would be repeated for hours."""
+    restarts = BatchedRestarts(FixedDelay(5, 1))
+    assert restarts.delay_ms(UserFunctionError("a division by zero"), 0) is None
+    assert restarts.delay_ms(MasterUnreachableError("it is away"), 0) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -23,6 +24,7 @@ from penstock.common.wall_clock import now_ms
 from penstock.jobmaster.batched_recorder import BatchedRecorder
 from penstock.jobmaster.execution_graph import ExecutionGraph
 from penstock.jobmaster.metrics import JobMetrics
+from penstock.jobmaster.restarts import BatchedRestarts, restart_strategy
 from penstock.jobmaster.results.result_sinks import ResultSink
 from penstock.jobmaster.state_query import LiveState, StateQuery
 from penstock.logs.job_log import JobLog
@@ -54,7 +56,7 @@ class SparkJob(Protocol):
 
 
 class BatchedRun:
-    """`status`, `metrics` and the calls of a JobClient."""
+    """`status`, `metrics` and the calls of a JobClient. `restarts`: of its Spark job, by default as configured."""
 
     def __init__(
         self,
@@ -64,6 +66,7 @@ class BatchedRun:
         job_id: JobID,
         log: JobLog | None = None,
         is_served: bool = False,
+        restarts: BatchedRestarts | None = None,
     ) -> None:
         self._graph = graph
         self._result_sinks = result_sinks
@@ -84,6 +87,9 @@ class BatchedRun:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._cancelled = False
+        self._restarts = restarts or BatchedRestarts(restart_strategy(configuration, random.random))
+        self._again = threading.Event()
+        """Set when the job is cancelled, which ends the wait for its restart."""
         self._ends = False
         """Whether it is decided how the job ends: it can't be cancelled any more."""
 
@@ -106,14 +112,22 @@ class BatchedRun:
         if counts and self._is_served and isinstance(message.report, Heartbeat):
             self.metrics.update(message.report.reports, message.attempt)
 
-    def start(self, job: SparkJob, host: str, payloads: list[Payload]) -> None:
-        """Start the job. `host`: the address at which slots reach the driver."""
-        self._job = job
+    def start(
+        self, job: SparkJob, host: str, payloads: list[Payload], again: Callable[[], SparkJob] | None = None
+    ) -> None:
+        """Start the job. `host`: the address at which slots reach the driver.
+
+        `again`: makes another Spark job like it, in a new session if the one before is lost. It may raise.
+        """
+        self._job, self._job_again = job, again or (lambda: job)
         self._become(JobStatus.RUNNING)
-        results = BatchedResults(ControlServer(host), self._fail_for_results, on_report=self._on_report)
-        added = {"control": results.address, "heartbeat_ms": _HEARTBEAT_MS, "reports": self._is_served}
-        payloads = [msgspec.structs.replace(payload, **added) for payload in payloads]
-        start_thread("penstock-batch", lambda: self._run(payloads, results), self._end_failed)
+        self._host = host
+        self._results = self._new_results()
+        start_thread("penstock-batch", lambda: self._run(payloads), self._end_failed)
+
+    def _new_results(self) -> BatchedResults:
+        """Of one Spark job: another one numbers its runs from zero, too."""
+        return BatchedResults(ControlServer(self._host), self._fail_for_results, on_report=self._on_report)
 
     def cancel(self) -> None:
         with self._lock:
@@ -121,6 +135,7 @@ class BatchedRun:
                 return
             self._cancelled = True
             self._become(JobStatus.CANCELLING)
+        self._again.set()
         self._cancel_spark_job()
 
     def _cancel_spark_job(self) -> None:
@@ -128,10 +143,10 @@ class BatchedRun:
 
     def _cancel_until_over(self) -> None:
         # Again and again: Spark ignores this until the job has begun, which it does some time after it was submitted.
-        with contextlib.suppress(Exception):  # Spark has ended, and the job with it
-            while not self._over.is_set():
+        while not self._over.is_set():
+            with contextlib.suppress(Exception):  # Spark may have ended, and the job with it.
                 self._job.cancel()
-                self._over.wait(_CANCEL_AGAIN_S)
+            self._over.wait(_CANCEL_AGAIN_S)
 
     def savepoint(self, directory: str | None, stop: bool = False, drain: bool = False) -> Future[str]:
         answer: Future[str] = Future()
@@ -172,13 +187,12 @@ class BatchedRun:
         self._over.wait()
         return self._error
 
-    def _run(self, payloads: list[Payload], results: BatchedResults) -> None:
+    def _run(self, payloads: list[Payload]) -> None:
         try:
-            self._go_on()
-            for run, reports in self._job.run(payloads):
+            for run, reports in self._outcomes(payloads):
                 self._go_on()
                 self.metrics.update(_decode_reports(reports))
-                for sink, subtask, values in results.of(run):
+                for sink, subtask, values in self._results.of(run):
                     if sink in self._result_sinks:
                         self._result_sinks[sink].take(subtask, values.value)
             with self._lock:
@@ -190,10 +204,51 @@ class BatchedRun:
         except RAISED as error:
             self._fail(as_exception(error))
         HELD.release(self._job_id)
-        results.close()
+        self._results.close()
         self._close_log()
         self.on_end()
         self._over.set()
+
+    def _outcomes(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
+        """Run the Spark job, as often as it is lost and the restart strategy allows."""
+        while True:
+            self._go_on()
+            added = {"control": self._results.address, "heartbeat_ms": _HEARTBEAT_MS, "reports": self._is_served}
+            try:
+                return self._job.run([msgspec.structs.replace(payload, **added) for payload in payloads])
+            except RAISED as error:
+                self._wait_for_restart(error)
+            self._go_on()
+            self._results.close()
+            self._results = self._new_results()
+            self._job_begins_again()
+
+    def _job_begins_again(self) -> None:
+        while True:
+            try:
+                self._job = self._job_again()
+                break
+            except RAISED as error:
+                self._wait_for_restart(error)
+            self._go_on()
+        with self._lock:
+            if not self._cancelled:
+                self._become(JobStatus.RUNNING)
+
+    def _wait_for_restart(self, error: BaseException) -> None:
+        """Wait until the Spark job is begun again. Raises the error if it is not to be."""
+        failure = from_spark(error, self._show_stack)
+        is_over = self._cancelled or self._results_error is not None
+        delay_ms = None if is_over else self._restarts.delay_ms(failure, now_ms())
+        if delay_ms is None:
+            raise error
+        self.restarts += 1
+        with self._recording:
+            self._recorder.begins_again(now_ms(), failure)
+        self.status = JobStatus.RESTARTING
+        text = f"job '{self._graph.name}' failed and restarts in {delay_ms} ms (restart {self.restarts}): {failure}"
+        _log.warning("%s", text)
+        self._again.wait(delay_ms / 1000)
 
     def _close_log(self) -> None:
         if self._log is not None:

@@ -1,0 +1,80 @@
+"""Second faults: what a restarted attempt needs is lost while it starts, again and again, and nothing else is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from tests.simulation.mutation import until_found
+from tests.simulation.undisturbed import CallsOf, programs_that
+
+from penstock.common.errors import SparkLostError
+from penstock.jobmaster import closing
+from penstock.jobmaster.attempt import Attempt
+from penstock.jobmaster.restarts import RestartDecision
+from penstock.simulator.circumstances import Circumstances
+from penstock.simulator.programs import Program
+from penstock.simulator.runs import run_program
+from penstock.simulator.worker_faults import WorkerFaults
+
+pytestmark = pytest.mark.simulation
+
+SEEDS_IN_CI = 12
+SEEDS_IN_SOAK = 10_000
+
+
+def circumstances(seed: int) -> Circumstances:
+    """Drawn ones, with workers that are killed, and half of the attempts that follow lost while they start."""
+    return dataclasses.replace(
+        Circumstances.draw(Random(seed + 1)),
+        checkpoint_at_steps=tuple(range(0, 800, 60)),
+        crash_at_steps=tuple(range(100, 900, 200)),
+        lost_while_starting=0.5,
+        rescale_rate=0.0,
+        cancel_at_step=None,
+    )
+
+
+def programs(count: int, first: int = 0) -> Iterator[tuple[int, Program]]:
+    """Those that run pipelined, each with its seed."""
+    return programs_that(lambda program: not program.batched, count, first)
+
+
+@pytest.mark.parametrize("seeds", [SEEDS_IN_CI, pytest.param(SEEDS_IN_SOAK, marks=pytest.mark.soak)])
+def test_a_job_whose_restarts_are_lost_gives_what_a_plain_evaluation_gives(
+    seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second fault while the first is mended would end the job, or lose or double output."""
+    started = CallsOf(monkeypatch, WorkerFaults.lost_while_starting, lambda *arguments: arguments[1] is not None)
+    for seed, program in programs(seeds):
+        run_program(program, circumstances(seed), seed, named=False)
+    assert started.count > seeds, "hardly any job was restarted"
+
+
+def a_lost_start_is_final(patch: pytest.MonkeyPatch) -> None:
+    """A JVM that is lost while it starts ends the job, however many restarts are left."""
+    is_final = RestartDecision.is_final
+
+    def final(self: RestartDecision, attempt: Attempt) -> bool:
+        return isinstance(attempt.error, SparkLostError) or is_final(self, attempt)
+
+    patch.setattr(RestartDecision, "is_final", final)
+
+
+def checkpoints_of_a_failed_job_are_deleted(patch: pytest.MonkeyPatch) -> None:
+    """A job that fails leaves nothing to go on from."""
+    patch.setattr(closing, "stay", lambda retention, status, are_former: False)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("fault", [a_lost_start_is_final, checkpoints_of_a_failed_job_are_deleted])
+def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would not reach what it is to check, and its result would be worthless."""
+    fault(monkeypatch)
+    until_found(
+        monkeypatch,
+        programs(300),
+        lambda seed, program: run_program(program, circumstances(seed), seed, named=False),
+    )

@@ -1,0 +1,37 @@
+"""What a job that fails says of its checkpoints, which stay."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from tests.unit.jobmaster.played_job import SETTINGS, Job
+
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.errors import TaskLostError
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("retention", ExternalizedCheckpointRetention)
+def test_a_job_that_fails_says_where_its_checkpoints_are(
+    retention: ExternalizedCheckpointRetention, is_named: bool
+) -> None:
+    """A user would not know from what the job can go on, or whether there is anything left."""
+    settings = dataclasses.replace(SETTINGS, checkpoint_retention=retention, has_checkpoint_directory=is_named)
+    job = Job(settings, attempts=0, directory="/state/id").runs()
+    job.takes_checkpoint()
+    job.fails(TaskLostError("a worker"))
+    assert job.finish is not None
+    text = str(job.finish.error)
+    assert text.startswith("a worker\n") and "/state/id/chk-1" in text
+    assert ("penstock run -s latest" in text) is is_named
+    assert ("penstock run -s /state/id/chk-1" in text) is not is_named
+
+
+def test_an_error_without_a_text_of_penstocks_has_the_place_as_a_note() -> None:
+    """An error of another library would end the job without a word on its checkpoints."""
+    job = Job(SETTINGS, attempts=0, directory="/state/id").runs()
+    job.takes_checkpoint()
+    job.fails(OSError("the disk is full"))
+    assert job.finish is not None and job.finish.error is not None
+    assert any("/state/id/chk-1" in note for note in job.finish.error.__notes__)
