@@ -71,11 +71,6 @@ KNOWN: dict[str, list[Known]] = {
             "an entry of the file's metadata is not a text, and fastavro reads all of them as texts",
             ("share/test/data/syncInMeta.avro",),
         ),
-        Known(
-            Verdict.REFUSED_HERE,
-            "fastavro needs another package for the codec zstandard",
-            ("share/test/data/weather-zstd.avro",),
-        ),
     ],
     "parquet-testing": [
         Known(
