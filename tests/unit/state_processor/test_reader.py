@@ -198,10 +198,10 @@ def test_values_of_classes_that_are_not_here(of_the_job: Path) -> None:
     ((key, value),) = reader.entries("op", "by account")
     assert isinstance(key, MissingObject)
     assert repr(key) == "Account(owner='Ann', cents=5)"
-    assert repr(value) == "[Account(owner='Ann', cents=5), Color(1)]"
+    assert repr(value) == "[Account(owner='Ann', cents=5), Color('RED')]"
     assert key == value[0] and hash(key) == hash(value[0])
     mixed = dict(reader.entries("op", "mixed"))
-    assert (repr(mixed["a"]), repr(mixed["b"])) == ("{Point(1, 2)}", "Bag() [1]")
+    assert (repr(mixed["a"]), repr(mixed["b"])) == ("{Point(x=1, y=2)}", "Bag() [1]")
     assert repr(list(reader.read_list_state("op", "list"))) == "[Account(owner='Ann', cents=5)]"
     assert reader.operators()[0].keyed_states[0].entries == 1
 
