@@ -62,7 +62,7 @@ ENDED_TABLE = "(windows) ended"
 
 _SLICES_PER_SLIDE_MAX = 4
 _FIRST_RESULTS = 16
-_BLOCKS_FROM = 32
+_MANY_SLICES = 32
 """From so many slices of a window on, blocks of them are worth their price."""
 _WAITING_UNTIMED = 256
 """For how many keys the clock is not read."""
@@ -109,14 +109,20 @@ class SlicedWindowOperator(WindowingOperator):
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
+        self._waits_for_next = False
+        """Whether a key waits for the next of its windows only: where they are few, it is cheaper to note them all."""
         self._blocks: Blocks | None = None
 
     def open(self) -> None:
         super().open()
         if self._can_choose:
             self._slices, self._shares = self._kind_of_slices()
-        if self._shares and self.context.stores is None and self._size // self._width >= _BLOCKS_FROM:
-            self._blocks = Blocks(self._reader_of, self._merge_two)
+        self._waits_for_next = self._shares and self._size // self._width >= _MANY_SLICES
+        if self._waits_for_next and self.context.stores is None:
+            reader, start_of = self._slices.reader, self._slicing.start_of
+            self._blocks = Blocks(
+                lambda number: reader(start_of(number)), lambda one, other: merged([one, other], self.contents.merge)
+            )
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
@@ -194,8 +200,10 @@ class SlicedWindowOperator(WindowingOperator):
     def _add_records(self, start: int, keys: list[Any], values: Values) -> None:
         """Add records to a slice all of whose windows are waiting."""
         windows = self._slicing.windows_of(start)
-        if self._shares:
+        if self._waits_for_next:
             self._add_to_shared(start, windows, keys, values)
+        elif self._shares:
+            self._add_to_slice(start, windows, keys, values)
         else:
             for window in windows:
                 self._add_to_slice(window, [window], keys, self._for_window(values))
@@ -247,7 +255,7 @@ class SlicedWindowOperator(WindowingOperator):
             if self._blocks is not None:
                 self._blocks.changed(self._slicing.number_of(start), [key])
             wait = [window for window in windows if window + self._size - 1 > watermark]
-            found = self._slices.at(start).get(key) is not None
+            found = self._waits_for_next and self._slices.at(start).get(key) is not None
             for window in wait[-1:] if found else wait:
                 self._waiting_for(window)[key] = True
         for window in windows:
@@ -308,7 +316,7 @@ class SlicedWindowOperator(WindowingOperator):
             for _ in self._blocks.make(first, first + self._size // self._width, keys):
                 if not self.context.budget.go_on():
                     yield
-        if self._shares:
+        if self._waits_for_next:
             yield from self._wait_for_next(window, keys)
         if self.evaluation.passes_on:
             yield from self._fire_plainly(window, list(keys))
@@ -413,12 +421,6 @@ class SlicedWindowOperator(WindowingOperator):
     def _reader_at(self, start: int) -> list[Callable[[Any], Any]]:
         reader = self._slices.reader(start)
         return [] if reader is None else [reader]
-
-    def _reader_of(self, number: int) -> Callable[[Any], Any] | None:
-        return self._slices.reader(self._slicing.start_of(number))
-
-    def _merge_two(self, contents: Any, others: Any) -> Any:
-        return merged([contents, others], self.contents.merge)
 
     def _put_together(self, slices: list[Callable[[Any], Any]], key: Any) -> Any:
         parts = [contents for of_key in slices if (contents := of_key(key)) is not None]
