@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.errors import UserFunctionError
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows
 from penstock.runtime.windows.blocks import Blocks
@@ -93,7 +94,25 @@ def test_a_record_of_a_new_key_waits_for_one_window(drive_once: Any) -> None:
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_the_parts_of_a_window_are_its_slices(first: int, length: int) -> None:
     """A block would be missing from a window, or reach beyond it."""
-    parts = Blocks(lambda number: None, lambda one, other: one).parts_of(first, first + length)
+    parts = Blocks(lambda number: None, lambda parts, key: parts[0]).parts_of(first, first + length)
     slices = [at for level, number in parts for at in range(number << level, (number + 1) << level)]
     assert slices == list(range(first, first + length))
     assert len(parts) <= 2 * max(1, length).bit_length()
+
+
+class Failing(Joined):
+    """A merge that fails."""
+
+    def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+        if a and b:
+            raise KeyError("no such product")
+        return a or b
+
+
+def test_an_error_of_merge_names_the_function_and_the_key(drive_once: Any) -> None:
+    """The user would see a bare KeyError out of penstock."""
+    job = drive_once.aggregate(SlidingEventTimeWindows.of(2_000, 1), Failing())
+    job.records((("a", 1), 4), (("a", 2), 5))
+    with pytest.raises(UserFunctionError, match="merge") as raised:
+        job.until(MAX_TIMESTAMP)
+    assert "'a'" in str(raised.value) and "no such product" in str(raised.value)

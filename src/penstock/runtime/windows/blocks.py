@@ -21,9 +21,9 @@ _PIECE_KEYS = 256
 
 
 class Blocks:
-    """Of one operator. `read` gives the reader of a slice by its number; `merge` merges two contents."""
+    """Of one operator. `read` gives the reader of a slice by its number; `merge` merges contents of a key."""
 
-    def __init__(self, read: Callable[[int], Read | None], merge: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, read: Callable[[int], Read | None], merge: Callable[[list[Any], Any], Any]) -> None:
         self._read = read
         self._merge = merge
         self._levels: list[dict[int, dict[Any, Any]]] = [{}]
@@ -98,7 +98,7 @@ class Blocks:
         other = right(key) if right is not None else None
         if one is None or other is None:
             return other if one is None else one
-        return self._merge(one, other)
+        return self._merge([one, other], key)
 
     def _made(self, level: int, number: int) -> dict[Any, Any] | None:
         return self._levels[level].get(number) if level < len(self._levels) else None
@@ -119,13 +119,7 @@ class Blocks:
                     if (contents := read(key)) is not None
                 ]
                 if parts:
-                    block[key] = parts[0] if len(parts) == 1 else self._fold(parts)
-
-    def _fold(self, parts: list[Any]) -> Any:
-        contents = parts[0]
-        for part in parts[1:]:
-            contents = self._merge(contents, part)
-        return contents
+                    block[key] = parts[0] if len(parts) == 1 else self._merge(parts, key)
 
     def drop(self, slice_number: int) -> None:
         """A slice is gone: no window consists of its blocks any more."""

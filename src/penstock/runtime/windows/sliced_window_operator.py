@@ -64,8 +64,7 @@ _SLICES_PER_SLIDE_MAX = 4
 _FIRST_RESULTS = 16
 _MANY_SLICES = 32
 """From so many slices of a window on, blocks of them are worth their price."""
-_WAITING_UNTIMED = 256
-"""For how many keys the clock is not read."""
+_KEYS_UNTIMED = 256
 
 
 class SlicedWindowOperator(WindowingOperator):
@@ -105,7 +104,6 @@ class SlicedWindowOperator(WindowingOperator):
         self._waiting = self.backend.table(WAITING_TABLE, SlicedTable)
         self._ended = self.backend.table(ENDED_TABLE, SlicedTable)
         self._firing = Pacing(_FIRST_RESULTS)
-        """How many results are made before the clock is read."""
         self._waiting_heap: list[int] = []
         self._ended_heap: list[int] = []
         self._shares = False
@@ -119,10 +117,7 @@ class SlicedWindowOperator(WindowingOperator):
             self._slices, self._shares = self._kind_of_slices()
         self._waits_for_next = self._shares and self._size // self._width >= _MANY_SLICES
         if self._waits_for_next and self.context.stores is None:
-            reader, start_of = self._slices.reader, self._slicing.start_of
-            self._blocks = Blocks(
-                lambda number: reader(start_of(number)), lambda one, other: merged([one, other], self.contents.merge)
-            )
+            self._blocks = Blocks(lambda number: self._slices.reader(self._slicing.start_of(number)), self._merged)
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
@@ -334,7 +329,7 @@ class SlicedWindowOperator(WindowingOperator):
         readers.reverse()
         found: Layer = {}
         rest = iter(keys)
-        while missing := list(islice(rest, _WAITING_UNTIMED)):
+        while missing := list(islice(rest, _KEYS_UNTIMED)):
             for reader in readers:
                 left = []
                 for key in missing:
@@ -413,7 +408,7 @@ class SlicedWindowOperator(WindowingOperator):
         return readers or [_nothing]
 
     def _readers(self, start: int, end: int) -> list[Callable[[Any], Any]]:
-        """For each shared slice from `start` on, or block of these, a function from key to contents."""
+        # Of shared slices, or blocks of these.
         if self._blocks is not None:
             return self._blocks.readers(self._slicing.number_of(start), self._slicing.number_of(end))
         return [reader for at in range(start, end, self._width) for reader in self._reader_at(at)]
@@ -428,6 +423,9 @@ class SlicedWindowOperator(WindowingOperator):
             # No part at all: the user's function may have kept None of a window.
             contents = parts[0] if parts else None
             return own_copy(contents) if self._shares else contents
+        return self._merged(parts, key)
+
+    def _merged(self, parts: list[Any], key: Any) -> Any:
         try:
             return merged(parts, self.contents.merge)
         except RAISED as error:
