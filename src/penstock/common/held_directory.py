@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _NAME = "penstock-held-"
-_KEPT = "kept"
-"""The file that marks a directory which is not to be removed when its process has ended."""
+_KEPT = "penstock-kept-"
+"""What the name of a directory begins with that is not to be removed when its process has ended."""
 _LOOK_S = 0.01
 
 _log = logging.getLogger(__name__)
@@ -40,9 +40,25 @@ class HeldDirectory:
         self._release()
 
     def keep(self) -> None:
-        """Let it stay for good, also when no process holds it any more."""
-        with contextlib.suppress(OSError):
-            Path(self.path, _KEPT).touch()
+        """Let it stay for good, also when no process holds it any more.
+
+        It gets a name that no process looks for, of whatever version of penstock. Its former path stays a link to it.
+        """
+        if self._descriptor is None:
+            return
+        held = Path(self.path)
+        kept = held.with_name(held.name.replace(_NAME, _KEPT, 1))
+        try:
+            held.rename(kept)
+        except OSError as error:
+            # It stays held: as long as this process lives, it can be copied.
+            _log.warning("%s stays only until this process ends, as it can't be renamed: %s", held, error)
+            return
+        try:
+            held.symlink_to(kept.name)
+        except OSError as error:
+            # A full disk may have no room for it.
+            _log.warning("%s is now %s, as no link to it can be made: %s", held, kept, error)
         self._release()
 
     def remove_if_empty(self) -> None:
@@ -146,8 +162,6 @@ def remove_abandoned(parent: str | None = None) -> None:
     """Remove the directories of processes that have ended. Raises nothing: what can't be removed stays."""
     for path in Path(parent or tempfile.gettempdir()).glob(f"{_NAME}*"):
         with contextlib.suppress(OSError), _locked(path):
-            if (path / _KEPT).exists():
-                continue
             shutil.rmtree(path, ignore_errors=True)
             _log.debug("removed %s, which was left by a process that has ended", path)
 

@@ -54,6 +54,39 @@ def test_what_a_killed_process_has_left_is_removed(
     assert f"removed {left}" in caplog.text
 
 
+KEEPS = """
+import sys
+from pathlib import Path
+from penstock.common.held_directory import HeldDirectory
+held = HeldDirectory("checkpoints", sys.argv[1])
+(Path(held.path) / "_metadata").write_bytes(b"x")
+held.keep()
+held.keep()
+print(held.path)
+"""
+
+
+def test_what_is_kept_stays_for_good_where_it_was(tmp_path: Path) -> None:
+    """The checkpoints of a failed job would be gone with the next program, or not be where its error says."""
+    done = subprocess.run([sys.executable, "-c", KEEPS, str(tmp_path)], stdout=subprocess.PIPE, text=True, check=True)
+    remove_abandoned(str(tmp_path))
+    path = Path(done.stdout.strip())
+    assert (path / "_metadata").read_bytes() == b"x"
+    # Also for a process of another version, which removes each directory of this name that it can lock.
+    assert not [each for each in tmp_path.glob("penstock-held-*") if not each.is_symlink()]
+    assert path.resolve().parent == tmp_path
+
+
+def test_what_can_not_be_kept_is_held_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A user would not know that the checkpoints of a failed job are about to go."""
+    held = HeldDirectory("checkpoints", str(tmp_path))
+    (tmp_path / Path(held.path).name.replace("held", "kept") / "of another").mkdir(parents=True)
+    held.keep()
+    remove_abandoned(str(tmp_path))
+    assert Path(held.path).is_dir() and f"{held.path} stays only until" in caplog.text
+    held.remove()
+
+
 def test_what_is_not_penstocks_is_left_alone(tmp_path: Path) -> None:
     """A temporary directory is everybody's."""
     (tmp_path / "penstock-held-by-name").write_text("a file")
