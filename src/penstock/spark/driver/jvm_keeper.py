@@ -23,7 +23,7 @@ import msgspec
 
 from penstock.common.decoding import from_json
 from penstock.spark.driver.kept_jvm import RETURNED, JvmProcess, Lease, Wanted, free_in
-from penstock.spark.internals.jvm import StartedJvm
+from penstock.spark.internals.jvm_start import StartedJvm
 
 IDLE_S = 600.0
 FREE_MAX = 2
@@ -68,7 +68,7 @@ def _forget_environment() -> None:
 
 
 class KeptProcess(Protocol):
-    """What a keeper needs of its JVM: spark/internals/jvm.py."""
+    """What a keeper needs of its JVM: spark/internals/jvm_start.py."""
 
     pid: int
     port: int

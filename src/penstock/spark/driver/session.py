@@ -12,14 +12,14 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.common import options
 from penstock.common.configuration import Configuration
-from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError
+from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError, SparkLostError
 from penstock.common.secrets import is_secret_name
 from penstock.logs.settings import LogSettings
 from penstock.spark.driver.class_archive import ClassArchive
@@ -37,12 +37,12 @@ from penstock.spark.internals.jvm import (
     jvm_has_ended,
     jvm_runs,
     kill_jvm,
-    launch_jvm,
     quiet_py4j,
     stop_and_end_jvm,
     stop_and_kill_jvm,
     was_stopped_by_spark,
 )
+from penstock.spark.internals.jvm_start import START_S, JvmStart, launch_jvm
 from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
 from penstock.spark.internals.version import SUPPORTED, check_version
 
@@ -70,6 +70,7 @@ KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
 """The environment variable that does for all programs what penstock.spark.keep-session does for one."""
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _FETCHED = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.jars.repositories")
+_PACKAGES = "spark.jars.packages"
 _ENDS_SECONDS = 10.0
 own_session: SparkSession | None = None
 """The session that penstock has started, if any."""
@@ -179,12 +180,10 @@ def start_session(
     On a cluster it asks for so many; they come later, see `wait_for_slots`. Its JVM writes its log where `logs` says.
     `keep`: the JVM may be one that other programs have used, and is kept for others, unless it has settings of its own.
     A start that fails leaves neither a session nor a JVM of its own, so the next one begins from nothing.
-    Raises MasterUnreachableError if the master of a standalone cluster does not answer, and what PySpark raises.
+    Raises MasterUnreachableError if the master of a standalone cluster does not answer, SparkLostError if the JVM ends
+    or takes too long, and what PySpark raises.
     """
     global own_session
-    from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
-
     master = settings.get("spark.master", "local")
     settings = {**cluster_settings(master, slots, settings), **settings}
     if own_session is not None and was_stopped_by_spark(own_session):
@@ -204,33 +203,47 @@ def start_session(
     log = JvmLog(logs, one_more, kept.log if kept else None)
     java_options = {"spark.driver.extraJavaOptions": f"{log.java_options} {archive.options}"}
     merged = _merged(master, slots, {**log.settings, **java_options, **settings})
-    builder = SparkSession.builder.config(map=dict(merged))
     # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
     threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
     of_jvm = kept.environment if kept else log.environment
+    start = JvmStart(kept.drop if kept else None)
     with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
         try:
-            # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
-            launch_jvm(_seen_by_all(merged))
-            if kept is not None:
-                # At once: only its process shows that it has ended.
-                adopt(kept.process)
-            SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
-            hold_interrupts()
-            own_session = builder.getOrCreate()
+            started = _started(merged, kept, start, hold_interrupts)
         except Exception as error:
-            has_ended = jvm_has_ended()
+            has_ended = isinstance(error, SparkLostError)
+            start.kill()
             archive.abandon(kill_jvm)
             _clear(kept, one_more and not has_ended)
             if not master.startswith(PREFIX) or has_ended:
                 raise
             raise _not_taken(master, error) from None
+        own_session = started
         # Here: what is held back is raised as the block ends.
         if kept is not None:
             _use(kept, own_session)
         if archive.is_made:
             atexit.register(_end_with_archive, archive, own_session)
     return own_session
+
+
+def _started(
+    merged: dict[str, str], kept: KeptJvm | None, start: JvmStart, hold_interrupts: Callable[[], object]
+) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    with start.within(None if _fetches(merged) else START_S):
+        # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
+        launch_jvm(_seen_by_all(merged), start)
+        if kept is not None:
+            # At once: only its process shows that it has ended.
+            adopt(kept.process)
+    # Other managers of clusters let an application wait until there is room for it.
+    with start.within(START_S if merged["spark.master"].startswith(("local", PREFIX)) else None):
+        SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
+        hold_interrupts()
+        return SparkSession.builder.config(map=dict(merged)).getOrCreate()
 
 
 def _name_python(settings: Mapping[str, str]) -> None:
@@ -261,6 +274,12 @@ def _end_with_archive(archive: ClassArchive, session: SparkSession) -> None:
         archive.abandon(partial(stop_and_kill_jvm, session))
     else:
         archive.finish(partial(stop_and_end_jvm, session))
+
+
+def _fetches(settings: Mapping[str, str]) -> bool:
+    """Whether the JVM fetches files as it starts, which may take long."""
+    urls = any("://" in settings.get(key, "") for key in _FETCHED)
+    return urls or _PACKAGES in settings or "PYSPARK_SUBMIT_ARGS" in os.environ
 
 
 def _seen_by_all(settings: Mapping[str, str]) -> dict[str, str]:

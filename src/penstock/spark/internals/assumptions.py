@@ -124,6 +124,13 @@ ASSUMPTIONS = (
         "no archive of Spark's classes is made, so that each start takes a third longer",
     ),
     Assumption(
+        "launch",
+        "internals/jvm_start.py",
+        "`pyspark.java_gateway.launch_gateway` starts the JVM by `Popen`, found in its own module, and waits until a "
+        "file is there or `poll` gives a code that is not 0",
+        "a JVM that has stopped while it starts blocks its program for ever",
+    ),
+    Assumption(
         "py4j_log",
         "internals/jvm.py",
         "py4j.java_gateway writes about broken connections by `logging.info` and `logging.exception`, found in its own "

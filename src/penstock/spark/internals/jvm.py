@@ -6,7 +6,6 @@ import contextlib
 import logging
 import subprocess
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -156,57 +155,6 @@ def quiet_py4j() -> None:
 
     of_py4j: Any = java_gateway
     of_py4j.logging = _Py4jLog()
-
-
-class _Conf:
-    """What the launcher asks of a SparkConf, which is made by the JVM itself."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = settings
-
-    def getAll(self) -> list[tuple[str, str]]:  # noqa: N802
-        return list(self._settings.items())
-
-
-def launch_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM of this process with these settings of Spark, if it has none. Raises what PySpark raises."""
-    from pyspark import SparkContext
-
-    quiet_py4j()
-    ensure: Any = SparkContext._ensure_initialized
-    ensure(conf=_Conf(settings))
-
-
-class StartedJvm:
-    """A JVM without a Spark context, for other processes. `settings`: those of Spark that it starts with."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        from pyspark import java_gateway
-
-        launch: Any = java_gateway.launch_gateway
-        self._gateway = launch(_Conf(settings))
-        parameters = self._gateway.java_parameters
-        self.port: int = parameters.port
-        self.secret: str = parameters.auth_token
-        self.pid: int = self._gateway.proc.pid
-
-    def stop_context(self) -> None:
-        """Stop the Spark context, if there is one. Raises what Py4J raises."""
-        spark = self._gateway.jvm.org.apache.spark
-        active = getattr(getattr(spark, "SparkContext$"), "MODULE$").getActive()
-        if active.isDefined():
-            active.get().stop()
-        spark.sql.classic.SparkSession.clearDefaultSession()
-
-    def end(self) -> None:
-        """End it, with what runs in it."""
-        process = self._gateway.proc
-        process.stdin.close()
-        try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def java_stack_of(error: BaseException) -> str:
