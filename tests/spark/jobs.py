@@ -106,9 +106,9 @@ def workers(root: int | None = None) -> list[int]:
     return [pid for pid, parent in parents.items() if parent in parents]
 
 
-def daemons() -> list[int]:
-    """From which Spark forks the Python workers below this process."""
-    parents = _daemons_and_workers(None)
+def daemons(root: int | None = None) -> list[int]:
+    """From which Spark forks the Python workers below this process, or below `root`."""
+    parents = _daemons_and_workers(root)
     return [pid for pid, parent in parents.items() if parent not in parents]
 
 

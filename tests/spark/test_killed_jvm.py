@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
-from tests.spark.jobs import run_script
+from tests.spark.jobs import daemons, processes, run_script, workers
 
 pytestmark = pytest.mark.spark
 
@@ -114,3 +122,113 @@ except PenstockError as error:
     (seconds,) = re.findall(f"running: {gone}.* Start one, .*-s latest, after (\\d+) s", text)
     assert int(seconds) < 60
     assert f"next: {gone}" in text
+
+
+NUMBERS = """
+import sys, time
+from pathlib import Path
+from penstock.common import Encoder, WatermarkStrategy
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.datastream.connectors import NumberSequenceSource
+from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
+
+out, to_end = sys.argv[1:]
+
+def slowly(value):
+    if value % 50 == 0 and not Path(to_end).exists():
+        time.sleep(0.05)
+    return value
+
+env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+numbers = env.from_source(NumberSequenceSource(1, 100_000), WatermarkStrategy.no_watermarks(), "numbers")
+sink = FileSink.for_row_format(out, Encoder.simple_string_encoder())
+sink = sink.with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy()).build()
+numbers.map(slowly).key_by(lambda v: v % 10).map(str).sink_to(sink)
+env.execute("numbers")
+"""
+SETTINGS = {
+    "execution.checkpointing.interval": "200ms",
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": "100",
+    "restart-strategy.fixed-delay.delay": "100ms",
+}
+PATIENCE_S = 90
+
+
+class Numbers:
+    """100,000 numbers on their way into files, slowly until `ends`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._out, self._to_end, self._log = folder / "out", folder / "to end", folder / "log"
+        self._checkpoints = folder / "checkpoints"
+        program = folder / "numbers.py"
+        program.write_text(NUMBERS)
+        settings = {**SETTINGS, "execution.checkpointing.dir": str(self._checkpoints)}
+        defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
+        command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, str(program)]
+        with self._log.open("w") as log:
+            self.driver = subprocess.Popen([*command, str(self._out), str(self._to_end)], stdout=log, stderr=log)
+        self._killed: set[int] = set()
+
+    def runs(self) -> None:
+        """It has taken a checkpoint and has workers."""
+        self._until(lambda: any(self._checkpoints.rglob("_metadata")), "there is no checkpoint")
+        self._until(lambda: workers(self.driver.pid), "there are no workers")
+
+    def kill(self, found: Callable[[int], list[int]], age_s: float) -> None:
+        """Kill such a process that was not killed before, so long after it has appeared."""
+        (pid, *_) = self._until(lambda: set(found(self.driver.pid)) - self._killed, "there is none to kill")
+        seen_s = time.monotonic()
+        self._until(lambda: time.monotonic() - seen_s >= age_s, "the clock stands")
+        self._killed.add(pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+    def ends(self) -> list[int]:
+        """Let it end, and return what is in the files."""
+        self._to_end.touch()
+        assert self.driver.wait(PATIENCE_S) == 0, self._log.read_text()
+        files = [path for path in self._out.rglob("*") if path.is_file()]
+        visible = [path for path in files if not path.name.startswith((".", "_"))]
+        return sorted(int(line) for path in visible for line in path.read_text().splitlines())
+
+    def _until(self, condition: Callable[[], Any], what: str) -> Any:
+        until_s = time.monotonic() + PATIENCE_S
+        while not (result := condition()):
+            assert self.driver.poll() is None and time.monotonic() < until_s, f"{what}\n{self._log.read_text()}"
+            time.sleep(0.05)
+        return result
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Iterator[Numbers]:
+    started = Numbers(tmp_path)
+    yield started
+    started.driver.kill()
+    started.driver.wait()
+
+
+def jvms(root: int) -> list[int]:
+    """Of Spark below this process; not that of its launcher, which only makes the command line."""
+    below = [(pid, command) for pid, _, command in processes(root) if "org.apache.spark.deploy.SparkSubmit" in command]
+    return [pid for pid, command in below if "bin/java " in command and "launcher.Main" not in command]
+
+
+def test_a_second_fault_while_the_first_is_mended_is_one_more_restart(numbers: Numbers) -> None:
+    """A job with 990 restarts left would end, with half of its output, because a new JVM was killed as it started."""
+    numbers.runs()
+    numbers.kill(jvms, 0)
+    numbers.kill(jvms, 1)
+    numbers.kill(daemons, 0)
+    assert numbers.ends() == [*range(1, 100_001)]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_ten_faults_one_after_the_other_are_ten_restarts(numbers: Numbers, seed: int) -> None:
+    """A fault at an unforeseen moment of a start would end the job, or lose records."""
+    random = Random(seed)
+    numbers.runs()
+    for _ in range(10):
+        numbers.kill(random.choice([jvms, jvms, daemons]), random.uniform(0, 8))
+    assert numbers.ends() == [*range(1, 100_001)]
