@@ -21,7 +21,7 @@ from penstock.common.typeinfo import (
     TypeInformation,
 )
 from penstock.common.whole_numbers import as_int
-from penstock.plan.call_capture import captured
+from penstock.plan.call_capture import captured, captured_call
 from penstock.runtime.operators.function import UserFunction
 
 
@@ -189,7 +189,7 @@ def key_selector_of(
         raise TypeError(f"a key selector must be a callable, e.g. lambda value: value[0], got {selector!r}")
     check_parameters(select, KeySelector.get_key, "the key selector")
     key_type = key_type or from_function(select)
-    return select, key_type
+    return captured_call(select), key_type
 
 
 def common_key_type(first: TypeInformation | None, second: TypeInformation | None) -> TypeInformation | None:
@@ -219,4 +219,4 @@ def partitioner_of(partitioner: Any) -> Callable[[Any, int], int]:
     if isinstance(partitioner, type) or not callable(partition):
         raise TypeError(f"a partitioner must be a callable (key, num_partitions) -> int, got {partitioner!r}")
     check_parameters(partition, Partitioner.partition, "the partitioner")
-    return partition  # type: ignore[no-any-return]
+    return captured_call(partition)

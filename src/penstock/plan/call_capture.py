@@ -10,12 +10,13 @@ import builtins
 import contextlib
 import io
 import types
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle.cloudpickle
 
 from penstock.plan.program_pickler import ProgramPickler
-from penstock.runtime.operators.function import CapturedFunction
+from penstock.runtime.operators.function import CapturedCall, CapturedFunction
 
 
 def captured(function: Any) -> CapturedFunction | None:
@@ -30,6 +31,12 @@ def captured(function: Any) -> CapturedFunction | None:
         if pickler.has_all:
             return CapturedFunction(file.getvalue())
     return None
+
+
+def captured_call(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, which workers get as it is now; itself, if it is pickled when the job is submitted."""
+    taken = captured(call)
+    return call if taken is None else CapturedCall(call, taken)
 
 
 class _CallPickler(ProgramPickler):

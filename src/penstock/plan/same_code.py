@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 
 from penstock.plan.decorator_pickling import is_dispatcher, reduced_dispatcher
 from penstock.plan.program_pickler import ProgramPickler
+from penstock.runtime.operators.function import CapturedCall
 
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented))
 _DERIVED = frozenset(
@@ -220,6 +221,7 @@ def _referred(code: CodeType) -> set[str]:
 
 
 _KINDS: list[tuple[Any, Callable[[Any, Any], Any]]] = [
+    (CapturedCall, lambda description, value: description.of(value.call)),
     (FunctionType, _Description._function),
     (type, _Description._class),
     (CodeType, lambda self, code: ("code", self._code(code))),

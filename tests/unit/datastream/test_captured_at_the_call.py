@@ -10,7 +10,14 @@ from tests.simulation.programs import environment, simulate
 from penstock.common import WatermarkStrategy
 from penstock.common.time import Time
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.datastream.functions import AggregateFunction, CoMapFunction, MapFunction, ReduceFunction
+from penstock.datastream.functions import (
+    AggregateFunction,
+    CoMapFunction,
+    KeySelector,
+    MapFunction,
+    ProcessFunction,
+    ReduceFunction,
+)
 from penstock.datastream.window import TumblingEventTimeWindows
 
 
@@ -88,6 +95,63 @@ def test_lambdas_in_a_loop_have_the_value_of_their_round() -> None:
     for factor in (10, 100):
         numbers.map(lambda value: value * factor).print()  # noqa: B023
     assert results(env) == [10, 20, 100, 200]
+
+
+class KeyOf(KeySelector):
+    """The field of its attribute."""
+
+    def __init__(self, field: int) -> None:
+        self.field = field
+
+    def get_key(self, value):
+        return value[self.field]
+
+
+@pytest.mark.parametrize("kind", ["lambda", "object"])
+def test_key_selectors_in_a_loop_have_the_value_of_their_round(kind: str) -> None:
+    """Counts by each of several fields would all be counts by the last one, or split over subtasks."""
+    env, key_of = environment(2), KeyOf(0)
+    records = env.from_collection([("a", "x", 1), ("a", "y", 1), ("b", "x", 1), ("b", "y", 1)] * 5)
+    for field in (0, 1):
+        key_of.field = field
+        keyed = records.key_by(key_of if kind == "object" else lambda record: record[field])  # noqa: B023
+        summed = keyed.reduce(lambda one, other: (one[0], one[1], one[2] + other[2]))
+        summed.map(lambda record: (field, record[field], record[2])).print()  # noqa: B023
+    simulation = simulate(env, 1)
+    simulation.run()
+    found = {value for values in simulation.results.values() for value in values}
+    assert found == {(f, k, n) for f, keys in ((0, "ab"), (1, "xy")) for k in keys for n in range(1, 11)}
+
+
+def test_partitioners_in_a_loop_have_the_value_of_their_round() -> None:
+    """Records meant for one subtask each would all go to the last one."""
+    env = environment(2)
+    numbers = env.from_collection([0, 1, 2, 3])
+    for step in (0, 1):
+        sent = numbers.partition_custom(lambda key, count: (key + step) % count, lambda value: value * step)  # noqa: B023
+        sent.process(Where()).map(lambda sent: (step, *sent)).print()  # noqa: B023
+    assert results(env) == [(0, 0, 0), (0, 1, 0), (0, 2, 0), (0, 3, 0), (1, 0, 1), (1, 1, 0), (1, 2, 1), (1, 3, 0)]
+
+
+class Where(ProcessFunction):
+    """Each value with the subtask that it arrives at."""
+
+    def open(self, runtime_context):
+        self.index = runtime_context.get_index_of_this_subtask()
+
+    def process_element(self, value, ctx):
+        yield value, self.index
+
+
+def test_a_key_selector_may_call_a_helper_that_is_defined_after_it() -> None:
+    """A script that defines its helpers below the program would fail, or count by two different keys."""
+    env = environment(1)
+    env.from_collection([1, 2, 3]).key_by(lambda value: helper(value)).reduce(lambda one, other: one + other).print()
+
+    def helper(value: int) -> int:
+        return value % 2
+
+    assert results(env) == [1, 2, 4]
 
 
 def test_a_helper_that_is_defined_after_the_call_is_found() -> None:

@@ -28,6 +28,20 @@ class CapturedFunction:
         return pickle.loads, (self._data,)
 
 
+class CapturedCall(CapturedFunction):
+    """A key selector or partitioner as it was when the program named it, which is what workers get.
+
+    In the driver it is the user's own callable. One object is shared by all that select keys for one call.
+    """
+
+    def __init__(self, call: Callable[..., Any], captured: CapturedFunction) -> None:
+        self.__dict__.update(vars(captured))
+        self.call = call
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.call(*arguments)
+
+
 class UserFunction:
     """A plain callable, or an object of a Function class of which `method` is called for each record."""
 
@@ -134,7 +148,8 @@ def functions_behind(calls: Iterable[Callable[..., Any]]) -> list[UserFunction]:
     """The key selectors and partitioners whose methods these callables are, each once: they may have a life cycle."""
     found: dict[int, UserFunction] = {}
     for call in calls:
-        for method in getattr(call, "selectors", (call,)):
+        for selector in getattr(call, "selectors", (call,)):
+            method = selector.call if isinstance(selector, CapturedCall) else selector
             # Of a class with that method, not of any object: `len` belongs to a module, which has an `open`.
             if isinstance(method, MethodType) and method.__name__ in ("get_key", "partition"):
                 found[id(method.__self__)] = UserFunction.of_object(method.__self__, method.__name__)
