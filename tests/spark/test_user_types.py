@@ -173,3 +173,77 @@ def test_structs_and_types_of_formats_that_stand_in_the_script(tmp_path: Path) -
         for mode in ("STREAMING", "BATCH")
         for kind in ("Order", "Account", "Line")
     )
+
+
+FUNCTIONS = """
+import functools
+import multiprocessing
+import sys
+from concurrent.futures import ProcessPoolExecutor
+
+from penstock.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.datastream.state import ValueStateDescriptor
+
+
+class Limit:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def exceeded(self, value):
+        return value > self.limit
+
+
+def is_large(value):
+    return value > 10
+
+
+def above(kind, limit, value):
+    return kind(limit).exceeded(value)
+
+
+class KeepsTheRule(KeyedProcessFunction):
+    def open(self, ctx):
+        self.rule = ctx.get_state(ValueStateDescriptor("rule"))
+
+    def process_element(self, value, ctx):
+        if callable(value[1]):
+            self.rule.update(value[1])
+        else:
+            yield value[0], self.rule.value()(value[1])
+
+
+def in_processes(value):
+    answers = []
+    for method in ("fork", "spawn"):
+        with ProcessPoolExecutor(1, multiprocessing.get_context(method)) as pool:
+            answers.append(pool.submit(functools.partial(above, Limit, 10), value).result(60))
+    return answers
+
+
+RULES = [is_large, functools.partial(above, Limit, 10), Limit(10).exceeded]
+values = [(n, value) for value in (*RULES, 7, 11) for n in range(3)]
+values = [(n, RULES[n] if callable(value) else value) for n, value in values]
+for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
+    env = StreamExecutionEnvironment.get_execution_environment().set_runtime_mode(mode)
+    kept = env.from_collection(values).rebalance().key_by(lambda value: value[0]).process(KeepsTheRule())
+    pools = env.from_collection([7, 11]).map(in_processes)
+    with kept.map(str).union(pools.map(str)).execute_and_collect() as results:
+        print(mode.name, sorted(results))
+env = StreamExecutionEnvironment.get_execution_environment()
+try:
+    list(env.from_collection([1]).map(lambda n: lambda: n).name("makes").rebalance().execute_and_collect())
+except Exception as error:
+    print(error)
+"""
+
+
+def test_functions_of_the_script_are_values(tmp_path: Path) -> None:
+    """Rules that are sent, kept in state or called in processes could not stand in the script that is tried."""
+    done = run_script(tmp_path, FUNCTIONS, command=(sys.executable,))
+    assert done.returncode == 0, done.stderr
+    of_state = [f"({n}, {exceeds})" for n in range(3) for exceeds in (False, True)]
+    expected = sorted([*of_state, "[False, False]", "[True, True]"])
+    streaming, batch, *error = done.stdout.splitlines()
+    assert (streaming, batch) == (f"STREAMING {expected}", f"BATCH {expected}")
+    text = "\n".join(error)
+    assert "'makes'" in text and "<lambda>.<locals>.<lambda> has no name by which another process finds it" in text

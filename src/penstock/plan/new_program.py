@@ -72,7 +72,7 @@ def unpack_program(data: bytes, python: str, script: Mapping[str, Any] | None = 
             f"the new program comes from penstock {program.version} on Python {program.python}, the job runs with "
             f"penstock {penstock.__version__} on Python {python}: use the same version"
         )
-    classes, _, _ = _loaded(program.main_classes)
+    classes, *_ = _loaded(program.main_classes)
     numbers = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
     known: dict[type, str] = {}
     for name, kind in classes.items():

@@ -1,4 +1,4 @@
-"""Serialization of programs: each operator by cloudpickle separately, plus the classes of the job's script.
+"""Serialization of programs: each operator by cloudpickle separately, plus what the job's script defines.
 
 Records whose class is defined in the script are pickled by reference to `__main__`, between tasks and in snapshots. The
 classes of the script are therefore sent once and set into the worker's `__main__`, where such references resolve.
@@ -11,15 +11,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
-import pickle
 import sys
 from collections.abc import Iterable
 from typing import Any, ForwardRef
 
 from penstock.common.driver_only import DriverOnly
 from penstock.common.errors import ProgramError
-from penstock.plan import program_pickler
+from penstock.plan import process_pools, program_pickler
 from penstock.plan.captured import to_blame
+from penstock.plan.script_names import ScriptNames, dumped_functions
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 
@@ -45,7 +45,7 @@ def dump_level(level: LevelSpec) -> bytes:
 
 def load_level(data: bytes) -> LevelSpec:
     """Deserialize a level, with its own copies of the operators. Raises ProgramError that names what it can't load."""
-    level: LevelSpec = _loaded(data, "a key selector, partitioner or split")
+    level: LevelSpec = program_pickler.loads(data, "a key selector, partitioner or split")
     return dataclasses.replace(level, vertices=[_load_vertex(vertex) for vertex in level.vertices])
 
 
@@ -55,17 +55,7 @@ def _load_vertex(vertex: VertexSpec) -> VertexSpec:
 
 def _load_node(node: ChainNode) -> ChainNode:
     pickled: Any = node.operator
-    return dataclasses.replace(node, operator=_loaded(pickled.data, f"operator '{pickled.name}'"))
-
-
-def _loaded(data: bytes, what: str) -> Any:
-    try:
-        return pickle.loads(data)
-    except Exception as error:
-        raise ProgramError(
-            f"a worker can't unpickle {what}: {type(error).__name__}: {error}. Usual causes: a module that "
-            "workers can't import (env.add_python_file sends it), another version of a package, a failing __setstate__"
-        ) from error
+    return dataclasses.replace(node, operator=program_pickler.loads(pickled.data, f"operator '{pickled.name}'"))
 
 
 def _dump_operator(operator: Operator) -> Any:
@@ -94,7 +84,7 @@ def _explained(error: Exception, value: Any, what: str) -> ProgramError:
 
 
 def dump_main_classes() -> bytes:
-    """Serialize the classes defined in `__main__`, by name, and what their type hints refer to.
+    """Serialize the classes and functions defined in `__main__`, by name, and what type hints of the classes refer to.
 
     Of a class that can't be pickled the reason is sent, for the error of a worker that would need it.
     """
@@ -105,39 +95,20 @@ def dump_main_classes() -> bytes:
     classes = {name: one for name, one in own.items() if name not in left_out}
     names = sorted(_names_in_hints(classes.values()) & defined.keys() - own.keys())
     hinted = {name: defined[name] for name in names if not _why_not(defined[name])}
-    return program_pickler.dumps((classes, hinted, left_out))
+    return program_pickler.dumps((classes, hinted, left_out, dumped_functions(defined)))
 
 
 def load_main_classes(data: bytes) -> None:
-    """Set the classes of the driver's script into this process's `__main__`, so that references to them resolve.
+    """Give this process's `__main__` the classes and functions of the driver's script, so that pickles find them.
 
-    References to those that could not be pickled raise a ProgramError which says why.
+    References to classes that could not be pickled raise a ProgramError which says why.
     """
     main = sys.modules["__main__"]
-    classes, hinted, left_out = _loaded(data, "the classes of the job's script")
+    classes, hinted, left_out, functions = program_pickler.loads(data, "the classes of the job's script")
     for name, value in {**hinted, **classes}.items():
         setattr(main, name, value)
-    if left_out:
-        vars(main)["__getattr__"] = _LeftOut(left_out)
-    elif isinstance(vars(main).get("__getattr__"), _LeftOut):
-        delattr(main, "__getattr__")
-
-
-@dataclasses.dataclass(frozen=True)
-class _LeftOut:
-    """Looks up what a module lacks (PEP 562): pickle asks the module for the class of a value."""
-
-    reasons: dict[str, str]
-
-    def __call__(self, name: str) -> Any:
-        if name not in self.reasons:
-            raise AttributeError(f"module '__main__' has no attribute '{name}'")
-        # pickle would replace an AttributeError by one without a reason.
-        raise ProgramError(
-            f"class '{name}' of the job's script is not known here, since it could not be pickled in the driver: "
-            f"{self.reasons[name]}. Keep what is open or bound to a process out of the class, or put the class into "
-            "a module that workers can import (env.add_python_file sends it)"
-        )
+    ScriptNames(functions, left_out).install()
+    process_pools.install()
 
 
 def _names_in_hints(classes: Iterable[type]) -> set[str]:

@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import inspect
 import io
+import pickle
 import types
 import typing
 from collections import ChainMap
@@ -21,6 +22,7 @@ from typing import Any, ClassVar
 import cloudpickle
 import msgspec
 
+from penstock.common.errors import ProgramError
 from penstock.plan import decorator_pickling, enum_pickling
 from penstock.plan.class_maker import ClassMaker
 from penstock.plan.used_submodules import used_submodules
@@ -50,6 +52,17 @@ def dumps(value: Any) -> bytes:
     with io.BytesIO() as file:
         ProgramPickler(file).dump(value)
         return file.getvalue()
+
+
+def loads(data: bytes, what: str) -> Any:
+    """Unpickle `what`, in a worker. Raises ProgramError that names it."""
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise ProgramError(
+            f"a worker can't unpickle {what}: {type(error).__name__}: {error}. Usual causes: a module that "
+            "workers can't import (env.add_python_file sends it), another version of a package, a failing __setstate__"
+        ) from error
 
 
 def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from penstock.common import script_functions
 from penstock.common.stored_class import UNSET, StoredClass, is_generated, slots_of
 
 PROTOCOL = 5
@@ -39,6 +40,13 @@ class StatePickler(pickle.Pickler):
     dispatch_table: ClassVar[Any] = _Reducers()  # type: ignore[misc]
 
 
+class _WithFunctions(StatePickler):
+    """The same, at some cost for each object, for values with copies of the script's functions."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return script_functions.reduced(value)
+
+
 _free: list[tuple[io.BytesIO, StatePickler]] = []
 """Picklers that are not in use. To make one costs twice as much as to pickle a number."""
 
@@ -51,7 +59,12 @@ def dumps(value: Any) -> bytes:
     except IndexError:
         file = io.BytesIO()
         pickler = StatePickler(file, PROTOCOL)
-    pickler.dump(value)
+    try:
+        pickler.dump(value)
+    except (pickle.PicklingError, AttributeError):
+        with io.BytesIO() as file:
+            _WithFunctions(file, PROTOCOL).dump(value)
+            return file.getvalue()
     data = file.getvalue()
     # After an error it is not used again: its file has a part of a pickle. Nor after a large value: a memo does not
     # shrink, and is cleared entry by entry.

@@ -138,7 +138,7 @@ try:
 except Exception as error:
     print(f"{type(error).__name__}: {error}")
 # A job after this one, in the same worker.
-load_main_classes(pickle.dumps(({}, {}, {})))
+load_main_classes(pickle.dumps(({}, {}, {}, {})))
 assert not hasattr(__main__, "Holds")
 """
 

@@ -79,7 +79,7 @@ def classes(number: int, empty_lines: int) -> dict[str, type]:
     script = "\n" * empty_lines + SCRIPT.format(number=number)
     sent = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert sent.returncode == 0, sent.stderr.decode()
-    found, _, left_out = pickle.loads(sent.stdout)
+    found, _, left_out, _ = pickle.loads(sent.stdout)
     assert not left_out
     kinds: dict[str, type] = found
     return kinds

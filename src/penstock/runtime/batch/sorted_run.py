@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.script_functions import dumps
 from penstock.runtime.network.set_aside import SpillFile
 
 UNTIMED = MIN_TIMESTAMP - 1
@@ -64,7 +65,7 @@ class SortedRun:
 
     def _write(self, block: _Block) -> None:
         timestamps = block.timestamps if block.timed else None
-        data = pickle.dumps((block.encoded_keys, block.ends, block.values, timestamps), protocol=5)
+        data = dumps((block.encoded_keys, block.ends, block.values, timestamps))
         self._blocks.append((self._file.write(data), len(data)))
 
 

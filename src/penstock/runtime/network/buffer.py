@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from penstock.common.script_functions import dumps
 from penstock.runtime.network.elements import Element
 
 Segment: TypeAlias = "tuple[list[Any], list[int] | None] | Element"
@@ -56,7 +57,7 @@ class Header(msgspec.Struct, frozen=True, gc=False):
 
 def encode(header: Header, segments: list[Segment]) -> bytes:
     """The bytes of a buffer. Raises what pickle raises if a value can't be pickled."""
-    content = pickle.dumps(segments, protocol=5)
+    content = dumps(segments)
     weight = 0
     if len(segments) != 1 or not isinstance(segments[0], tuple):
         weight = _weight(segments, len(content))
@@ -76,7 +77,7 @@ def _weight(segments: list[Segment], size: int) -> int:
     elements = [segment for segment in segments if not isinstance(segment, tuple)]
     weight = _ELEMENT_BYTES * len(elements)
     if 0 < len(elements) < len(segments):
-        of_elements = len(pickle.dumps(elements, protocol=5)) - _LIST_BYTES
+        of_elements = len(dumps(elements)) - _LIST_BYTES
         weight += content_of(HEADER_BYTES + size - of_elements)
     return weight if weight <= _WEIGHT_MAX else 0
 

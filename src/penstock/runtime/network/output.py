@@ -7,10 +7,10 @@ finish a group before the next). How many records fill a buffer is estimated fro
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.common.script_functions import dumps
 from penstock.common.user_calls import RAISED
 from penstock.runtime.network.accumulator import Accumulator
 from penstock.runtime.network.buffer import Header, Segment, content_bytes, content_of, encode
@@ -276,7 +276,7 @@ class OutputEdge:
         """Raises UserFunctionError if a record is too large, and not only all of them together."""
         assert self.operator is not None
         for value in (value for segment in segments if isinstance(segment, tuple) for value in segment[0]):
-            size = len(pickle.dumps(value, protocol=5))
+            size = len(dumps(value))
             if size > bytes_max:
                 # Without the value: its text would take several times its size once more.
                 raise self.operator.user_error(_too_large(value, size, bytes_max), "emit")

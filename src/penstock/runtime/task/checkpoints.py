@@ -7,7 +7,6 @@ the records. Source: Flink's SubtaskCheckpointCoordinator.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
+from penstock.common.script_functions import dumps
 from penstock.common.user_calls import RAISED
 from penstock.runtime.commits import Commits
 from penstock.runtime.decline_reason import DeclineReason
@@ -234,7 +234,7 @@ class TaskCheckpoints:
             for sink_id, committables in commits:
                 for committable in committables:
                     try:
-                        pickle.dumps(committable, protocol=5)
+                        dumps(committable)
                     except RAISED:
                         raise contexts[sink_id].pickling_error(error, "prepare_commit", committables) from error
             raise

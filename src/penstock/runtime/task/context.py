@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import pickle
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from penstock.api.state.descriptors import (
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
 from penstock.common.cached_files import DistributedCache, provided
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
+from penstock.common.script_functions import dumps
 from penstock.common.user_calls import PASSED_ON, RAISED
 from penstock.common.user_traceback import is_about_a_call, user_traceback, without_our_frames
 from penstock.runtime.task.async_calls import AsyncCalls, no_event_loop
@@ -173,7 +173,7 @@ class OperatorContext:
         """`error`, raised when `values` were pickled, as an error for the user: it names the first that can't be."""
         for value in values:
             try:
-                pickle.dumps(value, protocol=5)
+                dumps(value)
             except RAISED as of_value:
                 return self.user_error(without_our_frames(of_value), f"{what}: the value can't be pickled", value)
         return self.user_error(error, what)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+from penstock.common.script_functions import dumps
+
 
 class Opaque:
     """Holds a value, its pickled form, or both. Equal if the values are."""
@@ -46,7 +48,7 @@ class Opaque:
 
     def to_bytes(self) -> bytes:
         """The pickled value."""
-        return self._data if self._data is not None else pickle.dumps(self._value, protocol=5)
+        return self._data if self._data is not None else dumps(self._value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Opaque) and bool(self.value == other.value)
