@@ -110,10 +110,12 @@ def test_whether_fields_have_names_is_kept() -> None:
         assert json.loads(encode_type(back))[1] == names
 
 
-@pytest.mark.parametrize("kind", [Account, Account.Inner, TimeWindow])
-def test_a_record_is_read_as_its_class(kind: type[Any]) -> None:
+@pytest.mark.parametrize(
+    ("kind", "names"), [(Account, ["owner", "balance"]), (Account.Inner, ["x"]), (TimeWindow, ["start", "end"])]
+)
+def test_a_record_is_read_as_its_class(kind: type[Any], names: list[str]) -> None:
     """A function would receive a Row where it has stored an object with methods."""
-    back = decode_type(encode_type(RowTypeInfo([Types.LONG()], ["x"], kind)))
+    back = decode_type(encode_type(RowTypeInfo([Types.LONG() for _ in names], names, kind)))
     assert isinstance(back, RowTypeInfo) and back.record_class is kind
 
 
