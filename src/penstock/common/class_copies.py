@@ -1,6 +1,6 @@
 """How instances of a class are copied: made once for each class, from what it says of itself.
 
-`copies` has the copiers of containers, and the table of all.
+`container_copies` has the copiers of containers, and the table of all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any
 
-from penstock.common.copies import ATOMS, COPIERS, Copier, Memo, copy_of_part, itself, with_parts
+from penstock.common.container_copies import ATOMS, COPIERS, Copier, Memo, copy_of_part, itself, with_parts
 
 
 def copier_of(kind: type) -> Copier:
