@@ -37,7 +37,7 @@ CUTS: dict[str, Any] = {
 }  # fmt: skip
 EARLY = {**CUTS, "cut_at_steps": tuple(range(2, 200, 9))}
 """Before the driver has heard of a connection."""
-FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {losses_not_noticed: 2, first_connection_not_looked_at: 75}
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {losses_not_noticed: 16, first_connection_not_looked_at: 75}
 """The seed that is known to find it. The search begins there and goes on."""
 
 

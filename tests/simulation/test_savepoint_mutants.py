@@ -57,7 +57,7 @@ FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] =
     checkpoint_behind_a_drain: (39_480_572, {}),
     drained_behind_a_stop: (11, {**OFTEN, "savepoint_at_steps": (90, 92, 94, 96), "stop_rate": 1.0, "drain_rate": 0.5}),
     back_behind_the_stop: (263, {**OFTEN, "savepoint_at_steps": (150,), "stop_rate": 1.0, "stop_crash_rate": 1.0}),
-    changes_lost_to_a_savepoint: (313, {
+    changes_lost_to_a_savepoint: (425, {
         **OFTEN, "checkpoint_at_steps": tuple(range(0, 800, 25)), "savepoint_at_steps": tuple(range(60, 700, 50)),
         "stop_rate": 0.0, "crash_rate": 0.9, "growth_max": 1_000.0, "rescale_rate": 0.0, "cached_entries": None,
         "alignment_limits": AlignmentLimits(), "driver_crash_rate": 0.0, "upload_ms_max": 0, "abort_rate": 0.0,
