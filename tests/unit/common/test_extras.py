@@ -9,6 +9,8 @@ from penstock.common import extras
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OF_THE_PROJECT = {"bench", "corpora", "dev"}
+"""Extras for work on the project: commands of the Makefile install them."""
 
 
 def test_messages_name_the_extras() -> None:
@@ -16,7 +18,7 @@ def test_messages_name_the_extras() -> None:
     told = {value for name, value in vars(extras).items() if name.isupper()}
     known = {f"{PROJECT['name']}[{extra}]" for extra in PROJECT["optional-dependencies"]}
     assert told <= known
-    assert known - told == {f"{PROJECT['name']}[{extra}]" for extra in ("bench", "dev")}, "an extra nobody is told of"
+    assert known - told == {f"{PROJECT['name']}[{extra}]" for extra in OF_THE_PROJECT}, "an extra nobody is told of"
 
 
 def test_the_development_extra_brings_the_others() -> None:
@@ -28,5 +30,5 @@ def test_the_development_extra_brings_the_others() -> None:
 def test_the_first_page_names_the_extras() -> None:
     """A user would find out by an error that there is one."""
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    users = PROJECT["optional-dependencies"].keys() - {"bench", "dev"}
+    users = PROJECT["optional-dependencies"].keys() - OF_THE_PROJECT
     assert not {extra for extra in users if f"'.[{extra}]'" not in page}
