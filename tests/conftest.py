@@ -72,6 +72,12 @@ def process_without_endpoint() -> Iterator[None]:
     close_endpoint_of_process()
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a case by its number where its bytes would name it: an archive holds the second in which it was written, and
+    the processes that share the tests must agree on their names."""
+    return argname if isinstance(val, bytes | bytearray) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put files in the order in which pytest-xdist hands them to its processes."""
     if _is_one_of_several(config):
