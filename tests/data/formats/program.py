@@ -392,11 +392,11 @@ def write(version: int) -> None:
             if checkpoint < 3:
                 job.complete(checkpoint)
             assert before is None or before.checkpoint_id == checkpoint - 1
-        _keep_only(target / name, 3 if name.startswith("checkpoint") else None)
-        _write_expected(target / name)
+        keep_only(target / name, 3 if name.startswith("checkpoint") else None)
+        write_expected(target / name)
 
 
-def _keep_only(stored: Path, checkpoint: int | None) -> None:
+def keep_only(stored: Path, checkpoint: int | None) -> None:
     """Of a job's directory what its last snapshot needs."""
     from penstock.checkpoint.storage import DirectoryStorage, read_manifest
 
@@ -415,12 +415,12 @@ def snapshot_in(stored: Path) -> Path:
     return checkpoints[-1].parent if checkpoints else stored
 
 
-def _write_expected(stored: Path) -> None:
+def write_expected(stored: Path) -> None:
     """What had been published before, what stood ready to be committed, and what was read in the snapshot then."""
     ready = {
         str(path.relative_to(DIRECTORY)): path.read_text()
         for path in DIRECTORY.rglob("*")
-        if path.name.endswith((".inprogress", ".ready"))
+        if path.name.endswith((".inprogress", ".savepoint", ".ready"))
     }
     content = content_of(snapshot_in(stored))
     expected = {"published": results_in(DIRECTORY), "ready": ready, "state": content}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,9 +48,19 @@ class _Vertex(NamedTuple):
 
 
 class Running:
-    """A job whose vertices have one subtask each. It goes on from `origin`, if there is one, below `directory`."""
+    """A job whose vertices have one subtask each. It goes on from `origin`, if there is one, below `directory`.
 
-    def __init__(self, graph: JobGraph, directory: Path, origin: Manifest | None = None, stores: Any = None) -> None:
+    `settings`: fields of LevelSpec.
+    """
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        directory: Path,
+        origin: Manifest | None = None,
+        stores: Any = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self.now_ms = _START_MS
         self._clock_ns = 0
         self.ended: set[int] = set()
@@ -73,7 +84,7 @@ class Running:
             states = {uid: unpacked(text) for uid, text in origin.enumerators.items()}
             self._commits = dict(origin.commits)
             self._commit()
-        levels = graph.levels("job", checkpointing=True, restore=restored)
+        levels = graph.levels("job", checkpointing=True, restore=restored, **(settings or {}))
         self._slots = [Slot(load_level(dump_level(level)), 0, self._environment(stores)) for level in levels]
         self._rows: list[list[bytes]] = [[] for _ in self._slots]
         self._enumerators = {}
@@ -146,8 +157,11 @@ class Running:
             self.sent.append(("splits", event.splits.to_bytes()))
         self._slots[self._graph.vertices[vertex].level].handle(vertex, event)
 
-    def snapshot(self, number: int, savepoint: str = "", full: bool = False) -> Manifest:
-        """Take checkpoint `number`, or a savepoint, and publish it. What it commits is committed by `complete`."""
+    def snapshot(self, number: int, savepoint: str = "", full: bool = False, staggered: bool = False) -> Manifest:
+        """Take checkpoint `number`, or a savepoint, and publish it. What it commits is committed by `complete`.
+
+        `staggered`: each source sends records before its barrier that another source's barrier may overtake.
+        """
         self._acknowledged.clear()
         nodes = {vertex: self._graph.vertices[vertex].nodes[0] for vertex in self._enumerators}
         enumerators = {node.uid: packed(self._enumerators[v].snapshot_state()) for v, node in nodes.items()}
@@ -155,6 +169,8 @@ class Running:
             self.tell(
                 vertex, TriggerCheckpoint(number, self.now_ms, CheckpointOptions(full or bool(savepoint), savepoint))
             )
+            if staggered:
+                self.step()
         while len(self._acknowledged) < len(self._vertices):
             self.step(frozenset(self._acknowledged))
         states = {id: a.state.operators for id, a in self._acknowledged.items()}
