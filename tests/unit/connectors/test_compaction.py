@@ -19,6 +19,8 @@ from tests.unit.connectors.file_sinks import (
     visible_lines,
 )
 
+from penstock.common import Types
+from penstock.common.errors import JobError
 from penstock.connectors.files.sink import BucketAssigner, FileCompactor, FileCompactStrategy, FileSink, RollingPolicy
 from penstock.connectors.files.sink.compactor import ConcatFileCompactor
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetFileCompactor
@@ -135,13 +137,33 @@ def test_a_compactor_that_fails_fails_the_job_and_leaves_what_a_restart_needs(tm
     writer.write("a", None)
     _, items = checkpointed(writer)
     writer.write("b", None)
-    with pytest.raises(ValueError, match="of the user's"):
+    with pytest.raises(
+        JobError, match=r"the part files \S*part-\S*, \S*part-\S* can't be compacted into .*of the user's"
+    ):
         all_prepared(writer)
     writer.close()
     assert [path.read_text() for path in hidden_files(tmp_path)] == ["a\n"]
     sink = compacting(tmp_path, each(2))
     sink.create_committer().commit(all_prepared(sink.restore_writer(SimpleSinkContext(), items)))
     assert visible_lines(tmp_path) == ["a"]
+
+
+def test_a_damaged_part_file_is_named(tmp_path: Path) -> None:
+    """A user would not learn which of many part files a disk has damaged."""
+    row_type = Types.ROW_NAMED(["n"], [Types.LONG()])
+    builder = FileSink.for_bulk_format(str(tmp_path), ParquetBulkWriters.for_row_type(row_type))
+    writer = builder.enable_compact(each(2), ParquetFileCompactor()).build().create_writer(SimpleSinkContext())
+    for number in range(3):
+        writer.write({"n": number}, None)
+        if number == 0:
+            checkpointed(writer)
+            (first,) = hidden_files(tmp_path)
+            data = bytearray(first.read_bytes())
+            data[20] ^= 1
+            first.write_bytes(data)
+    with pytest.raises(JobError, match=rf"the part file {first} can't be compacted into .*row group 0 can't be read"):
+        all_prepared(writer)
+    writer.close()
 
 
 def test_compactors() -> None:

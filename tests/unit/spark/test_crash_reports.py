@@ -16,6 +16,7 @@ from penstock.spark.worker.crash_reports import how_it_ended
 PROGRAM = """
 import os, signal, socket, sys, time
 from types import SimpleNamespace as N
+from penstock.connectors.files.formats.streams import reading_raw
 from penstock.spark.internals.daemon import Workers
 from penstock.spark.worker.crash_reports import CrashReports, end_of_former, write_note, remove_note
 
@@ -24,8 +25,15 @@ ends = {
     "exits well": lambda: os._exit(0),
     "killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "crashes": lambda: os.kill(os.getpid(), signal.SIGSEGV),
+    "crashes of a file": lambda: next(reading_and(lambda: os.kill(os.getpid(), signal.SIGSEGV))),
+    "crashes after a file": lambda: (next(reading_and(int), None), os.kill(os.getpid(), signal.SIGSEGV)),
     "as it should": remove_note,
 }
+def reading_and(end):
+    with reading_raw(os.environ["INPUT"]) as stream:
+        end()
+    yield from ()
+
 crash_reports = CrashReports()
 
 def told(pid, status):
@@ -79,7 +87,7 @@ def told_of(tmp_path: Path, *ends: str, mode: str = "pipelined") -> subprocess.C
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": ":".join(sys.path), "PYTHON_FAULTHANDLER_DIR": str(tmp_path)},
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHON_FAULTHANDLER_DIR": str(tmp_path), "INPUT": __file__},
     )
 
 
@@ -101,6 +109,15 @@ def test_how_a_worker_has_ended_is_there_when_its_connection_ends(tmp_path: Path
     ):
         assert text.startswith(worker + expected)
     assert not list(tmp_path.glob("*.penstock"))
+
+
+def test_a_crash_names_the_file_that_was_read(tmp_path: Path) -> None:
+    """A user would not learn which of a million files of ORC makes pyarrow crash: the format has no checksums."""
+    lines = told_of(tmp_path, "crashes of a file", "crashes after a file").stdout.splitlines()
+    one, other = (json.loads(base64.b64decode(line.split("<")[1].split(">")[0]))[1] for line in lines)
+    assert f"has crashed (SIGSEGV), as libraries in C can, while it was reading {__file__}. Damaged input" in one
+    assert "has crashed (SIGSEGV)" in other and __file__ not in other
+    assert not list(tmp_path.glob("*.penstock-inputs"))
 
 
 def test_nothing_is_told_of_a_worker_that_ends_as_it_should(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 A worker leaves a note of what it hosts, and takes it away when it ends as it should. The daemon that has forked it
 finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
 crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So it is in the text of Spark's exception, on any
-machine. But Spark starts a task again that has lost its worker, and the driver may hear of that first: so the next
-worker of a pipelined slot finds the words of the former one, and reports them.
+machine. It names the files that the worker was reading (`common/open_inputs.py`). But Spark starts a task again that
+has lost its worker, and the driver may hear of that first: so the next worker of a pipelined slot finds the words of
+the former one, and reports them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.common.errors import TaskLostError
+from penstock.common.open_inputs import record_in, recorded_in, stop_recording
 from penstock.runtime.task.vertex import LevelSpec
 from penstock.spark.failures import to_stage_failure
 
@@ -33,6 +35,7 @@ def write_note(level: LevelSpec, slots: Sequence[int]) -> None:
         with contextlib.suppress(OSError):
             what = f"level {level.level} slot{'s'[: len(slots) > 1]} {', '.join(map(str, slots))}, which runs {shown}"
             _note(directory, os.getpid()).write_text(f"{former}\n{what}")
+            record_in(_inputs(directory, os.getpid()))
 
 
 def end_of_former(level: LevelSpec, slots: Sequence[int]) -> str:
@@ -55,10 +58,16 @@ def remove_note() -> None:
     if (directory := os.environ.get(_DIRECTORY)) is not None:
         with contextlib.suppress(OSError):
             _note(directory, os.getpid()).unlink(missing_ok=True)
+            stop_recording()
+            _inputs(directory, os.getpid()).unlink(missing_ok=True)
 
 
 def _note(directory: str, pid: int) -> Path:
     return Path(directory) / f"{pid}.penstock"
+
+
+def _inputs(directory: str, pid: int) -> Path:
+    return Path(directory) / f"{pid}.penstock-inputs"
 
 
 class CrashReports:
@@ -74,13 +83,18 @@ class CrashReports:
             return
         note, crash = _note(directory, pid), Path(directory) / str(pid)
         before, self._oom_kills = self._oom_kills, _oom_kills()
+        inputs = recorded_in(_inputs(directory, pid))
+        _inputs(directory, pid).unlink(missing_ok=True)
         if not note.exists():
             # Workers end by os._exit, which skips Spark's removal of this file.
             crash.unlink(missing_ok=True)
             return
         traceback = crash.read_text(errors="replace").strip() if crash.exists() else ""
         of_slot, _, what = note.read_text().partition("\n")
-        text = f"the worker of {what}, {how_it_ended(status, self._oom_kills > before)}\n{traceback}".rstrip()
+        end = how_it_ended(status, self._oom_kills > before)
+        if inputs:
+            end += f", while it was reading {', '.join(inputs)}. Damaged input can make a library crash"
+        text = f"the worker of {what}, {end}\n{traceback}".rstrip()
         if of_slot:
             (Path(directory) / of_slot).write_text(text)
         # Complete, before it is there: the JVM may look for it at any time.

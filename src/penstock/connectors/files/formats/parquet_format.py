@@ -142,6 +142,12 @@ def _checked_rows(path: str, metadata: parquet.FileMetaData, number: int, flat: 
     """Return the number of rows of a row group. Raises SourceError if a flat column has another number of values."""
     group = metadata.row_group(number)
     rows: int = group.num_rows
+    if group.num_columns != metadata.num_columns:
+        # pyarrow would read columns that are not there as nulls, or others in their place.
+        raise SourceError(
+            f"{path}: row group {number} is damaged: it has {group.num_columns:,} columns, and the schema "
+            f"{metadata.num_columns:,}"
+        )
     for column in map(group.column, flat):
         if column.num_values != rows:
             raise SourceError(

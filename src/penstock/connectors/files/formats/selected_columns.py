@@ -98,7 +98,11 @@ class FileColumns:
     def _column(self, batch: pyarrow.RecordBatch, name: str, first_row: int) -> list[Any]:
         if name in self._lacks:
             return [None] * batch.num_rows
-        column = batch.column(name)
+        try:
+            column = batch.column(name)
+        except KeyError:
+            # pyarrow leaves out a struct without fields.
+            raise SourceError(f"{self.path}: the column {name!r} has no values that pyarrow reads") from None
         try:
             return self._values(column, name)
         except NOT_OF_A_VALUE:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, cast
 import pyarrow
 
 from penstock.common.errors import SourceError
+from penstock.common.open_inputs import reading_input
 from penstock.connectors.files.formats.compression import codec_of
 from penstock.connectors.files.storage import resolve
 
@@ -75,10 +76,13 @@ def reading(
 
 @contextmanager
 def reading_raw(path: str) -> Iterator[Any]:
-    """Open the file unmodified, as a seekable pyarrow file. Raises like `reading`."""
+    """Open the file unmodified, as a seekable pyarrow file. Raises like `reading`.
+
+    If the process crashes meanwhile, as pyarrow does of some damaged files of ORC, its report names the file.
+    """
     try:
         file_system, inner = resolve(path)
-        with file_system.open_input_file(inner) as file:
+        with reading_input(path), file_system.open_input_file(inner) as file:
             yield file
     except FileNotFoundError as error:
         raise SourceError(f"{path}: the file has been deleted since the job listed its input") from error

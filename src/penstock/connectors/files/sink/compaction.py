@@ -19,10 +19,12 @@ from penstock.common.errors import JobError
 from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
-from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.compactor import BadInputError, FileCompactor
 from penstock.connectors.files.sink.recoverable import RecoverableFile
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.storage import resolve_below
+
+_SHOWN_FILES = 10
 
 
 @stored_as("file-to-compact")
@@ -118,6 +120,12 @@ class Compaction:
             with contextlib.ExitStack() as opened:
                 self._compactor.compact([opened.enter_context(self._read(one.file)) for one in files], target.out)
             compacted = target.finish()
+        except JobError:
+            target.discard()
+            raise
+        except Exception as error:
+            target.discard()
+            raise _named(error, [one.file.pending_path for one in files], path) from error
         except BaseException:
             target.discard()
             raise
@@ -141,3 +149,13 @@ class Compaction:
         if isinstance(file, PendingFile) and file.pending_path in self._persisted:
             return msgspec.structs.replace(file, is_persisted=True)
         return file
+
+
+def _named(error: Exception, inputs: list[str], output: str) -> JobError:
+    """Return the error of a compaction with the names of its files."""
+    if isinstance(error, BadInputError):
+        return JobError(f"the part file {inputs[error.position]} can't be compacted into {output}: {error}")
+    shown = ", ".join(inputs[:_SHOWN_FILES])
+    if len(inputs) > _SHOWN_FILES:
+        shown += f" and {len(inputs) - _SHOWN_FILES} more"
+    return JobError(f"the part files {shown} can't be compacted into {output}: {error!r}")

@@ -9,6 +9,14 @@ from typing import IO
 _COPIED_AT_ONCE = 1 << 20
 
 
+class BadInputError(Exception):
+    """One of the files can't be read. `position`: among the inputs."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+
+
 class FileCompactor(ABC):
     """Makes one file of several. Pickled to the workers; called in threads of its own, several at once."""
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS
-from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.compactor import BadInputError, FileCompactor
 
 
 class ParquetFileCompactor(FileCompactor):
@@ -19,24 +19,41 @@ class ParquetFileCompactor(FileCompactor):
         self._compression = compression or "none"
 
     def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
-        files = [parquet.ParquetFile(file, page_checksum_verification=True) for file in inputs]
+        files = [_opened(position, file) for position, file in enumerate(inputs)]
         schema = files[0].schema_arrow
         with parquet.ParquetWriter(output, schema, compression=self._compression, write_page_checksum=True) as writer:
             for table in _row_groups(files):
                 writer.write_table(table, row_group_size=table.num_rows)
 
 
+def _opened(position: int, file: IO[bytes]) -> parquet.ParquetFile:
+    try:
+        return parquet.ParquetFile(file, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
+        raise BadInputError(position, f"this is not a Parquet file: {error}") from error
+
+
+def _read(position: int, file: parquet.ParquetFile, number: int) -> pa.Table:
+    """Read a row group. Raises BadInputError."""
+    rows = file.metadata.row_group(number).num_rows
+    try:
+        table = file.read_row_group(number)
+    except (pa.ArrowException, OSError, ValueError, IndexError) as error:
+        raise BadInputError(position, f"row group {number} can't be read: {error}") from error
+    if table.num_rows != rows:
+        raise BadInputError(
+            position,
+            f"row group {number} is damaged: it has {rows:,} rows by the footer, and {table.num_rows:,} were found",
+        )
+    return table
+
+
 def _row_groups(files: list[parquet.ParquetFile]) -> Iterator[pa.Table]:
     """The rows of all files, some row groups at a time."""
     gathered: list[pa.Table] = []
-    for file in files:
+    for position, file in enumerate(files):
         for number in range(file.num_row_groups):
-            table, rows = file.read_row_group(number), file.metadata.row_group(number).num_rows
-            if table.num_rows != rows:
-                raise ValueError(
-                    f"row group {number} has {rows:,} rows by the footer, and {table.num_rows:,} were found"
-                )
-            gathered.append(table)
+            gathered.append(_read(position, file, number))
             if (
                 sum(table.num_rows for table in gathered) >= ROW_GROUP_RECORDS
                 or sum(table.nbytes for table in gathered) >= ROW_GROUP_BYTES

@@ -1,0 +1,120 @@
+"""Files of all formats, damaged at random: cut, with a bit flipped, or with a block of zeros."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from google.protobuf.type_pb2 import EnumValue
+
+from penstock.common import Row, Types
+from penstock.common.errors import SourceError
+from penstock.connectors.files.formats.avro_format import AvroWriterFactory
+from penstock.connectors.files.formats.compression import CODECS
+from penstock.connectors.files.formats.format import FileFormat
+from penstock.connectors.files.formats.orc_format import OrcWriterFactory
+from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
+from penstock.connectors.files.formats.protobuf_format import ProtobufEncoder, ProtobufFormat
+from penstock.connectors.files.split import FoundFile, whole
+from penstock.datastream.connectors.file_system import BulkFormat, StreamFormat
+from penstock.datastream.formats.avro import AvroSchema
+from penstock.formats.protobuf_schema import ProtobufSchema
+
+NAMES = ["number", "text", "half", "flag"]
+TYPES = [Types.LONG(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()]
+RECORDS = [{"number": i, "text": f"text {i % 37}", "half": i / 2, "flag": i % 3 == 0} for i in range(300)]
+_AVRO = AvroSchema.parse_string(
+    json.dumps(
+        {
+            "type": "record",
+            "name": "Line",
+            "fields": [
+                {"name": name, "type": kind}
+                for name, kind in zip(NAMES, ("long", "string", "double", "boolean"), strict=True)
+            ],
+        }
+    )
+)
+
+
+class Sample(NamedTuple):
+    """A whole file. `is_verified`: whether its checksums tell each change of its content.
+
+    zstd and lz4 have checksums only if their writer wants them, and pyarrow writes none.
+    """
+
+    name: str
+    data: bytes
+    format: FileFormat
+    is_verified: bool = False
+
+
+def samples() -> Iterator[Sample]:
+    """One file of each format, codec and archive."""
+    row_type = Types.ROW_NAMED(NAMES, TYPES)
+    for codec in ("null", "deflate", "bzip2", "xz", "snappy", "zstandard"):
+        yield Sample(f"{codec}.avro", _written(AvroWriterFactory(_AVRO, codec=codec)), BulkFormat.avro_format())
+    for codec in (None, "snappy", "gzip", "zstd"):
+        factory = ParquetWriterFactory(row_type, compression=codec)
+        yield Sample(f"{codec}.parquet", _written(factory), BulkFormat.parquet_format())
+    for codec in ("uncompressed", "zlib", "snappy", "zstd"):
+        yield Sample(f"{codec}.orc", _written(OrcWriterFactory(row_type, compression=codec)), BulkFormat.orc_format())
+    lines = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
+    rows = [NAMES, *(map(str, record.values()) for record in RECORDS)]
+    csv = "\n".join(map(",".join, rows)).encode()
+    named_numbers = ProtobufSchema.of(EnumValue)
+    encoder = ProtobufEncoder(named_numbers)
+    messages = b"".join(encoder.encode(Row(name=one["text"], number=one["number"], options=[])) for one in RECORDS)
+    yield Sample("lines.json", lines, StreamFormat.json_lines_format())
+    yield Sample("fields.csv", csv, StreamFormat.csv_format(types={"number": int, "half": float}))
+    yield Sample("messages.pb", messages, ProtobufFormat(named_numbers))
+    for name, codec in CODECS.items():
+        yield Sample(
+            f"lines.json{codec.suffix}",
+            codec.compress(lines),
+            StreamFormat.json_lines_format(),
+            is_verified=name in ("gzip", "bzip2", "xz"),
+        )
+
+
+def _written(factory: Any) -> bytes:
+    stream = io.BytesIO()
+    writer = factory.create(stream)
+    for record in RECORDS:
+        writer.add_element(record)
+    writer.finish()
+    return stream.getvalue()
+
+
+def damaged(data: bytes, choice: random.Random, only_cut: bool = False) -> bytes:
+    """Return the file cut, with a bit flipped, or with zeros in place of some bytes; always other than it was."""
+    at = choice.randrange(len(data))
+    kind = 0 if only_cut else choice.randrange(3)
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + bytes([data[at] ^ 1 << choice.randrange(8)]) + data[at + 1 :]
+    zeros = data[:at] + bytes(len(data[at : at + 64])) + data[at + 64 :]
+    return zeros if zeros != data else damaged(data, choice)
+
+
+def read(path: Path, file_format: FileFormat) -> list[Any]:
+    """All records of a file, after the check that a job makes when it is submitted."""
+    file = FoundFile(str(path), path.stat().st_size)
+    file_format.check(file)
+    return [value for chunk in file_format.read(whole(file), lambda count: None) for value in chunk.values]
+
+
+def fault(path: Path, sample: Sample, whole_records: list[Any]) -> str:
+    """What is wrong with how a damaged file is read; empty: nothing."""
+    try:
+        found = read(path, sample.format)
+    except SourceError as error:
+        return "" if path.name in str(error) else f"the error names no file: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "other records" if sample.is_verified and found != whole_records else ""
