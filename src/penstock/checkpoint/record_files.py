@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pyarrow import fs
 
 from penstock.common.exclusive_creation import Create
+from penstock.common.known_directory import KnownDirectory, store_away
 
 DIRECTORY = "record"
 
@@ -21,6 +22,7 @@ class RecordFiles:
     def __init__(self, system: fs.FileSystem, root: str, creation: Callable[[], Create]) -> None:
         self._system = system
         self._directory = f"{root}/{DIRECTORY}"
+        self._of_jobs = KnownDirectory(system, root.rpartition("/")[0])
         self._creation = creation
         self._create: Create | None = None
 
@@ -36,13 +38,21 @@ class RecordFiles:
             return data
 
     def create(self, number: int, data: bytes) -> bool:
-        """Create an entry in one piece. False: there is one of that number, or the whole record was deleted."""
+        """Create an entry in one piece. False: there is one of that number, or the whole record was deleted.
+
+        Raises OSError if the directory that holds those of all jobs is not there any more: its store is away.
+        """
         # The first entry alone makes the directory: a run whose job was taken over, ended and deleted must not begin a
         # new record.
         if number == 1:
             self._system.create_dir(self._directory, recursive=True)
         self._create = self._create or self._creation()
-        return self._create(self._path(number), data)
+        is_created = self._create(self._path(number), data)
+        if is_created:
+            self._of_jobs.note()
+        elif self._of_jobs.is_noted and self._of_jobs.is_away:
+            raise store_away(self._directory)
+        return is_created
 
     def remove(self, number: int) -> None:
         """Remove an entry, if it exists."""

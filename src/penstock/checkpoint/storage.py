@@ -35,6 +35,7 @@ from penstock.common.disk_errors import naming
 from penstock.common.durable import is_object_store, make_directory, publish
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.common.exclusive_creation import exclusive_creation
+from penstock.common.known_directory import KnownDirectory, store_away
 from penstock.state.snapshot.storage import whole_or_nothing
 
 _log = logging.getLogger(__name__)
@@ -54,14 +55,25 @@ class StateFiles(ColumnFiles):
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._system, self._root = file_system_of(directory)
+        self._known = KnownDirectory(self._system, self._root)
         self._made: set[str] = set()
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """A part of a file."""
-        system, full = (self._system, self._path(path)) if is_relative(path) else file_system_of(path)
-        with system.open_input_file(full) as file:
-            data: bytes = file.read_at(length, offset)
-            return data
+        """A part of a file. Raises FileNotFoundError if its directory is there and the file is not, else OSError."""
+        is_own = is_relative(path)
+        system, full = (self._system, self._path(path)) if is_own else file_system_of(path)
+        try:
+            with system.open_input_file(full) as file:
+                data: bytes = file.read_at(length, offset)
+        except FileNotFoundError:
+            # Of another job's files it is not known what belongs together but by the directory of each.
+            directory = self._known if is_own else KnownDirectory(system, full.rpartition("/")[0])
+            if directory.is_away:
+                raise store_away(self.directory if is_own else path.rpartition("/")[0]) from None
+            raise
+        if is_own:
+            self._known.note()
+        return data
 
     def create(self, name: str, shared: bool) -> FileWriter:
         """A new state file. Its name starts with the number of its checkpoint."""
@@ -87,7 +99,11 @@ class StateFiles(ColumnFiles):
     def _make_parent(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         if parent not in self._made:
+            if self._known.is_noted and self._known.is_away:
+                # Made again, it would hide that the store is away, and be in its way when it comes back.
+                raise store_away(self.directory)
             make_directory(self._system, parent)
+            self._known.note()
             self._made.add(parent)
 
 
@@ -284,6 +300,8 @@ class DirectoryStorage(StateFiles):
             elif not self._system.get_file_info(fs.FileSelector(path)):
                 self._system.delete_dir(path)
             self._made.discard(path)
+            if not directory:
+                self._known = KnownDirectory(self._system, self._root)
 
 
 class FileWriter:

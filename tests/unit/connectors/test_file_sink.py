@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -236,6 +237,32 @@ def test_a_file_that_its_reader_took_away_is_passed_over_after_a_recovery(tmp_pa
     sink.create_committer().commit_again(pending)
     with pytest.raises(JobError, match="neither file exists"):
         sink.create_committer().commit(pending)
+
+
+def test_a_file_whose_share_is_away_is_not_passed_over(tmp_path):
+    """Output would be lost silently: a commit fails while the share is away, and the restart would take it for done."""
+    out = tmp_path / "share" / "out"
+    sink = builder(out).build()
+    committer = sink.create_committer()
+    writers = [sink.create_writer(SimpleSinkContext(attempt=f"attempt-{number}")) for number in (1, 2)]
+    first, pending = ((writer.write_chunk([{"a": 1}], None), all_prepared(writer))[1] for writer in writers)
+    committer.commit(first)
+    share = out.parent.rename(tmp_path / "away")
+    with pytest.raises(JobError, match="neither file exists"):
+        committer.commit(pending)
+    for other in (committer, sink.create_committer()):
+        with pytest.raises(JobError, match=f"directory {out} is not there"):
+            other.commit_again(pending)
+    with pytest.raises(OSError, match=f"directory {out} is not there"):
+        writers[0].write_chunk([{"a": 1}], None)
+    assert not out.exists(), "it was made again, in the way of the share"
+    out.mkdir(parents=True)
+    with pytest.raises(JobError, match=f"directory {out} is not there"):
+        committer.commit_again(pending)
+    shutil.rmtree(out.parent)
+    share.rename(out.parent)
+    committer.commit_again(pending)
+    assert len(visible(out)) == 2
 
 
 def test_a_file_of_which_a_part_was_lost_is_not_published(tmp_path):

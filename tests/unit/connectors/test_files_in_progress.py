@@ -159,6 +159,22 @@ def test_what_is_visible_already_is_not_written_again(tmp_path: Path) -> None:
     assert sorted(visible_lines(tmp_path)) == ["a", "b"]
 
 
+def test_a_file_whose_share_is_away_is_not_lost(tmp_path: Path) -> None:
+    """The job would go back to an older checkpoint, or end, because a share is not mounted for a moment."""
+    out = tmp_path / "out"
+    sink = lines_below(out).build()
+    writer = sink.create_writer(SimpleSinkContext())
+    writer.write("a", None)
+    _, items = checkpointed(writer)
+    away = out.rename(tmp_path / "away")
+    with pytest.raises(OSError, match=f"directory {out} is not there"):
+        sink.restore_writer(SimpleSinkContext(attempt="attempt-2"), items)
+    away.rename(out)
+    successor = sink.restore_writer(SimpleSinkContext(attempt="attempt-3"), items)
+    sink.create_committer().commit(all_prepared(successor))
+    assert visible_lines(out) == ["a"]
+
+
 @pytest.mark.parametrize(("damage", "told"), [("truncate", "has 1 bytes, but had 2"), ("remove", "it is missing")])
 def test_a_file_that_is_not_what_it_was_is_told(tmp_path: Path, damage: str, told: str) -> None:
     """Records would be missing from the output without a word."""

@@ -15,11 +15,12 @@ from penstock.api.sink import Committer
 from penstock.common.durable import sync_parent
 from penstock.common.errors import DamagedCheckpointError, JobError
 from penstock.common.extras import S3
+from penstock.common.known_directory import KnownDirectory, store_away
 from penstock.common.s3 import error_code
 from penstock.common.secrets import without_passwords
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.sink.uploads import PendingUpload, client_of, location_of
-from penstock.connectors.files.storage import resolve_below
+from penstock.connectors.files.storage import resolve, resolve_below
 
 _log = logging.getLogger(__name__)
 
@@ -46,8 +47,10 @@ class FileCommitter(Committer):
         """Publish files.
 
         Raises JobError if one exists under neither name, or as less than it was, DamagedCheckpointError if its size is
-        not what it was.
+        not what it was, OSError if another file system has taken the place of the directory.
         """
+        if committables and self._known.is_covered:
+            raise store_away(self._base_path)
         for file in committables:
             if not self._publish(file):
                 what = file.pending_path if isinstance(file, PendingFile) else f"the upload {file.upload_id}"
@@ -55,9 +58,14 @@ class FileCommitter(Committer):
         self._end(committables)
 
     def commit_again(self, committables: Sequence[Completed]) -> None:
-        """Publish files not yet published. Raises JobError if one is less than it was, or DamagedCheckpointError."""
+        """Publish files not yet published. Raises JobError if one is less than it was, or DamagedCheckpointError.
+
+        Raises JobError, too, if the directory of all is not there, or is another one than before.
+        """
         for file in committables:
             if not self._publish(file):
+                if isinstance(file, PendingFile) and self._known.is_away:
+                    raise JobError(f"can't commit {file.pending_path}: {store_away(self._base_path)}")
                 _log.warning("%s was committed before and has been removed since", without_passwords(file.final_path))
         self._end(committables)
 
@@ -75,6 +83,10 @@ class FileCommitter(Committer):
                     self._client.abort_multipart_upload(**location, UploadId=file.upload_id)
 
     @cached_property
+    def _known(self) -> KnownDirectory:
+        return KnownDirectory(*resolve(self._base_path))
+
+    @cached_property
     def _client(self) -> Any:
         client = client_of(self._base_path)
         if client is None:
@@ -83,7 +95,12 @@ class FileCommitter(Committer):
 
     def _publish(self, file: Completed) -> bool:
         """Publish the file if needed. Return False if it exists under neither name."""
-        return self._rename(file) if isinstance(file, PendingFile) else self._complete(file)
+        if not isinstance(file, PendingFile):
+            return self._complete(file)
+        is_published = self._rename(file)
+        if is_published:
+            self._known.note()
+        return is_published
 
     def _rename(self, file: PendingFile) -> bool:
         file_system, pending = resolve_below(self._base_path, file.pending_path)

@@ -14,6 +14,7 @@ from pyarrow import fs
 from penstock.api.sink import SinkContext
 from penstock.common.durable import make_directory, sync, sync_parent
 from penstock.common.errors import DamagedCheckpointError
+from penstock.common.known_directory import KnownDirectory, store_away
 from penstock.common.stored import stored_as
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered
@@ -58,13 +59,18 @@ class RenamedFiles(RecoverableWriter):
         self._base_path = base_path
         self._context = context
         self._file_system, self._inner_base = resolve(base_path)
+        self._known = KnownDirectory(self._file_system, self._inner_base)
         # Elsewhere a file that is still open may not be readable, or lack what was flushed.
         self.resumes = isinstance(self._file_system, fs.LocalFileSystem)
 
     def open(self, path: str, replaced: tuple[str, ...] = ()) -> RenamedFile:
         directory, _, name = path.rpartition("/")
         hidden = posixpath.join(directory, hidden_name(name, self._context.attempt))
+        if self._known.is_noted and self._known.is_away:
+            # Made again, it would take records that nobody finds when the store is back.
+            raise store_away(self._base_path)
         make_directory(self._file_system, below(self._inner_base, directory))
+        self._known.note()
         file = PendingFile(below(self._base_path, hidden), below(self._base_path, path), 0, replaced)
         return RenamedFile(self._file_system, below(self._inner_base, hidden), file, self._context.job_id)
 
@@ -96,6 +102,8 @@ class RenamedFiles(RecoverableWriter):
             if system.get_file_info(resolve_below(self._base_path, persisted.final_path)[1]).type is fs.FileType.File:
                 # Committed by a run that went on from this checkpoint, or is at it.
                 return Recovered([], None)
+            if self._known.is_away:
+                raise store_away(self._base_path)
             raise DamagedCheckpointError(
                 f"the part file {persisted.hidden_path} can't be gone on with: it is missing. A run that went on from "
                 "this checkpoint has committed or removed it; start from a later checkpoint, or from a savepoint"
