@@ -152,7 +152,8 @@ SETTINGS = {
     "restart-strategy.fixed-delay.attempts": "100",
     "restart-strategy.fixed-delay.delay": "100ms",
 }
-PATIENCE_S = 90
+PATIENCE_S = 240
+"""A generous upper bound: beside other work a JVM takes a minute until its first job runs."""
 
 
 class Numbers:

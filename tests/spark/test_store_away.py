@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.spark.jobs import STREAMING, SlowUntil, environment, lines_to, no_worker_left, wait_until, workers
@@ -24,10 +25,12 @@ SETTINGS = {
 }
 
 
-def running(share: Path, attempts: int, to_end: Path) -> object:
+def running(share: Path, attempts: int, to_end: Path) -> Any:
     """A job that has committed output: state, checkpoints and output are on a share, each number once."""
     attempted = {"restart-strategy.fixed-delay.attempts": str(attempts)}
-    env = environment(STREAMING, 2, {**SETTINGS, **attempted, "execution.checkpointing.dir": str(share / "checkpoints")})
+    env = environment(
+        STREAMING, 2, {**SETTINGS, **attempted, "execution.checkpointing.dir": str(share / "checkpoints")}
+    )
     numbers = env.from_source(
         DataGeneratorSource(lambda i: i, NUMBERS, SlowUntil(500, to_end)), WatermarkStrategy.no_watermarks(), "numbers"
     )

@@ -70,25 +70,6 @@ def test_a_record_that_was_deleted_is_no_other_run(store: RecordFiles, tmp_path:
         assert "another run" not in str(raised.value)
 
 
-@pytest.mark.parametrize("mount", [True, False], ids=["mount point", "nothing"])
-def test_a_record_whose_store_is_away_is_not_deleted(store: RecordFiles, tmp_path: Path, mount: bool) -> None:
-    """A job would end for good, and say that its record was deleted, because a share is not mounted for a moment."""
-    jobs = tmp_path / "jobs"
-    record = JobRecord(record_in(str(jobs / "job")), "a job", pause=lambda seconds: None)
-    record.publish(manifest_of(1))
-    away = jobs.rename(tmp_path / "away")
-    if mount:
-        jobs.mkdir()
-    for _ in range(2):
-        with pytest.raises(OSError, match=r"/jobs/job/record is not there: is its store mounted"):
-            record.publish(manifest_of(2))
-    if mount:
-        jobs.rmdir()
-    away.rename(jobs)
-    record.publish(manifest_of(2))
-    assert newest(record_in(str(jobs / "job"))) == 2
-
-
 def test_a_run_that_was_taken_over_can_publish_nothing(store: RecordFiles) -> None:
     """Two runs of one job would commit the same output."""
     former = JobRecord(store, "a job")

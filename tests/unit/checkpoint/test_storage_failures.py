@@ -28,7 +28,6 @@ from penstock.checkpoint.storage import (
 from penstock.checkpoint.storage_operations import carry_out
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
 from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.state.snapshot.storage import read_part
 
 
 def write(storage: DirectoryStorage | SavepointStorage, name: str, shared: bool = False, data: bytes = b"x") -> str:
@@ -262,32 +261,6 @@ def test_what_lies_beside_the_jobs_is_not_looked_into(tmp_path: Path) -> None:
     (tmp_path / "job" / "chk-7").mkdir()
     assert latest_of(str(tmp_path), "a job").path == str(tmp_path / "job" / "chk-1")
     assert [number for number, _ in completed_in(str(tmp_path / "job"))] == [1]
-
-
-def test_a_store_that_is_away_is_no_damage(tmp_path: Path) -> None:
-    """A job would go back behind whole checkpoints, or end after three tries, while a share is not mounted."""
-    directory, savepoint = tmp_path / "jobs" / "job", tmp_path / "saved" / "savepoint"
-    paths = []
-    for storage in (DirectoryStorage(str(directory)), SavepointStorage(str(savepoint))):
-        paths.append(write(storage, "1-x", shared=True))
-    worker = DirectoryStorage(str(directory))
-    path, of_savepoint = paths[0], f"{savepoint}/{paths[1]}"
-    for one in (path, of_savepoint):
-        assert read_part(worker.read, one, 0, 1) == b"x"
-    away = [folder.rename(folder.with_name(f"{folder.name}-away")) for folder in (directory.parent, savepoint.parent)]
-    for reader in (worker, DirectoryStorage(str(directory))):
-        for one, where in ((path, directory), (of_savepoint, savepoint)):
-            with pytest.raises(CheckpointError, match=f"can't be read: its directory {where} is not there") as raised:
-                read_part(reader.read, one, 0, 1)
-            assert not isinstance(raised.value, DamagedCheckpointError)
-    with pytest.raises(OSError, match="is its store mounted"):
-        worker.create("2-x", shared=False)
-    assert not directory.exists(), "it was made again, in the way of the store"
-    for folder in away:
-        folder.rename(folder.with_name(folder.name.removesuffix("-away")))
-    (directory / path).unlink()
-    with pytest.raises(DamagedCheckpointError, match="is missing"):
-        read_part(worker.read, path, 0, 1)
 
 
 def test_no_checkpoints_at_all(tmp_path: Path) -> None:
