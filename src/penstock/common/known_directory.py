@@ -48,7 +48,9 @@ class KnownDirectory:
         Not by the device alone: a share that is mounted again may have another one.
         """
         found, noted = self._found(), self._identity
-        return None not in (found, noted) and all(now != then for now, then in zip(found, noted, strict=True))
+        if found is None or noted is None:
+            return False
+        return all(now != then for now, then in zip(found, noted, strict=True))
 
     def _found(self) -> tuple[int, int] | None:
         from pyarrow import fs

@@ -97,6 +97,22 @@ def test_a_session_that_its_program_has_stopped_is_not_started_again(spark: Spar
     assert not spark.slots
 
 
+def test_only_an_attempt_starts_a_session(spark: Spark) -> None:
+    """A count of slots would start a JVM of a minute while checkpoints, commits and savepoints wait behind it."""
+    job = JobSession(spark.own, Configuration())
+    assert job.running() is spark.own
+    spark.lose()
+    with driver_session.HELD.lock, pytest.raises(SparkLostError, match="its next attempt starts one"):
+        job.running()
+    assert not spark.slots
+    assert job.now() is job.running() is spark.own
+    given: Any = Started()
+    assert JobSession(given, Configuration()).running() is given
+    given.stop()
+    with pytest.raises(SparkLostError):
+        JobSession(given, Configuration()).running()
+
+
 def test_a_session_of_the_users_is_never_replaced(spark: Spark) -> None:
     """A job would go on in a session that lacks what its user has set up."""
     given: Any = Started()

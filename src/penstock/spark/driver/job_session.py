@@ -65,6 +65,16 @@ class JobSession:
                 _check(self._session)
             return self._session
 
+    def running(self) -> SparkSession:
+        """The session as it is, from any thread: a lost one is started by the next attempt alone, which waits for it.
+
+        Raises SparkLostError if there is none.
+        """
+        session = sessions.own_session if self._is_own else self._session
+        if session is None or jvm_has_ended() or not is_alive(session):
+            raise SparkLostError("the Spark session of the job is lost; its next attempt starts one")
+        return session
+
     def _follow(self) -> None:
         """Use penstock's own session as it is now: another job of this process may have replaced it already."""
         own = sessions.own_session

@@ -69,7 +69,7 @@ class PipelinedRun:
             storage,
             self._deploy,
             new_savepoint,
-            lambda: slots_for(session.now(), self._job_id),
+            lambda: slots_for(session.running(), self._job_id),
             show_stack,
             log.events,
             trace_reporter(configuration),
