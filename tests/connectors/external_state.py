@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
 from random import Random
 from typing import Any
+
+import pytest
+from tests.unit.state.changed_classes import MODULE, source, use
 
 from penstock.api.state.descriptors import (
     ListStateDescriptor,
@@ -13,6 +17,7 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.windows.window import TimeWindow
+from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.runtime.checkpoint_options import CheckpointOptions
 from penstock.runtime.operators.operator import Operator
@@ -224,3 +229,45 @@ def check_like_a_heap(job: Job, seed: int) -> None:
             subtask, heap = job.subtask().restored(retained[0]), job.subtask_on_heap().restored(retained[1])
         assert content(subtask.backend) == content(heap.backend)
     subtask.backend.close()
+
+
+def check_changed_classes(job: Job) -> None:
+    """Keys that would be looked for elsewhere, and values that lack a field without a default, are refused."""
+    before, same = ("number: int", "paid: int = 0"), "\n    def shown(self): return 1"
+    stored, more = source("frozen dataclass", *before), source("frozen dataclass", *before, "tip: int = 0")
+    lacks = source("frozen dataclass", *before, "tip: int")
+    value = ValueStateDescriptor("of things")
+
+    def written(by_thing: bool) -> list[KeyedFile]:
+        make = use(stored).Thing
+        subtask = job.subtask()
+        for number in range(20):
+            thing = make(number=number, paid=250)
+            subtask.backend.key = thing if by_thing else number
+            subtask.backend.state(value).update(thing)
+        files = subtask.checkpoint()
+        subtask.backend.close()
+        job.runs += 1
+        return files
+
+    def restored(files: list[KeyedFile], text: str) -> KeyedStateBackend:
+        use(text)
+        subtask = job.subtask()
+        try:
+            subtask.restored(files)
+        finally:
+            subtask.backend.close()
+            job.runs += 1
+        return subtask.backend
+
+    try:
+        by_thing = written(by_thing=True)
+        with pytest.raises(CheckpointError, match=r"'of things' has entries of Thing\(.*which would not be found"):
+            restored(by_thing, more)
+        restored(by_thing, stored + same)
+        by_number = written(by_thing=False)
+        restored(by_number, more)
+        with pytest.raises(CheckpointError, match="fields number, paid; the class has the fields number, paid, tip"):
+            restored(by_number, lacks.replace("paid: int = 0", "paid: int"))
+    finally:
+        sys.modules.pop(MODULE, None)

@@ -7,7 +7,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.connectors.external_state import GROUPS, KEYS, Job, change, check_like_a_heap, content, spread, states
+from tests.connectors.external_state import (
+    GROUPS,
+    KEYS,
+    Job,
+    change,
+    check_changed_classes,
+    check_like_a_heap,
+    content,
+    spread,
+    states,
+)
 from tests.connectors.postgres_tables import Tables
 
 from penstock.api.state.descriptors import (
@@ -43,6 +53,11 @@ def job(postgres: PostgresServer) -> Job:
 def test_it_is_the_state_of_a_heap(job: Job, seed: int) -> None:
     """Any sequence of accesses, checkpoints that fail or complete, and restarts gives what memory would give."""
     check_like_a_heap(job, seed)
+
+
+def test_classes_that_have_changed_are_noticed_by_a_restore(job: Job) -> None:
+    """The state of such keys would be lost, silently, and a value that can't be made would fail a later record."""
+    check_changed_classes(job)
 
 
 def test_a_checkpoint_has_what_was_there_when_it_was_frozen(job: Job) -> None:

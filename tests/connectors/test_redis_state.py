@@ -8,7 +8,17 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.connectors.external_state import GROUPS, KEYS, Job, change, check_like_a_heap, content, spread, states
+from tests.connectors.external_state import (
+    GROUPS,
+    KEYS,
+    Job,
+    change,
+    check_changed_classes,
+    check_like_a_heap,
+    content,
+    spread,
+    states,
+)
 from tests.connectors.redis_keys import Keys
 
 from penstock.common.errors import CheckpointError
@@ -37,6 +47,11 @@ def log_bytes(files: list[KeyedFile]) -> int:
 def test_it_is_the_state_of_a_heap(job: Job, seed: int) -> None:
     """Any sequence of accesses, checkpoints that fail or complete, and restarts gives what memory would give."""
     check_like_a_heap(job, seed)
+
+
+def test_classes_that_have_changed_are_noticed_by_a_restore(job: Job) -> None:
+    """The state of such keys would be lost, silently, and a value that can't be made would fail a later record."""
+    check_changed_classes(job)
 
 
 def test_redis_has_what_is_complete_and_nothing_else(redis_server: RedisServer) -> None:

@@ -64,6 +64,12 @@ class OwnState:
         """The value of a key."""
         return self._own.tables[group, table].get(key)
 
+    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+        """One entry of each key group: its group, key and value."""
+        for group in groups:
+            for key, value in list(self._own.tables.get((group, table), {}).items())[:1]:
+                yield group, key, value
+
     def items(self, table: str, group: int, prefix: bytes) -> Iterator[Entry]:
         """All entries of a key group whose keys start with `prefix`."""
         return (entry for entry in list(self._own.tables[group, table].items()) if entry[0].startswith(prefix))

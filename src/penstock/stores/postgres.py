@@ -32,6 +32,7 @@ from penstock.stores import postgres_statements as sql
 
 _BATCH_ENTRIES = 2_000
 _PAGE_ENTRIES = 2_000
+_SOME_ENTRIES = 32
 _PREFIX_BYTES = 4
 _GROUP_BYTES = 6
 _NEWEST = (1 << 63) - 1
@@ -247,7 +248,18 @@ class PostgresStore:
         """All entries whose keys begin with `prefix`, as they are at the call, sorted by key."""
         return self.items_at(self._connection, prefix, start, None)
 
-    def items_at(self, connection: Connection, prefix: bytes, start: bytes, version: int | None) -> Iterator[Entry]:
+    def some(self, prefix: bytes) -> Iterator[Entry]:
+        """Some entries whose keys begin with `prefix`."""
+        return itertools.islice(self.items_at(self._connection, prefix, b"", None, _SOME_ENTRIES), _SOME_ENTRIES)
+
+    def items_at(
+        self,
+        connection: Connection,
+        prefix: bytes,
+        start: bytes,
+        version: int | None,
+        page_entries: int = _PAGE_ENTRIES,
+    ) -> Iterator[Entry]:
         """The same as of a version; None: as of now."""
         table = prefix[:_PREFIX_BYTES]
         state = self._state(table)
@@ -259,17 +271,17 @@ class PostgresStore:
 
         def page(at: bytes, version: int) -> list[Any]:
             of_group = _group_of(at)
-            parameters = (state, of_group, at[_GROUP_BYTES:], after, version, _PAGE_ENTRIES)
+            parameters = (state, of_group, at[_GROUP_BYTES:], after, version, page_entries)
             return connection.rows(sql.PAGE, *parameters)
 
         entries = page(begin, _NEWEST if version is None else version)
-        if version is None and len(entries) == _PAGE_ENTRIES:
+        if version is None and len(entries) == page_entries:
             # What is written before the next page is read must not be on it.
             version = self._sealed()
-        return self._pages(table, prefix, entries, lambda at: page(at, version or _NEWEST))
+        return self._pages(table, prefix, entries, lambda at: page(at, version or _NEWEST), page_entries)
 
     def _pages(
-        self, table: bytes, prefix: bytes, entries: list[Any], page: Callable[[bytes], list[Any]]
+        self, table: bytes, prefix: bytes, entries: list[Any], page: Callable[[bytes], list[Any]], page_entries: int
     ) -> Iterator[Entry]:
         while True:
             key = table
@@ -279,7 +291,7 @@ class PostgresStore:
                     return
                 if value is not None:
                     yield key, value
-            if len(entries) < _PAGE_ENTRIES:
+            if len(entries) < page_entries:
                 return
             # The next possible key.
             entries = page(key + b"\x00")

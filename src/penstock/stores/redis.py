@@ -95,6 +95,14 @@ class RedisStore:
             (values,) = self._sent([("HMGET", self._values(table, group), *page)])
             yield from zip(page, values, strict=True)
 
+    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+        """One entry of each key group: its group, key and value."""
+        firsts = self._sent([("ZRANGE", self._keys(table, group), 0, 0) for group in groups])
+        found = [(group, key) for group, keys in zip(groups, firsts, strict=True) for key in keys]
+        values = self._sent([("HGET", self._values(table, group), key) for group, key in found]) if found else []
+        for (group, key), value in zip(found, values, strict=True):
+            yield group, key, value
+
     def begin(self, versions: Sequence[StoreVersion]) -> None:
         """Begin with what these have of the owner's key groups, and with nothing in others."""
         owner = self._owner

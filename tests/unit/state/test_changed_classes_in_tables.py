@@ -102,6 +102,31 @@ def test_values_elements_and_entries_keep_their_fields(
             assert fields_of(thing, "number", "tip", "paid") == [back.key, -1, 250]
 
 
+@pytest.mark.parametrize("descriptor", [VALUE, LIST, MAP], ids=lambda one: one.name)
+@pytest.mark.parametrize(("backend", "form"), FORMS)
+@pytest.mark.parametrize("kind", ["dataclass", "NamedTuple"])
+def test_fields_without_a_default_are_refused_by_the_restore(
+    kind: str, backend: str, form: str, descriptor: Any, storage: MemoryStorage
+) -> None:
+    """The job would start, and fail hours later, at the first record of a key with an old value."""
+    make = use(source(kind, *BEFORE)).Thing
+
+    def put(of: Any) -> None:
+        thing, state = make(number=of.key, paid=250), of.state(descriptor)
+        if descriptor is VALUE:
+            state.update(thing)
+        elif descriptor is LIST:
+            state.update([thing])
+        else:
+            state.put("k", thing)
+
+    subtask = Subtask(backend, storage)
+    chains = snapshot(subtask, form, list(range(6)), put)
+    use(source(kind, "number: int", "tip: int", "paid: int = 0"))
+    with pytest.raises(CheckpointError, match="fields number, paid; the class has the fields number, tip, paid"):
+        subtask.restored(chains)
+
+
 def written_by_key(kind: str, backend: str, form: str, storage: MemoryStorage, *classes: str) -> Any:
     """What restores state of twenty keys that are things: of the class before, read with the class now."""
     make = use(classes[0]).Thing

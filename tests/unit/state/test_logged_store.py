@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from random import Random
 
@@ -33,6 +34,10 @@ class OnPlain:
     def get(self, table: str, group: int, key: bytes) -> bytes | None:
         self._plain.asked += 1
         return self._plain.entries.get((table, group, key))
+
+    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+        for group in groups:
+            yield from ((group, key, value) for key, value in itertools.islice(self.items(table, group, b""), 1))
 
     def items(self, table: str, group: int, prefix: bytes) -> Iterator[Entry]:
         for (of_table, of_group, key), value in self._plain.entries.items():

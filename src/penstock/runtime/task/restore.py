@@ -48,7 +48,7 @@ def restore_operator(
     if isinstance(backend, RocksDBKeyedStateBackend):
         stores = [of_store for files in chains if (of_store := store_files_of(files))]
         if isinstance(backend, VersionedKeyedStateBackend):
-            begun_with = restore_versions(backend, storage, stores)
+            begun_with = restore_versions(backend, storage, stores, groups)
         else:
             begun_with = restore_stores(backend, storage, stores, groups)
         read += sum(file.bytes for files in stores for file in files)

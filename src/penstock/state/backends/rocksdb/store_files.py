@@ -94,6 +94,11 @@ class TableStore:
         self.units = {table.name: table.unit for table in tables}
         self.tables = list(self.units)
 
+    def some(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+        """The first entry of each key group of the table with this prefix."""
+        for group in groups:
+            yield from itertools.islice(self.store.items(group_prefix(prefix, group)), 1)
+
     @property
     def is_held(self) -> bool:
         """Whether writes must wait, because a snapshot has not linked the files yet."""

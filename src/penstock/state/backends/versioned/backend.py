@@ -9,7 +9,7 @@ no versions is behind a log, which is in the checkpoint too: logged.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -38,6 +38,10 @@ class VersionedTableStore(TableStore):
         prefix = super().add_table(name, unit)
         self.versions.name_table(prefix, name)
         return prefix
+
+    def some(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+        """Some entries of the table with this prefix: a store answers that in one request, and not for each group."""
+        return self.versions.some(prefix)
 
 
 class VersionFile:

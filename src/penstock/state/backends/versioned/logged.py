@@ -39,6 +39,9 @@ class PlainStore(Protocol):
         What predecessors apply from now on fails. Raises CheckpointError if the store has newer values already.
         """
 
+    def some(self, table: str, groups: range) -> Iterator[tuple[int, bytes, bytes]]:
+        """One entry of each key group: its group, key and value."""
+
     def apply(self, groups: range, version: int, entries: Sequence[LoggedEntry]) -> None:
         """Store values, None removes a key; these key groups are then as of this version.
 
@@ -121,6 +124,13 @@ class LoggedStore:
 
     def _stored(self, store: PlainStore, key: bytes) -> bytes | None:
         return store.get(self._names[key[:_PREFIX_BYTES]], _group_of(key), key[_GROUP_BYTES:])
+
+    def some(self, prefix: bytes) -> Iterator[Entry]:
+        """Some entries of a table, below the log: right after a restore that is empty."""
+        groups = range(self._owner.first, self._owner.after)
+        table = prefix[:_PREFIX_BYTES]
+        for group, key, value in self._own().some(self._names[table], groups):
+            yield table + group.to_bytes(2, "big") + key, value
 
     def items(self, prefix: bytes, start: bytes = b"") -> Iterator[Entry]:
         """All entries whose keys begin with `prefix`, as they are at the call, sorted by key; from `start` on."""

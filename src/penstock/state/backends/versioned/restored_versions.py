@@ -1,7 +1,8 @@
 """A store that begins with versions of others: nothing is read or copied, whatever the parallelism was.
 
 A subtask's checkpoint names the version of its key groups. After rescaling a subtask owns groups of several: of each it
-takes what is not above the version there. Only the state of another job is copied, within the store.
+takes what is not above the version there. Only the state of another job is copied, within the store. A few entries are
+read, to see that their classes are what they were.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from penstock.state.snapshot.storage import SnapshotStorage
 
 
 def restore_versions(
-    backend: VersionedKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]]
+    backend: VersionedKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
 ) -> list[KeyedFile]:
     """Restore these stores, each given by its files, into the backend, whose tables must be there.
 
@@ -44,4 +45,5 @@ def restore_versions(
         versions.append(version)
     if versions:
         backend.begin_with_versions(versions)
+        backend.check_keys(groups)
     return []

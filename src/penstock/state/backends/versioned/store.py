@@ -7,7 +7,7 @@ Flink" (VLDB 2017), section 4.1, external state backends with multi-version conc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
@@ -65,6 +65,9 @@ class VersionedStore(EmbeddedStore, Protocol):
 
     def name_table(self, prefix: bytes, name: str) -> None:
         """Entries whose keys start with `prefix` are of the table of that name, whatever its prefix was before."""
+
+    def some(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Some entries whose keys begin with the prefix of a table, with their keys; none only if there is none."""
 
     def begin_with(self, versions: Sequence[StoreVersion]) -> None:
         """Begin with what these hold of its key groups: all that is newer is removed, or was another job's.
