@@ -7,7 +7,7 @@ from penstock.common.config_options import ConfigOptions
 RECORD_SIZE_MAX = (
     ConfigOptions.key("penstock.network.max-record-size")
     .memory_type()
-    .default_value(128 << 20)
+    .default_value(64 << 20)
     .with_description(
         "A record that is larger when it is pickled fails the job where it leaves its task: Spark's JVM would take "
         "nine times its size, and keep that."

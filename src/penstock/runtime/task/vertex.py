@@ -132,7 +132,7 @@ class LevelSpec:
     """None: keyed state is on the heap."""
     sorted_inputs_bytes: int = 128 << 20
     """Batched mode: memory in which the keyed inputs of a task are sorted."""
-    record_bytes_max: int = 128 << 20
+    record_bytes_max: int = 64 << 20
     """How large a record may be when it is pickled to leave its task."""
     alignment_limits: AlignmentLimits = dataclasses.field(default_factory=AlignmentLimits)
     job_parameters: dict[str, str] = dataclasses.field(default_factory=dict)

@@ -43,7 +43,7 @@ from penstock.spark.internals.jvm import (
     was_stopped_by_spark,
 )
 from penstock.spark.internals.jvm_start import START_S, JvmStart, launch_jvm
-from penstock.spark.internals.settings import FIXED_AT_START, PER_QUERY, missing_settings
+from penstock.spark.internals.settings import FIXED_AT_START, GIVES_MEMORY_BACK, PER_QUERY, missing_settings
 from penstock.spark.internals.version import SUPPORTED, check_version
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ _OWN = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "4g",
+    "spark.executor.defaultJavaOptions": GIVES_MEMORY_BACK,
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
     # On a local master nothing but this machine needs to reach the driver.
@@ -68,6 +69,7 @@ _TASK_TRIES = 4
 _FOR_PLANNING = ("pandas", "pyspark.sql.pandas.functions", "pyspark.sql.functions")
 KEEP_SWITCH = "PENSTOCK_KEEP_SESSION"
 """The environment variable that does for all programs what penstock.spark.keep-session does for one."""
+_DEFAULT_JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 _OF_THE_JVM = ("spark.driver.", "spark.jars", "spark.submit.")
 _FETCHED = ("spark.jars", "spark.files", "spark.archives", "spark.submit.pyFiles", "spark.jars.repositories")
 _PACKAGES = "spark.jars.packages"
@@ -201,7 +203,8 @@ def start_session(
     archive = ClassArchive(found, os.environ, may_make=usual and not keep)
     kept = _kept_jvm(java, archive) if keep else None
     log = JvmLog(logs, one_more, kept.log if kept else None)
-    java_options = {"spark.driver.extraJavaOptions": f"{log.java_options} {archive.options}"}
+    # Of those that penstock has by default: a program's spark.driver.extraJavaOptions come after them, and win.
+    java_options = {_DEFAULT_JAVA_OPTIONS: f"{log.java_options} {archive.options} {GIVES_MEMORY_BACK}"}
     merged = _merged(master, slots, {**log.settings, **java_options, **settings})
     # Planning needs these next. While the JVM starts this process only waits, and they take a third of a second.
     threading.Thread(target=_import, args=(_FOR_PLANNING,), name="penstock-imports", daemon=True).start()
@@ -304,7 +307,7 @@ def _merged(master: str, slots: int, settings: Mapping[str, str]) -> dict[str, s
 
 
 def _kept_jvm(java: Path, archive: ClassArchive) -> KeptJvm | None:
-    options_of_java = {"spark.driver.extraJavaOptions": f"{OPTIONS_OF_LOG_FILE} {archive.options}"}
+    options_of_java = {_DEFAULT_JAVA_OPTIONS: f"{OPTIONS_OF_LOG_FILE} {archive.options} {GIVES_MEMORY_BACK}"}
     with interrupts_wait():
         memory = {"spark.driver.memory": _OWN["spark.driver.memory"]}
         return lease(Wanted({**memory, **FIXED_AT_START, **options_of_java}, str(java)), os.environ)

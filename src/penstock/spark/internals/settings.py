@@ -28,6 +28,10 @@ FIXED_AT_START = {
 }
 """Read by Spark when its JVM starts: a session that the user brings must have them."""
 
+GIVES_MEMORY_BACK = "-XX:G1PeriodicGCInterval=30000 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+"""Options of Java. By default its heap keeps what a large record has taken for as long as the JVM runs: 1.7 GB instead
+of 1.0 GB after one of 100 MB. With these a collection runs after 30 s without one, and gives back what is free."""
+
 OFF = ("spark.speculation", "spark.dynamicAllocation.enabled")
 """Must not be on: a slot has one task at a time, and slots must not come and go by themselves."""
 
