@@ -30,7 +30,7 @@ def own_copy(value: Any) -> Any:
     """
     kind = type(value)
     # Nearly all values that are not recognised without a call. Each further call would cost a third of this.
-    if kind in ATOMS or (kind is tuple and _are_atoms(map(type, value))):
+    if kind in ATOMS:
         return value
     try:
         return COPIERS[kind](value, None)

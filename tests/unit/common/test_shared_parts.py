@@ -142,6 +142,26 @@ def test_a_tuple_that_is_part_of_its_own_list() -> None:
     assert copied is not value and copied[0][0] is copied
 
 
+@pytest.mark.parametrize("make", [lambda n: {"n": n}, lambda n: [n], lambda n: (n, [n])], ids=["dicts", "lists", "tuples"])
+def test_a_row_that_occurs_twice_in_a_table(make: Any) -> None:
+    """Marking a row would mark one of its places only, or the row of the record that was emitted."""
+    rows = [make(number) for number in range(8)]
+    copied = own_copy([*rows, rows[3]])
+    assert copied == [*rows, rows[3]] and copied[3] is copied[8] and copied[3] is not rows[3]
+    copied = own_copy({"best": rows[3], "rows": rows, "last": rows[5]})
+    assert copied["best"] is copied["rows"][3] and copied["last"] is copied["rows"][5]
+    assert copied["rows"] == rows and copied["rows"][0] is not rows[0]
+
+
+def test_a_row_of_a_table_with_something_that_can_be_changed() -> None:
+    """The last row of a table, or a key of it, would change after it was emitted, since those before are plain."""
+    plain: list[Any] = [{"n": number} for number in range(8)]
+    for odd in ({"n": Node()}, {Node(): 1}):
+        copied = own_copy([*plain, odd])
+        assert all(one is not other for one, other in zip(copied, [*plain, odd], strict=True))
+        assert next(iter(nodes_in(copied, {}))) not in nodes_in(odd, {})
+
+
 def test_a_slot_without_a_value_has_none_in_the_copy() -> None:
     """A class with slots that are filled later could not be copied."""
     copied = own_copy(SlottedNode(1))
