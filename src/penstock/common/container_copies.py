@@ -54,11 +54,7 @@ def itself(value: Any, memo: Memo | None) -> Any:
 # The copiers of containers, written out: each further call would cost as much as the copy of a short list.
 
 
-def _of_tuple(value: tuple[Any, ...], memo: Memo | None) -> tuple[Any, ...]:
-    return with_parts(value, memo, tuple)  # type: ignore[no-any-return]
-
-
-def with_parts(value: Any, memo: Memo | None, make: Callable[[list[Any]], Any]) -> Any:
+def with_parts(value: Any, memo: Memo | None, make: Callable[[list[Any]], Any] = tuple) -> Any:
     """A copy of a tuple or frozenset, made of its parts at once; `value` itself if each part is its own copy."""
     atoms = ATOMS
     for part in value:
@@ -202,7 +198,7 @@ class _Copiers(dict[type, Copier]):
 
 COPIERS = _Copiers(
     {
-        tuple: _of_tuple,
+        tuple: with_parts,
         list: _of_list,
         dict: _of_dict,
         set: _of_set,

@@ -142,7 +142,9 @@ def test_a_tuple_that_is_part_of_its_own_list() -> None:
     assert copied is not value and copied[0][0] is copied
 
 
-@pytest.mark.parametrize("make", [lambda n: {"n": n}, lambda n: [n], lambda n: (n, [n])], ids=["dicts", "lists", "tuples"])
+@pytest.mark.parametrize(
+    "make", [lambda n: {"n": n}, lambda n: [n], lambda n: (n, [n])], ids=["dicts", "lists", "tuples"]
+)
 def test_a_row_that_occurs_twice_in_a_table(make: Any) -> None:
     """Marking a row would mark one of its places only, or the row of the record that was emitted."""
     rows = [make(number) for number in range(8)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.typeinfo import TypeInformation
@@ -67,6 +67,18 @@ class Contents(ABC):
     @abstractmethod
     def result(self, contents: Any) -> Any:
         """The result of a window without a window function."""
+
+    # For loops, which would pay for a call in between with each slice or key.
+
+    @property
+    def merge_function(self) -> Callable[[Any, Any], Any]:
+        """What `merge` calls."""
+        return self.merge
+
+    @property
+    def result_function(self) -> Callable[[Any], Any]:
+        """What `result` calls."""
+        return self.result
 
     @abstractmethod
     def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
@@ -171,6 +183,10 @@ class Reduced(Contents):
     def merge(self, contents: Any, others: Any) -> Any:
         return self.function.call(contents, others)
 
+    @property
+    def merge_function(self) -> Callable[[Any, Any], Any]:
+        return self.function.call
+
     def result(self, contents: Any) -> Any:
         return contents
 
@@ -240,6 +256,14 @@ class Aggregated(Contents):
 
     def result(self, contents: Any) -> Any:
         return self.instance.get_result(contents)
+
+    @property
+    def merge_function(self) -> Callable[[Any, Any], Any]:
+        return self.instance.merge  # type: ignore[no-any-return]
+
+    @property
+    def result_function(self) -> Callable[[Any], Any]:
+        return self.instance.get_result  # type: ignore[no-any-return]
 
     def add_records(self, keys: list[Any], values: Iterator[Any], table: Slice, newcomers: list[Layer]) -> None:
         layer, older = table.current, table.older

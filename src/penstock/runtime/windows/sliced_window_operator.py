@@ -355,7 +355,7 @@ class SlicedWindowOperator(WindowingOperator):
             contents = map(slices[0], rest)
             if self._stays_ms and self.contents.result_is_computed:
                 contents = map(own_copy, contents)
-        result = self.contents.result
+        result = self.contents.result_function
         timestamp = self._last_ms(window)
         budget, pacing = self.context.budget, self._firing
         while True:
@@ -427,7 +427,7 @@ class SlicedWindowOperator(WindowingOperator):
 
     def _merged(self, parts: list[Any], key: Any) -> Any:
         try:
-            return merged(parts, self.contents.merge)
+            return merged(parts, self.contents.merge_function)
         except RAISED as error:
             raise self.context.user_error(error, f"merge of {self.contents.method}", key=key) from error
 
