@@ -131,6 +131,14 @@ def test_an_input_format_is_a_stream(tmp_path) -> None:
     assert stream.get_type() == GenericRecordAvroTypeInfo(AvroSchema.parse_string(TEXT))
 
 
+def test_a_header_that_is_not_text_is_said_to_be_that(tmp_path) -> None:
+    """A user would read that a file is none of Avro, of which other readers take each record."""
+    data = written(FLIGHTS[:5], AvroWriterFactory(SCHEMA))
+    (tmp_path / "a").write_bytes(data.replace(b"avro.codec\x08null", b"avro.codec\x08\xff\xfell", 1))
+    with pytest.raises(SourceError, match=r"a: an entry of the header is not UTF-8: .*metadata in bytes"):
+        read_all(source(tmp_path / "a"), 1)
+
+
 def test_what_can_not_be_read_is_named(tmp_path) -> None:
     """One damaged file among thousands could not be found."""
     path = tmp_path / "a"

@@ -100,6 +100,11 @@ class AvroBlocks:
             raise SourceError(f"{self._path}: its records can't become those of {self._schema}: {error}") from error
         except (*NOT_OF_A_VALUE, OSError):
             raise
+        except UnicodeDecodeError as error:
+            raise SourceError(
+                f"{self._path}: an entry of the header is not UTF-8: {error.object[:20]!r}. The header is damaged, or "
+                "has metadata in bytes, which fastavro does not read"
+            ) from error
         except RAISED as error:
             raise SourceError(f"{self._path}: this is not an Avro file: {error!r}") from error
 
