@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 
 from tests.corpora.avro_reference import avro_records
 from tests.corpora.case import Case, NotComparedError, records
+from tests.corpora.csv_dialects import sniffed
 from tests.corpora.duckdb_reference import parquet_rows
 from tests.corpora.orc_reference import as_printed, with_maps
 
 from penstock.common.errors import SourceError
 from penstock.datastream.connectors.file_system import BulkFormat, StreamFormat
 from penstock.datastream.formats.json import JsonDeserializationSchema
+
+_OF_CSV = {".csv", ".tsv", ".tbl"}
 
 
 class Corpus(NamedTuple):
@@ -26,8 +29,8 @@ class Corpus(NamedTuple):
     cases: Callable[[Path], Iterator[Case]]
 
 
-def _parquet(folder: Path) -> Iterator[Case]:
-    for path in sorted(folder.rglob("*.parquet*")):
+def _parquet(folder: Path, below: str = "") -> Iterator[Case]:
+    for path in sorted((folder / below).rglob("*.parquet*")):
         # The map needs gigabytes of memory as values of Python.
         if path.suffix in (".parquet", ".encrypted") and path.name != "large_string_map.brotli.parquet":
             yield Case(
@@ -74,6 +77,13 @@ def _csv_spectrum(folder: Path) -> Iterator[Case]:
     for path in sorted(folder.glob("csvs/*.csv")):
         expected = folder / "json" / f"{path.stem}.json"
         yield Case(path.name, _all(StreamFormat.csv_format(), path), _of(_json, expected), path.name)
+
+
+def _duckdb(folder: Path) -> Iterator[Case]:
+    yield from _parquet(folder, "data/parquet-testing")
+    for path in sorted((folder / "data" / "csv").rglob("*")):
+        if path.is_file() and set(path.suffixes) & _OF_CSV:
+            yield Case(str(path.relative_to(folder)), *sniffed(path), path.name)
 
 
 def _json(path: Path) -> Any:
@@ -126,5 +136,6 @@ CORPORA = [
     Corpus("avro", "apache/avro", _avro),
     Corpus("fastavro", "fastavro/fastavro", _avro),
     Corpus("csv-spectrum", "max-mapper/csv-spectrum", _csv_spectrum),
+    Corpus("duckdb", "duckdb/duckdb", _duckdb),
     Corpus("JSONTestSuite", "nst/JSONTestSuite", _json_suite),
 ]

@@ -21,6 +21,7 @@ class Known(NamedTuple):
 
 _SURROGATE = "half of a surrogate pair is not a character: no text in UTF-8 can hold it"
 _BOTH = " as a *"
+_DUCKDB_PARQUET = "data/parquet-testing"
 KNOWN: dict[str, list[Known]] = {
     "csv-spectrum": [
         Known(
@@ -70,6 +71,72 @@ KNOWN: dict[str, list[Known]] = {
             Verdict.REFUSED_HERE,
             "an entry of the file's metadata is not a text, and fastavro reads all of them as texts",
             ("share/test/data/syncInMeta.avro",),
+        ),
+    ],
+    "duckdb": [
+        Known(
+            Verdict.OTHER_ROWS,
+            "a VARIANT is read as it is stored, metadata and value, as pyarrow has it",
+            (f"{_DUCKDB_PARQUET}/variant_*.parquet", f"{_DUCKDB_PARQUET}/snowflake_variant.parquet"),
+        ),
+        Known(Verdict.READ_HERE, "DuckDB has no such VARIANT", (f"{_DUCKDB_PARQUET}/variant_*.parquet",)),
+        Known(
+            Verdict.REFUSED_HERE,
+            "a VARIANT that is stored as times with nanoseconds, which Python's times do not have",
+            (f"{_DUCKDB_PARQUET}/variant_shredded_timestamp_nanos_ntz_*.parquet",),
+        ),
+        Known(
+            Verdict.OTHER_ROWS,
+            "DuckDB renames columns that have no name, or names that differ in their case only",
+            (f"{_DUCKDB_PARQUET}/silly-names.parquet", f"{_DUCKDB_PARQUET}/bug13053.parquet"),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "two columns have one name, of which a record has one value: DuckDB renames the second",
+            (f"{_DUCKDB_PARQUET}/bug13053-2.parquet",),
+        ),
+        Known(
+            Verdict.OTHER_ROWS,
+            "an ENUM is read as its bytes, as pyarrow has it",
+            (f"{_DUCKDB_PARQUET}/complex.parquet", f"{_DUCKDB_PARQUET}/enum.parquet"),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "a decimal of 77 digits, or of no bytes, which Arrow does not have",
+            (
+                f"{_DUCKDB_PARQUET}/bigdecimal.parquet",
+                f"{_DUCKDB_PARQUET}/decimal/byte_array_decimal_empty_value.parquet",
+            ),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "DuckDB leaves out a comment behind values, and one behind spaces",
+            ("data/csv/comments/*mid*line*.csv", "data/csv/comments/empty_space.csv"),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "DuckDB leaves out spaces between a quoted value and the delimiter: RFC 4180 has none there",
+            ("data/csv/14512.csv", "data/csv/empty_space_start_value.csv"),
+        ),
+        Known(
+            Verdict.OTHER_ROWS,
+            "a value that begins with a space is not quoted: DuckDB leaves out the space",
+            ("data/csv/validator/quoted_new_value.csv",),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "a record has one field more than the header, an empty one: DuckDB leaves it out, as `surplus_fields` does",
+            ("data/csv/bug_12596.csv", "data/csv/afl/no_parameter/18.csv"),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "a field has more than 131,072 characters",
+            ("data/csv/issue_8320_*.csv.gz", "data/csv/*line_too_long*.csv.gz"),
+        ),
+        Known(
+            Verdict.REFUSED_HERE,
+            "a quoted value is never closed",
+            ("data/csv/multidelimiter/unterminated_*escape.csv",),
         ),
     ],
     "parquet-testing": [
