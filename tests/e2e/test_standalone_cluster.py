@@ -5,6 +5,7 @@ Its workers have working directories of their own, and an import path with penst
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 import pytest
 from tests.e2e.wheels import pack, pack_wheel
@@ -311,24 +313,32 @@ def test_fifty_submissions(cluster: StandaloneCluster, tmp_path: Path) -> None:
 RESTARTED = {
     "execution.checkpointing.interval": "300 ms",
     "restart-strategy.type": "fixed-delay",
-    "restart-strategy.fixed-delay.attempts": "1",
     "slot.request.timeout": "15 s",
 }
 
 
-def started(cluster: StandaloneCluster, folder: Path, parallelism: int, numbers: str) -> subprocess.Popen[str]:
+def started(
+    cluster: StandaloneCluster, folder: Path, parallelism: int, numbers: str, attempts: int = 1
+) -> subprocess.Popen[str]:
     """A job that runs, and restarts."""
-    checkpoints = {"execution.checkpointing.dir": str(folder / "checkpoints")}
-    settings = {**settings_of(cluster), **RESTARTED, **checkpoints, "parallelism.default": str(parallelism)}
+    others = {
+        "execution.checkpointing.dir": str(folder / "checkpoints"),
+        "restart-strategy.fixed-delay.attempts": str(attempts),
+        "parallelism.default": str(parallelism),
+    }
+    settings = {**settings_of(cluster), **RESTARTED, **others}
     job = submit(settings, folder, SLOWLY.replace("NUMBERS", numbers))
     assert job.stdout is not None and job.stdout.readline() == "first 0\n", job.stderr
     return job
 
 
+def executors(cluster: StandaloneCluster, worker: str) -> list[int]:
+    return [pid for pid, _, command in processes(cluster.pids[worker]) if "CoarseGrainedExecutorBackend" in command]
+
+
 def kill_executors(cluster: StandaloneCluster, worker: str) -> None:
-    for pid, _, command in processes(cluster.pids[worker]):
-        if "CoarseGrainedExecutorBackend" in command:
-            os.kill(pid, signal.SIGKILL)
+    for pid in executors(cluster, worker):
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.soak
@@ -361,6 +371,36 @@ def test_a_master_that_dies_beneath_a_job(tmp_path: Path) -> None:
         assert (code, said) == (0, f"sum {sum(range(10_000))}\n"), errors
         kill_executors(alone, "worker-0")
         code, _, errors = outcome(needs_one)
+    kept = f"Its checkpoints are kept, the newest is {tmp_path / '10**9' / 'checkpoints'}"
+    assert kept in errors and "-s latest" in errors, errors
     assert code == 1 and "org.apache" not in errors, errors
     last = " ".join(errors[errors.index("penstock.NotEnoughSlotsError") :].split())
     assert f"{alone.url} has given 0 of 2 to this application. Its master does not answer" in last, errors
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_executors_that_are_killed_while_they_are_replaced(
+    cluster: StandaloneCluster, tmp_path: Path, seed: int
+) -> None:
+    """A job would end with its second fault, or Spark would give up the application, and the job with it."""
+    random = Random(seed)
+    wait_until(lambda: held(cluster) == 0, "slots of earlier jobs are still held", RUN_SECONDS)
+    job = started(cluster, tmp_path, 2, "20_000", attempts=1000)
+    killed: set[int] = set()
+
+    def others() -> list[int]:
+        living = {pid for name in cluster.pids if name != "master" for pid in executors(cluster, name)}
+        return sorted(living - killed)
+
+    for _ in range(12):
+        wait_until(lambda: others() or job.poll() is not None, "no executor comes", RUN_SECONDS)
+        until_s = time.monotonic() + random.choice([0, random.uniform(0, 3)])
+        wait_until(lambda until_s=until_s: time.monotonic() >= until_s, "the clock stands")  # type: ignore[misc]
+        for pid in random.sample(others(), min(len(others()), random.choice([1, 2]))):
+            killed.add(pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    code, said, errors = outcome(job)
+    assert (code, said) == (0, f"sum {sum(range(20_000))}\n"), errors
+    assert len(killed) >= 12 and "restart" in errors

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -159,35 +159,53 @@ PATIENCE_S = 240
 class Numbers:
     """100,000 numbers on their way into files, slowly until `ends`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+        self._settings = settings
         self._out, self._to_end, self._log = folder / "out", folder / "to end", folder / "log"
         self._checkpoints = folder / "checkpoints"
-        program = folder / "numbers.py"
-        program.write_text(NUMBERS)
-        settings = {**SETTINGS, "execution.checkpointing.dir": str(self._checkpoints)}
-        defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, str(program)]
-        with self._log.open("w") as log:
-            self.driver = subprocess.Popen([*command, str(self._out), str(self._to_end)], stdout=log, stderr=log)
+        self._program = folder / "numbers.py"
+        self._program.write_text(NUMBERS)
         self._killed: set[int] = set()
+        self.start()
+
+    def start(self, *going_on: str) -> None:
+        """Start its driver, as its user does."""
+        settings = {**SETTINGS, **self._settings, "execution.checkpointing.dir": str(self._checkpoints)}
+        defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
+        command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, *going_on, str(self._program)]
+        with self._log.open("a") as log:
+            self.driver = subprocess.Popen([*command, str(self._out), str(self._to_end)], stdout=log, stderr=log)
+
+    def stop(self, age_s: float) -> None:
+        """Stop the JVM that starts, so long after it has appeared: it hangs."""
+        self.kill(jvms, age_s, signal.SIGSTOP)
+
+    def has_said(self, text: str) -> None:
+        """It has."""
+        self._until(lambda: text in self._log.read_text(), f"it has not said {text}")
+
+    def is_killed(self, after_s: float) -> None:
+        """Its driver is killed."""
+        self._wait(after_s)
+        self.driver.kill()
+        self.driver.wait()
 
     def runs(self) -> None:
         """It has taken a checkpoint and has workers."""
         self._until(lambda: any(self._checkpoints.rglob("_metadata")), "there is no checkpoint")
         self._until(lambda: workers(self.driver.pid), "there are no workers")
 
-    def kill(self, found: Callable[[int], list[int]], age_s: float) -> None:
+    def kill(self, found: Callable[[int], list[int]], age_s: float, number: signal.Signals = signal.SIGKILL) -> None:
         """Kill such a process that was not killed before, so long after it has appeared; of a daemon, its workers, too.
 
         They would run on without it, and nothing would be restarted.
         """
         (pid, *_) = self._until(lambda: set(found(self.driver.pid)) - self._killed, "there is none to kill")
-        seen_s = time.monotonic()
-        self._until(lambda: time.monotonic() - seen_s >= age_s, "the clock stands")
+        self._wait(age_s)
         self._killed.add(pid)
         for one in [pid, *(below for below, *_ in processes(pid) if found is daemons)]:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
+                os.kill(one, number)
 
     def ends(self) -> list[int]:
         """Let it end, and return what is in the files."""
@@ -197,6 +215,10 @@ class Numbers:
         visible = [path for path in files if not path.name.startswith((".", "_"))]
         return sorted(int(line) for path in visible for line in path.read_text().splitlines())
 
+    def _wait(self, seconds: float) -> None:
+        until_s = time.monotonic() + seconds
+        self._until(lambda: time.monotonic() >= until_s, "the clock stands")
+
     def _until(self, condition: Callable[[], Any], what: str) -> Any:
         until_s = time.monotonic() + PATIENCE_S
         while not (result := condition()):
@@ -205,12 +227,20 @@ class Numbers:
         return result
 
 
+@contextlib.contextmanager
+def running(folder: Path, **settings: str) -> Iterator[Numbers]:
+    started = Numbers(folder, settings)
+    try:
+        yield started
+    finally:
+        started.driver.kill()
+        started.driver.wait()
+
+
 @pytest.fixture
 def numbers(tmp_path: Path) -> Iterator[Numbers]:
-    started = Numbers(tmp_path)
-    yield started
-    started.driver.kill()
-    started.driver.wait()
+    with running(tmp_path) as started:
+        yield started
 
 
 def jvms(root: int) -> list[int]:
@@ -230,6 +260,19 @@ def test_a_second_fault_while_the_first_is_mended_is_one_more_restart(numbers: N
 
 
 @pytest.mark.soak
+def test_a_jvm_that_hangs_as_it_starts_is_one_more_restart(tmp_path: Path) -> None:
+    """A job would wait for ever for a JVM that was stopped, or that waits for a disk which does not answer."""
+    with running(tmp_path, **{"penstock.spark.start-timeout": "20 s"}) as numbers:
+        numbers.runs()
+        numbers.kill(jvms, 0)
+        numbers.stop(0)
+        numbers.has_said("did not start within 20 s, and was ended")
+        numbers.stop(1.5)
+        numbers.has_said("(restart 3)")
+        assert numbers.ends() == [*range(1, 100_001)]
+
+
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(1, 10))
 def test_ten_faults_one_after_the_other_are_ten_restarts(numbers: Numbers, seed: int) -> None:
@@ -238,4 +281,19 @@ def test_ten_faults_one_after_the_other_are_ten_restarts(numbers: Numbers, seed:
     numbers.runs()
     for _ in range(10):
         numbers.kill(random.choice([jvms, jvms, daemons]), random.uniform(0, 8))
+    assert numbers.ends() == [*range(1, 100_001)]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_a_driver_that_is_killed_while_a_lost_jvm_is_replaced(numbers: Numbers, seed: int) -> None:
+    """Who starts the job again from the latest checkpoint would find output missing or twice, or no checkpoint."""
+    random = Random(seed)
+    for _ in range(3):
+        numbers.runs()
+        numbers.kill(jvms, random.uniform(0, 2))
+        numbers.is_killed(random.choice([0, random.uniform(0, 8)]))
+        numbers.start("-s", "latest")
+    numbers.runs()
     assert numbers.ends() == [*range(1, 100_001)]

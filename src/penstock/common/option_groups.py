@@ -12,6 +12,7 @@ from penstock.common import (
     rest_options,
     restart_options,
     scheduler_options,
+    spark_options,
     ssl_options,
     trace_options,
     worker_options,
@@ -32,5 +33,6 @@ GROUPS = (
     high_availability_options,
     worker_options,
     network_options,
+    spark_options,
 )
 """In the order of the reference."""

@@ -35,7 +35,8 @@ class Spark:
         monkeypatch.setattr(driver_session, "own_session", self.own)
         monkeypatch.setattr(driver_session, "start_session", self._start)
 
-    def _start(self, slots: int, *_: Any) -> Any:
+    def _start(self, slots: int, *_: Any, timeout_s: float) -> Any:
+        assert timeout_s == 120
         self.slots.append(slots)
         driver_session.own_session = None
         if self.fails:

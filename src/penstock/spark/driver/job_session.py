@@ -46,6 +46,7 @@ class JobSession:
         self.files = files
         self._is_own = session is sessions.own_session
         self._settings = sessions.spark_settings(configuration)
+        self._start_timeout_s = sessions.start_timeout_s(configuration)
         self._bundle = bundle
         self._logs = logs
         self._slots = slots
@@ -91,7 +92,8 @@ class JobSession:
             return
         try:
             slots = max(HELD.total, self._slots)
-            self._use(own or sessions.start_session(slots, self._settings, self._logs))
+            timeout_s = self._start_timeout_s
+            self._use(own or sessions.start_session(slots, self._settings, self._logs, timeout_s=timeout_s))
         except (MasterUnreachableError, NotEnoughSlotsError):
             raise
         except Exception as error:

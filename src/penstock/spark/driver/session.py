@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.common import options
+from penstock.common import options, spark_options
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError, SparkLostError
 from penstock.common.secrets import is_secret_name
@@ -121,7 +121,7 @@ def session_for(
         running = None
     if running is None or not is_alive(running):
         keep = configuration.get(options.KEEP_SESSION) or os.environ.get(KEEP_SWITCH) == "true"
-        running = start_session(slots + HELD.total, settings, logs, keep)
+        running = start_session(slots + HELD.total, settings, logs, keep, start_timeout_s(configuration))
     elif pipelined:
         _check_settings(running)
     check_slots(running, slots)
@@ -159,6 +159,11 @@ def spark_settings(configuration: Configuration) -> dict[str, str]:
     return {key: value for key, value in configuration.to_dict().items() if key.startswith("spark.")}
 
 
+def start_timeout_s(configuration: Configuration) -> float:
+    """How long the start of a JVM, and of a context in it, may take."""
+    return configuration.get(spark_options.START_TIMEOUT) / 1000
+
+
 def stop_own_session() -> None:
     """Stop the session that `session_for` has started, if any."""
     global own_session
@@ -175,7 +180,11 @@ def forget_own_session() -> None:
 
 
 def start_session(
-    slots: int, settings: dict[str, str], logs: LogSettings | None = None, keep: bool = False
+    slots: int,
+    settings: dict[str, str],
+    logs: LogSettings | None = None,
+    keep: bool = False,
+    timeout_s: float = START_S,
 ) -> SparkSession:
     """Start a session with at least `slots` slots, and remember it as penstock's own.
 
@@ -212,7 +221,7 @@ def start_session(
     start = JvmStart(kept.drop if kept else None)
     with _environment({"JAVA_HOME": str(java), **of_jvm}), interrupts_wait() as hold_interrupts:
         try:
-            started = _started(merged, kept, start, hold_interrupts)
+            started = _started(merged, kept, start, hold_interrupts, timeout_s)
         except Exception as error:
             has_ended = isinstance(error, SparkLostError)
             start.kill()
@@ -231,19 +240,23 @@ def start_session(
 
 
 def _started(
-    merged: dict[str, str], kept: KeptJvm | None, start: JvmStart, hold_interrupts: Callable[[], object]
+    merged: dict[str, str],
+    kept: KeptJvm | None,
+    start: JvmStart,
+    hold_interrupts: Callable[[], object],
+    timeout_s: float,
 ) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    with start.within(None if _fetches(merged) else START_S):
+    with start.within(None if _fetches(merged) else timeout_s):
         # PySpark gives the JVM what it starts with by its command line, which every user of the machine can see.
         launch_jvm(_seen_by_all(merged), start)
         if kept is not None:
             # At once: only its process shows that it has ended.
             adopt(kept.process)
     # Other managers of clusters let an application wait until there is room for it.
-    with start.within(START_S if merged["spark.master"].startswith(("local", PREFIX)) else None):
+    with start.within(timeout_s if merged["spark.master"].startswith(("local", PREFIX)) else None):
         SparkContext.getOrCreate(SparkConf().setAll(list(merged.items())))
         hold_interrupts()
         return SparkSession.builder.config(map=dict(merged)).getOrCreate()

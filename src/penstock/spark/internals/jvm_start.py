@@ -139,7 +139,8 @@ class JvmStart:
     def _late(self) -> str:
         return (
             f"Spark's JVM did not start within {self._late_after_s:g} s, and was ended.\n"
-            "  It was stopped, or the machine has too much to do: look at its load, and start the job again"
+            "  It was stopped, or the machine has too much to do: look at its load, and start the job again, or raise "
+            "penstock.spark.start-timeout"
         )
 
 
