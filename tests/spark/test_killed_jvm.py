@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.chaos import store
 from tests.spark.jobs import daemons, processes, run_script, workers
 
 pytestmark = pytest.mark.spark
@@ -159,8 +160,8 @@ PATIENCE_S = 240
 class Numbers:
     """100,000 numbers on their way into files, slowly until `ends`."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        self._settings = settings
+    def __init__(self, folder: Path, settings: Mapping[str, str], variables: Mapping[str, str]) -> None:
+        self._settings, self._environment = settings, {**os.environ, **variables}
         self._out, self._to_end, self._log = folder / "out", folder / "to end", folder / "log"
         self._checkpoints = folder / "checkpoints"
         self._program = folder / "numbers.py"
@@ -174,7 +175,9 @@ class Numbers:
         defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
         command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, *going_on, str(self._program)]
         with self._log.open("a") as log:
-            self.driver = subprocess.Popen([*command, str(self._out), str(self._to_end)], stdout=log, stderr=log)
+            self.driver = subprocess.Popen(
+                [*command, str(self._out), str(self._to_end)], stdout=log, stderr=log, env=self._environment
+            )
 
     def stop(self, age_s: float) -> None:
         """Stop the JVM that starts, so long after it has appeared: it hangs."""
@@ -228,8 +231,8 @@ class Numbers:
 
 
 @contextlib.contextmanager
-def running(folder: Path, **settings: str) -> Iterator[Numbers]:
-    started = Numbers(folder, settings)
+def running(folder: Path, variables: Mapping[str, str] | None = None, **settings: str) -> Iterator[Numbers]:
+    started = Numbers(folder, settings, variables or {})
     try:
         yield started
     finally:
@@ -270,6 +273,21 @@ def test_a_jvm_that_hangs_as_it_starts_is_one_more_restart(tmp_path: Path) -> No
         numbers.stop(1.5)
         numbers.has_said("(restart 3)")
         assert numbers.ends() == [*range(1, 100_001)]
+
+
+@pytest.mark.soak
+def test_a_disk_that_is_full_while_a_job_restarts_is_no_end(tmp_path: Path) -> None:
+    """A job would end, with restarts left, because Spark or RocksDB has no room on a disk for a moment."""
+    if not store.is_possible(tmp_path / "trial"):
+        pytest.skip("a disk of its own needs root, loop devices and ext4")
+    with store.mounted(tmp_path / "mounted") as disk:
+        on_disk = {"spark.local.dir": str(disk), "state.backend.type": "rocksdb"}
+        with running(tmp_path, {"TMPDIR": str(disk)}, **on_disk) as numbers:
+            numbers.runs()
+            with store.Store(disk).full():
+                numbers.kill(jvms, 0)
+                numbers.has_said("(restart 4)")
+            assert numbers.ends() == [*range(1, 100_001)]
 
 
 @pytest.mark.soak

@@ -13,7 +13,7 @@ import msgspec
 from penstock.common.decoding import from_json
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, SparkLostError, TaskLostError
 from penstock.rpc.failures import Failure, describe, revive
-from penstock.spark.internals.error_texts import LOST_WORKER, NO_PENSTOCK, NO_PYTHON, TOO_FEW_SLOTS
+from penstock.spark.internals.error_texts import FULL_DISK, LOST_WORKER, NO_PENSTOCK, NO_PYTHON, OF_PY4J, TOO_FEW_SLOTS
 from penstock.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_has_ended
 from penstock.spark.internals.python_daemons import has_no_daemon
 
@@ -73,6 +73,13 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
         kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
     elif has_no_daemon(text):
         kind, message = TaskLostError.__name__, "the process from which Spark forks its Python workers went away"
+    elif line := next((line for line in text.splitlines() if any(sign in line for sign in FULL_DISK)), None):
+        # Before a lost worker, whose connection breaks for the same reason.
+        kind, message = (
+            "JobError",
+            f"a disk that Spark writes to is full: {line.strip().removeprefix(': ')[:300]}\n  Free some space there, "
+            "or name another directory: spark.local.dir, and TMPDIR in the environment",
+        )
     elif line := next((line for line in text.splitlines() if any(sign in line for sign in LOST_WORKER)), None):
         # Which of its many ways to say so: the only trace where a connection broke and no process has ended.
         kind, message = (
@@ -93,6 +100,8 @@ def cause_in(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return "no reason given"
+    if lines[0].startswith(OF_PY4J) and len(lines) > 1 and lines[1].startswith(": "):
+        return lines[1].removeprefix(": ").strip()
     if not lines[0].rstrip().endswith(_TRACEBACK):
         return lines[0].strip()
     error = next((line for line in lines[1:] if not line.startswith(" ")), "")

@@ -92,6 +92,17 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
         ("\n\n  Something else broke\n at ...", JobError, "Spark ended the job: Something else broke"),
         ("", JobError, "no reason given"),
         (
+            "An error occurred while calling o7.start.\n: java.io.IOException: No space left on device\n\tat x.y",
+            JobError,
+            "is full: java.io.IOException: No space left on device\n  Free some space there",
+        ),
+        (
+            "An error occurred while calling o7.start.\n: java.lang.Error: a cause\n\tat x.y",
+            JobError,
+            "Spark ended the job: java.lang.Error: a cause",
+        ),
+        ("[Errno 28] No space left on device: '/tmp/penstock-query'", JobError, "device: '/tmp/penstock-query'"),
+        (
             'java.io.IOException: Cannot run program "/opt/py": error=2',
             ConfigurationError,
             "an executor has no /opt/py",

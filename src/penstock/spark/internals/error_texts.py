@@ -18,6 +18,12 @@ LOST_WORKER = (
 )
 """Parts of the texts of exceptions after a worker or an executor has died."""
 
+FULL_DISK = ("No space left on device", "Disk quota exceeded")
+"""The system's own texts, out of Java."""
+
+OF_PY4J = "An error occurred while calling "
+"""How Py4J begins, whatever Java has raised; what that is comes in the next line, behind a colon."""
+
 NO_PYTHON = 'Cannot run program "'
 """Java's own text, out of an executor that has no Python of the name it was given."""
 
