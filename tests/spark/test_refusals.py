@@ -30,20 +30,17 @@ def test_lambdas_that_can_not_be_pickled(mode: RuntimeExecutionMode) -> None:
     """A function that holds a lock fails deep inside Spark, or hangs."""
     lock = threading.Lock()
     env = environment(mode)
-    numbers(env).map(lambda v: (lock, v)).name("holds a lock").print()
 
-    with pytest.raises(ProgramError, match=r"operator 'holds a lock': its function can't be pickled.*open\(\)"):
-        env.execute()
+    with pytest.raises(ProgramError, match=r"map at .*: the argument func can't be pickled.*open\(\)"):
+        numbers(env).map(lambda v: (lock, v))
 
 
 def test_key_selectors_that_can_not_be_pickled() -> None:
     """The same for what is between operators."""
     lock = threading.Lock()
-    env = environment()
-    numbers(env).key_by(lambda v: (lock, v)[1]).map(lambda v: v).print()
 
-    with pytest.raises(ProgramError, match="key selector"):
-        env.execute()
+    with pytest.raises(ProgramError, match="key_by at .*: the argument key_selector can't be pickled"):
+        numbers(environment()).key_by(lambda v: (lock, v)[1])
 
 
 def test_two_operators_with_one_uid() -> None:

@@ -23,7 +23,7 @@ def user_traceback(error: BaseException, called: Callable[..., Any] | None = Non
     summary = traceback.TracebackException.from_exception(error)
     stack = summary.stack
     # Only our frames above the user's code are left out. Those below it stay: they show what the user's code called.
-    first = next((index for index, frame in enumerate(stack) if not _is_ours(frame.filename)), 0)
+    first = next((index for index, frame in enumerate(stack) if not is_ours(frame.filename)), 0)
     definition = _definition_of(called) if is_about_a_call(error) else None
     if first:
         summary.stack = traceback.StackSummary.from_list(stack[first:])
@@ -53,14 +53,15 @@ def _definition_of(called: Any) -> traceback.FrameSummary | None:
     code = getattr(called, "__code__", None)
     if code is None and callable(called):
         code = getattr(type(called).__call__, "__code__", None)
-    if code is None or _is_ours(code.co_filename):
+    if code is None or is_ours(code.co_filename):
         return None
     return traceback.FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _is_all_ours(error: BaseException) -> bool:
-    return all(_is_ours(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
+    return all(is_ours(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-def _is_ours(filename: str) -> bool:
+def is_ours(filename: str) -> bool:
+    """Whether a file of Python is one of penstock."""
     return filename.startswith(_PACKAGE_DIRECTORY)

@@ -21,7 +21,7 @@ from penstock.common.typeinfo import (
     TypeInformation,
 )
 from penstock.common.whole_numbers import as_int
-from penstock.plan.call_capture import captured, captured_call
+from penstock.plan.call_capture import captured_call
 from penstock.runtime.operators.function import UserFunction
 
 
@@ -37,7 +37,6 @@ def as_function(func: Any, method: str, interface: type) -> UserFunction:
     function = UserFunction(func, method)
     check_parameters(function.call, getattr(interface, method), function.method)
     check_methods(func, interface)
-    function.captured = captured(func)
     return function
 
 
@@ -56,8 +55,6 @@ def as_two_functions(func: Any, methods: tuple[str, str], interface: type) -> tu
     for function, method in zip(functions, methods, strict=True):
         check_parameters(function.call, getattr(interface, method), function.method)
     check_methods(func, interface)
-    # One for both: they are methods of one object.
-    functions[0].captured = functions[1].captured = captured(func)
     return functions
 
 

@@ -12,7 +12,6 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import check_methods, checked_count, class_given, output_type_of
 from penstock.datastream.data_stream import DataStream
-from penstock.plan.call_capture import captured
 from penstock.runtime.operators.async_wait import AsyncWaitOperator
 from penstock.runtime.operators.function import UserFunction
 
@@ -102,7 +101,6 @@ def _waited(
         raise ValueError(f"a timeout can't be negative, got {timeout_ms} ms")
     capacity = checked_count("the capacity", capacity, 1)
     called = UserFunction.of_object(function, "async_invoke")
-    called.captured = captured(function)
     name = "Async Wait"
     operator = AsyncWaitOperator(name, called, timeout_ms, capacity, ordered, retries)
     declared = output_type_of(function, "async_invoke", output_type, elements=True)

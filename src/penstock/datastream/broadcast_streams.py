@@ -6,6 +6,7 @@ Source: Flink docs, "The Broadcast State Pattern".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.common.typeinfo import TypeInformation
@@ -35,7 +36,8 @@ class BroadcastStream(Unfinished, Generic[T2]):
 
     def __init__(self, input_stream: DataStream[T2], broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
         self.input_stream = input_stream
-        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+        # As they are in this call: a program may set one again for its next stream.
+        self.broadcast_state_descriptors = [copy(descriptor) for descriptor in broadcast_state_descriptors]
         names = [descriptor.get_name() for descriptor in broadcast_state_descriptors]
         if len(set(names)) < len(names):
             raise ValueError(f"broadcast states need names of their own, got {names}")

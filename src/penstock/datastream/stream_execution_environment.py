@@ -265,7 +265,9 @@ class StreamExecutionEnvironment(DriverOnly):
             raise TypeError(f"expected a WatermarkStrategy, got {watermark_strategy!r}")
         declared = type_info or described(source.get_produced_type())
         return DataStream(
-            self, SourceTransformation(self.next_id(), source_name, source, copy(watermark_strategy), declared, None)
+            self,
+            # The source is used here, too: it gives out the splits.
+            SourceTransformation(self.next_id(), source_name, copy(source), copy(watermark_strategy), declared, None),
         )
 
     def add_source(

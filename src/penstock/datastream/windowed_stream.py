@@ -29,6 +29,7 @@ from penstock.datastream.functions import (
 from penstock.datastream.next_call import Unfinished
 from penstock.plan.call_capture import captured
 from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.pickled import Pickled
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
@@ -64,7 +65,10 @@ class _Windows(Unfinished, Generic[T]):
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag[Any] | None = None
         self._evictor: Evictor[Any, Any] | None = None
+        self._captured: dict[int, Pickled] = {}
+        """By id: assigner, trigger and evictor as they were in the calls that set them."""
         self._check_trigger(self._trigger)
+        self._capture(window_assigner)
 
     def get_execution_environment(self) -> StreamExecutionEnvironment:
         """Return the environment that created the stream."""
@@ -82,6 +86,7 @@ class _Windows(Unfinished, Generic[T]):
         _require_instance(trigger, Trigger, "CountTrigger.of(10)")
         check_method_kinds(trigger, Trigger)
         self._check_trigger(trigger)
+        self._capture(trigger)
         self._trigger = trigger
         return self
 
@@ -93,6 +98,7 @@ class _Windows(Unfinished, Generic[T]):
         """
         _require_instance(evictor, Evictor, "CountEvictor.of(100)")
         check_method_kinds(evictor, Evictor)
+        self._capture(evictor)
         self._evictor = evictor
         return self
 
@@ -177,7 +183,6 @@ class _Windows(Unfinished, Generic[T]):
         """
         self._check_aggregate(aggregate_function)
         function = UserFunction(aggregate_function, "add")
-        function.captured = captured(aggregate_function)
         if isinstance(accumulator_type, list):
             accumulator_type = RowTypeInfo(accumulator_type)
         if accumulator_type is not None:
@@ -217,6 +222,11 @@ class _Windows(Unfinished, Generic[T]):
         declared = output_type_of(function, method, output_type, elements=True)
         return wrap(as_function(function, method, interface)), declared
 
+    def _capture(self, part: Any) -> None:
+        pickled = captured(part)
+        if pickled is not None:
+            self._captured[id(part)] = pickled
+
     def _check_trigger(self, trigger: Trigger[Any, Any]) -> None:
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():
             raise TypeError(
@@ -251,6 +261,7 @@ class _Windows(Unfinished, Generic[T]):
             self._late_tag,
             self._evictor,
         )
+        operator.captured = captured(operator, self._captured)
         functions = (
             function if evaluation.passes_on or function == evaluation.method else f"{function}, {evaluation.method}"
         )

@@ -1,7 +1,8 @@
-"""What a function is when it is given to the API: pickled then, so that what changes later has no effect on it.
+"""What is given to the API is pickled in that very call, so that what changes later has no effect on it.
 
-PyFlink pickles a function in the very call, and so lambdas in a loop have the value that a variable had in their round.
-The bytes are what workers get: the function is not pickled again when the job is deployed.
+PyFlink does so, too: lambdas in a loop have the value that a variable had in their round. An operator is pickled as a
+whole when the call that makes it has all of its parts; what belongs to an earlier call, such as a key selector or a
+trigger, is pickled in that one. The bytes are what workers get: nothing is pickled again when the job is deployed.
 """
 
 from __future__ import annotations
@@ -10,33 +11,56 @@ import builtins
 import contextlib
 import io
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import cloudpickle.cloudpickle
 
+from penstock.plan.api_call import current_api_call
+from penstock.plan.pickling import can_be_pickled, unpicklable
 from penstock.plan.program_pickler import ProgramPickler
-from penstock.runtime.operators.function import CapturedCall, CapturedFunction
+from penstock.runtime.operators.function import CapturedCall
+from penstock.runtime.operators.pickled import Pickled
+
+_captures: ContextVar[bool] = ContextVar("captures", default=True)
 
 
-def captured(function: Any) -> CapturedFunction | None:
-    """`function` as it is now, with the variables that it refers to.
+def captured(value: Any, parts: Mapping[int, Pickled] | None = None) -> Pickled | None:
+    """`value` as it is now, with the variables that it refers to. `parts`: by id, objects in it as they were before.
 
     None: it is pickled when the job is submitted, since it refers to a name that has no value yet, such as a helper
-    that the script defines further below, or since it can't be pickled, which the submission reports with a remedy.
+    that the script defines further below. Raises ProgramError, which names the call of the API and its argument, if it
+    can't be pickled.
     """
-    with io.BytesIO() as file, contextlib.suppress(Exception):
-        pickler = _CallPickler(file)
-        pickler.dump(function)
-        if pickler.has_all:
-            return CapturedFunction(file.getvalue())
-    return None
+    if not _captures.get():
+        return None
+    with io.BytesIO() as file:
+        pickler = _CallPickler(file, parts or {})
+        try:
+            pickler.dump(value)
+        except Exception as error:
+            call = current_api_call()
+            argument, given = call.argument(lambda one: not can_be_pickled(one)) or ("", value)
+            what = f"the argument {argument}" if argument else "what it was given"
+            raise unpicklable(error, given, f"{call}: {what} can't be pickled") from error
+        return Pickled(file.getvalue()) if pickler.has_all else None
 
 
 def captured_call(call: Callable[..., Any]) -> Callable[..., Any]:
     """`call`, which workers get as it is now; itself, if it is pickled when the job is submitted."""
-    taken = captured(call)
-    return call if taken is None else CapturedCall(call, taken)
+    pickled = captured(call)
+    return call if pickled is None else CapturedCall(call, pickled)
+
+
+@contextlib.contextmanager
+def without_capture() -> Iterator[None]:
+    """What is given to the API meanwhile may be what can't be pickled: a program that runs in this process alone."""
+    token = _captures.set(False)
+    try:
+        yield
+    finally:
+        _captures.reset(token)
 
 
 class _CallPickler(ProgramPickler):
@@ -44,8 +68,15 @@ class _CallPickler(ProgramPickler):
 
     has_all = True
 
+    def __init__(self, file: io.BytesIO, parts: Mapping[int, Pickled]) -> None:
+        super().__init__(file)
+        self._parts = parts
+
     def reducer_override(self, obj: Any) -> Any:
         """As the pickler of programs."""
+        part = self._parts.get(id(obj))
+        if part is not None:
+            return part.__reduce__()
         reduced = super().reducer_override(obj)
         if reduced is not NotImplemented and isinstance(obj, types.FunctionType) and _lacks_names(obj):
             self.has_all = False

@@ -40,7 +40,7 @@ def dump_level(level: LevelSpec) -> bytes:
     try:
         return program_pickler.dumps(sent)
     except Exception as error:
-        raise _explained(error, sent, "a key selector, partitioner or split can't be pickled") from error
+        raise unpicklable(error, sent, "a key selector, partitioner or split can't be pickled") from error
 
 
 def load_level(data: bytes) -> LevelSpec:
@@ -62,11 +62,12 @@ def _dump_operator(operator: Operator) -> Any:
     try:
         return _PickledOperator(operator.name, program_pickler.dumps(operator))
     except Exception as error:
-        raise _explained(error, operator, f"operator '{operator.name}': its function can't be pickled") from error
+        raise unpicklable(error, operator, f"operator '{operator.name}': its function can't be pickled") from error
 
 
-def _explained(error: Exception, value: Any, what: str) -> ProgramError:
-    captured = to_blame(value, lambda part: not _why_not(part))
+def unpicklable(error: Exception, value: Any, what: str) -> ProgramError:
+    """The error for `value`, which can't be pickled, as `what` says: the part that is to blame, and a remedy."""
+    captured = to_blame(value, can_be_pickled)
     if isinstance(captured.value, DriverOnly):
         advice = (
             "Let the function refer to values only, read from it before. Values of another stream come to a function "
@@ -126,6 +127,11 @@ def _names_in_hints(classes: Iterable[type]) -> set[str]:
                         node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)
                     )
     return names
+
+
+def can_be_pickled(value: Any) -> bool:
+    """Whether `value` can be sent to workers."""
+    return not _why_not(value)
 
 
 def _why_not(value: Any) -> str:

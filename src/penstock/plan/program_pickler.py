@@ -26,7 +26,7 @@ from penstock.common.errors import ProgramError
 from penstock.plan import decorator_pickling, enum_pickling
 from penstock.plan.class_maker import ClassMaker
 from penstock.plan.used_submodules import used_submodules
-from penstock.runtime.operators.function import UserFunction
+from penstock.runtime.operators.operator import Operator
 
 _StructMeta: Any = type(msgspec.Struct)
 
@@ -65,6 +65,11 @@ def loads(data: bytes, what: str) -> Any:
         ) from error
 
 
+def _as_submitted(operator: Operator, settings: dict[str, Any]) -> Operator:
+    vars(operator).update(settings)
+    return operator
+
+
 def _reduced_code(code: types.CodeType) -> tuple[Any, ...]:
     """Code keeps the name of its file: tracebacks show the user's line, and what `dataclass` has made is known by it.
 
@@ -95,8 +100,8 @@ class ProgramPickler(cloudpickle.Pickler):  # type: ignore[misc]
 
     def reducer_override(self, obj: Any) -> Any:
         """How `obj` is rebuilt; NotImplemented: as pickle would, for a class by reference."""
-        if type(obj) is UserFunction and obj.captured is not None:
-            return object.__new__, (UserFunction,), {**obj.__getstate__(), "instance": obj.captured}
+        if isinstance(obj, Operator) and obj.captured is not None:
+            return _as_submitted, (obj.captured, {name: getattr(obj, name) for name in obj.set_on_submission})
         reduced = super().reducer_override(obj)
         if reduced is NotImplemented:
             return reduced

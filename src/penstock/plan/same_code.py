@@ -23,6 +23,7 @@ from types import (
 )
 from typing import Any, TypeVar
 
+from penstock.plan.apart import loaded_apart
 from penstock.plan.decorator_pickling import is_dispatcher, reduced_dispatcher
 from penstock.plan.program_pickler import ProgramPickler
 from penstock.runtime.operators.function import CapturedCall
@@ -221,7 +222,7 @@ def _referred(code: CodeType) -> set[str]:
 
 
 _KINDS: list[tuple[Any, Callable[[Any, Any], Any]]] = [
-    (CapturedCall, lambda description, value: description.of(value.call)),
+    (CapturedCall, lambda description, value: description.of(loaded_apart(value.pickled))),
     (FunctionType, _Description._function),
     (type, _Description._class),
     (CodeType, lambda self, code: ("code", self._code(code))),

@@ -10,8 +10,8 @@ from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
 from penstock.plan.transformations import (
     CacheTransformation,
+    DeployedTransformation,
     FeedbackTransformation,
-    OperatorTransformation,
     PartitionTransformation,
     SideOutputTransformation,
     SourceTransformation,
@@ -79,13 +79,13 @@ class StreamGraph:
         for transformation in _in_order(sinks):
             if isinstance(transformation, CacheTransformation) and not transformation.is_filled:
                 self.unfilled.append(transformation)
-            if isinstance(transformation, (SourceTransformation, OperatorTransformation)):
+            if isinstance(transformation, DeployedTransformation):
                 self._add(transformation)
         for head in self._heads():
             self._close(head)
         self._check_uids()
 
-    def _add(self, transformation: SourceTransformation | OperatorTransformation) -> None:
+    def _add(self, transformation: DeployedTransformation) -> None:
         parallelism = self._parallelism(transformation)
         max_is_set = transformation.max_parallelism or self.settings.max_parallelism
         max_parallelism = max_is_set or default_max_parallelism(parallelism)
@@ -94,13 +94,10 @@ class StreamGraph:
                 f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism "
                 f"{max_parallelism}: parallelism <= maximum parallelism <= {MAX_PARALLELISM_BOUND} is required"
             )
-        if isinstance(transformation, SourceTransformation):
-            operator: Operator = SourceOperator(
-                transformation.name, transformation.source, transformation.strategy, self.settings.watermark_interval_ms
-            )
-        else:
-            operator = transformation.operator
-            operator.name = transformation.name
+        operator = transformation.operator
+        operator.name = transformation.name
+        if isinstance(operator, SourceOperator):
+            operator.interval_ms = self.settings.watermark_interval_ms
         timeout = transformation.buffer_timeout_ms
         self.nodes[transformation.id] = StreamNode(
             transformation.id,

@@ -12,8 +12,10 @@ from typing import Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.source import Source
 from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.plan.call_capture import captured
 from penstock.runtime.network.partitioners import Partitioner
 from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.source import SourceOperator
 
 
 class Chaining(enum.Enum):
@@ -56,8 +58,28 @@ class Transformation:
         self.slot_sharing_group: str | None = None
 
 
-class SourceTransformation(Transformation):
+class DeployedTransformation(Transformation):
+    """An operator; `operator` is the unopened instance that subtasks run a copy of, as it is now."""
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        inputs: Sequence[Transformation],
+        operator: Operator,
+        output_type: Any,
+        parallelism: int | None,
+    ) -> None:
+        super().__init__(id, name, inputs, output_type, parallelism)
+        self.operator = operator
+        if operator.captured is None:
+            operator.captured = captured(operator)
+
+
+class SourceTransformation(DeployedTransformation):
     """A source with its watermark strategy."""
+
+    operator: SourceOperator
 
     def __init__(
         self,
@@ -68,13 +90,18 @@ class SourceTransformation(Transformation):
         output_type: Any,
         parallelism: int | None,
     ) -> None:
-        super().__init__(id, name, [], output_type, parallelism)
-        self.source = source
-        self.strategy = strategy
+        # The graph sets the interval that the program has when it is submitted.
+        operator = SourceOperator(name, source, strategy, interval_ms=0)
+        super().__init__(id, name, [], operator, output_type, parallelism)
+
+    @property
+    def source(self) -> Source[Any]:
+        """What it reads."""
+        return self.operator.source
 
 
-class OperatorTransformation(Transformation):
-    """An operator; `operator` is the unopened instance that subtasks run a copy of."""
+class OperatorTransformation(DeployedTransformation):
+    """An operator that reads streams."""
 
     def __init__(
         self,
@@ -86,8 +113,7 @@ class OperatorTransformation(Transformation):
         parallelism: int | None = None,
         is_sink: bool = False,
     ) -> None:
-        super().__init__(id, name, inputs, output_type, parallelism)
-        self.operator = operator
+        super().__init__(id, name, inputs, operator, output_type, parallelism)
         self.is_sink = is_sink
 
 

@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 
 from penstock.common.errors import JobError
 from penstock.plan import program_pickler
+from penstock.plan.apart import loaded_apart
 from penstock.plan.job_graph import JobGraph, applied_type
 from penstock.plan.same_code import described, same_code
 from penstock.plan.stream_graph import StreamNode
+from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import Operator
 from penstock.runtime.task.function_update import NewFunctions
 from penstock.runtime.windows.windowing import WindowingOperator
 
 _ADVICE = "That needs a new start: penstock stop JOB, penstock run -s SAVEPOINT NEW"
 
-_FOLLOWING = ("name", "function", "second", "instance", "method")
+_FOLLOWING = ("name", "captured", "function", "second", "instance", "method")
 """What is a function, or follows from one. And the name: a job's metrics and logs go on under the one that it has."""
 
 
@@ -109,7 +111,7 @@ def _edges(graph: JobGraph) -> dict[tuple[Any, ...], Any]:
 
 def _is_changed(node: StreamNode, other: StreamNode) -> bool:
     """Whether its functions are others. Raises JobError if more than that is."""
-    old, new = node.operator, other.operator
+    old, new = _as_given(node.operator), _as_given(other.operator)
     if type(old) is not type(new):
         raise JobError(f"'{node.name}' is an operator of another kind in the new program. {_ADVICE}")
     if not same_code(applied_type(node), applied_type(other)):
@@ -133,6 +135,19 @@ def _is_changed(node: StreamNode, other: StreamNode) -> bool:
     return True
 
 
+def _as_given(operator: Operator) -> Operator:
+    """The operator as its workers have it: what the program refers to may have changed since. Raises JobError."""
+    if operator.captured is None:
+        return operator
+    try:
+        given: Operator = loaded_apart(operator.captured)
+    except Exception as error:
+        raise JobError(
+            f"'{operator.name}' can't be compared with that of the job: {type(error).__name__}: {error}. {_ADVICE}"
+        ) from error
+    return given
+
+
 def _parts(operator: Operator) -> dict[str, Any]:
     """What an operator, and the parts of it that hold its functions, consist of, by name."""
     owners = [operator, *(place.owner for place in operator.function_places())]
@@ -148,4 +163,20 @@ def _keeps_alike(old: Operator, new: Operator) -> bool:
 
 
 def _pickled(operator: Operator) -> bytes:
-    return program_pickler.dumps([place.function for place in operator.function_places()])
+    if operator.captured is None:
+        return program_pickler.dumps(_functions_of(operator))
+    return program_pickler.dumps(_FunctionsOf(operator))
+
+
+class _FunctionsOf:
+    """Where it arrives in a pickle: the functions of an operator."""
+
+    def __init__(self, operator: Operator) -> None:
+        self._operator = operator
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _functions_of, (self._operator,)
+
+
+def _functions_of(operator: Operator) -> list[UserFunction]:
+    return [place.function for place in operator.function_places()]

@@ -18,6 +18,7 @@ from penstock.common.types import Row
 from penstock.common.user_calls import RAISED
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.plan.call_capture import without_capture
 from penstock.plan.transformations import (
     OperatorTransformation,
     PartitionTransformation,
@@ -360,7 +361,9 @@ def _two_streams_method(function: Any) -> str:
 def _operator_of(program: Callable[..., DataStream[Any]], input_count: int) -> OperatorTransformation:
     environment = StreamExecutionEnvironment()
     inputs: list[DataStream[Row]] = [environment.from_collection([]) for _ in range(input_count)]
-    result = program(*inputs)
+    # The functions run here, and are not pickled: they may hold what a test gives them.
+    with without_capture():
+        result = program(*inputs)
     last: Transformation | None = getattr(result, "_transformation", None)
     if not isinstance(last, OperatorTransformation):
         raise ValueError(f"the program must return the stream after its operator, it returned {result!r}")

@@ -216,7 +216,7 @@ from penstock.common import WatermarkStrategy
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 
-lock = threading.Lock()
+held = []
 late = OutputTag("late")
 
 def split(value, ctx):
@@ -226,7 +226,10 @@ env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(300
 source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), __file__).build()
 lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").uid("the-lines")
 parts = lines.key_by(len).process(split).name("split")
-parts.map(lambda value: (lock, value)).name("guarded").print()
+# It is pickled on submission, since `more` has no value yet.
+parts.map(lambda value: (held, more, value)).name("guarded").print()
+held.append(threading.Lock())
+more = 1
 parts.get_side_output(late).rebalance().print("late")
 env.execute("faulty")
 """
@@ -241,8 +244,8 @@ def test_explain_finds_what_would_fail_later(tmp_path: Path) -> None:
 
     assert result.exit_code == 1
     assert "NotEnoughSlotsError: the job 'faulty' needs 90,000 slots at once" in result.stderr
-    assert "ProgramError: operator 'guarded': its function can't be pickled" in result.stderr
     drawn = "".join(part for part in result.stdout if part not in " \n│")
+    assert "ProgramError: operator 'guarded': its function can't be pickled" in result.stderr
     assert f"linesuidthe-lines{job}" in drawn
     assert "sideoutput'late'" in drawn
     assert "parallelism30000" in drawn

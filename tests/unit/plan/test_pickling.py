@@ -55,27 +55,40 @@ def test_a_level_arrives_as_it_was() -> None:
 
 @pytest.mark.parametrize("make", [threading.Lock, lambda: iter([1]) and (i for i in [1]), lambda: sys.stdout])
 def test_a_function_that_holds_something_open_is_named(make) -> None:
-    """The error would be "cannot pickle '_thread.lock' object", without naming the operator."""
+    """The error would be "cannot pickle '_thread.lock' object", without naming the call."""
     held = make()
-    env, stream = numbers()
-    stream.map(str).name("fine").map(lambda value: (value, held)).name("guarded").print()
+    _, stream = numbers()
     with pytest.raises(ProgramError) as caught:
-        for level in levels(env):
-            dump_level(level)
+        stream.map(str).map(lambda value: (value, held))
     text = str(caught.value)
-    assert "operator 'guarded': its function can't be pickled" in text
+    assert f"map at {__file__}, line {caught.traceback[0].lineno + 1}: the argument func can't be pickled" in text
     assert "Open it in the function's open() instead" in text
     assert "TypeError" in text
+
+
+def test_a_function_that_lacks_a_name_and_holds_something_open_later_is_named_on_submission() -> None:
+    """What is pickled late, since a helper is defined below, would fail with an error that names no operator."""
+    held: list = []
+    env, stream = numbers()
+    stream.map(lambda value: helper(value, held)).name("guarded").print()
+    held.append(threading.Lock())
+
+    def helper(value, more):
+        return value, more
+
+    with pytest.raises(ProgramError, match=r"operator 'guarded': its function can't be pickled[\s\S]*_thread.lock"):
+        for level in levels(env):
+            dump_level(level)
 
 
 def test_a_partitioner_that_holds_something_open_is_told() -> None:
     """The same for objects outside of operators."""
     lock = threading.Lock()
-    env, stream = numbers()
-    stream.partition_custom(lambda key, count: lock and 0, lambda value: value).map(str).print()
-    with pytest.raises(ProgramError, match=r"key selector, partitioner or split can't be pickled[\s\S]*_thread.lock"):
-        for level in levels(env):
-            dump_level(level)
+    _, stream = numbers()
+    with pytest.raises(ProgramError, match=r"partition_custom at .*: the argument partitioner can't be .*_thread.lock"):
+        stream.partition_custom(lambda key, count: lock and 0, lambda value: value)
+    with pytest.raises(ProgramError, match=r"partition_custom at .*: the argument key_selector can't be .*_thread.lock"):
+        stream.partition_custom(lambda key, count: 0, lambda value: lock and value)
 
 
 class Refuses:

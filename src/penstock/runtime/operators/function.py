@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.functions.function import Function
 from penstock.common.user_calls import RAISED
+from penstock.runtime.operators.pickled import Pickled
 from penstock.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
 from penstock.runtime.task.context import StreamingRuntimeContext
 from penstock.runtime.task.metrics import OperatorMetricGroup
@@ -18,35 +18,25 @@ if TYPE_CHECKING:
     from penstock.runtime.task.context import OperatorContext
 
 
-class CapturedFunction:
-    """A pickled function, which unpickles to the function itself."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return pickle.loads, (self._data,)
-
-
-class CapturedCall(CapturedFunction):
+class CapturedCall:
     """A key selector or partitioner as it was when the program named it, which is what workers get.
 
     In the driver it is the user's own callable. One object is shared by all that select keys for one call.
     """
 
-    def __init__(self, call: Callable[..., Any], captured: CapturedFunction) -> None:
-        self.__dict__.update(vars(captured))
+    def __init__(self, call: Callable[..., Any], pickled: Pickled) -> None:
         self.call = call
+        self.pickled = pickled
 
     def __call__(self, *arguments: Any) -> Any:
         return self.call(*arguments)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.pickled.__reduce__()
+
 
 class UserFunction:
     """A plain callable, or an object of a Function class of which `method` is called for each record."""
-
-    captured: CapturedFunction | None = None
-    """The function as it was when the program named it, which is what workers get. None: as it is on submission."""
 
     def __init__(self, function: Any, method: str) -> None:
         self.instance = function
@@ -55,10 +45,6 @@ class UserFunction:
         self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
         self._method = method
         self.metrics: OperatorMetricGroup | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The pickler of programs sends it in place of the function; a function that has arrived is one as any.
-        return {name: value for name, value in vars(self).items() if name != "captured"}
 
     @property
     def has_open(self) -> bool:

@@ -22,6 +22,7 @@ from penstock.common.copies import own_copy
 if TYPE_CHECKING:
     from penstock.api.output_tag import OutputTag
     from penstock.runtime.operators.function import UserFunction
+    from penstock.runtime.operators.pickled import Pickled
     from penstock.runtime.task.context import OperatorContext
     from penstock.runtime.task.metrics import OperatorMetricGroup
     from penstock.state.backends.backend import KeyedStateBackend
@@ -103,6 +104,10 @@ class Operator:
     """Those of a connector; a user's function has its own."""
     is_sink = False
     """Whether values leave the job here: those of a declared type become ones of it before."""
+    captured: Pickled | None = None
+    """The operator as it was in the call that made it, which is what workers get. None: as it is on submission."""
+    set_on_submission: tuple[str, ...] = ("name",)
+    """Attributes that the program may set after that call."""
     own: Callable[[Any], Any] = staticmethod(own_copy)
     """What a value becomes when it is emitted: a copy, if a function could still change it. With
     `pipeline.object-reuse`, and unless the value leaves the chain, the value itself. Loops over a user's function call

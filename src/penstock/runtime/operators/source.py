@@ -35,12 +35,14 @@ class SourceOperator(EventTimeOrigin):
     """Head of a source vertex. It has no inputs; `poll` takes the place of `process`."""
 
     reader: SourceReader[Any]
+    set_on_submission = ("name", "interval_ms")
 
     def __init__(self, name: str, source: Source[Any], strategy: WatermarkStrategy, interval_ms: int) -> None:
         super().__init__(name)
         self.source = source
         self.strategy = strategy
-        self._interval_ms = interval_ms
+        self.interval_ms = interval_ms
+        """Time between periodic watermarks."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -51,7 +53,7 @@ class SourceOperator(EventTimeOrigin):
         self._split: str | None = None
         self._split_finished = False
         self._awaits_split = False
-        self._next_ms = context.now_ms() + self._interval_ms
+        self._next_ms = context.now_ms() + self.interval_ms
         self.poll_at_ms: int | None = context.now_ms()
         self.ended = False
         self.polled_records = 0
@@ -204,7 +206,7 @@ class SourceOperator(EventTimeOrigin):
 
     def wake_at_ms(self) -> int | None:
         # An interval of 0 means that no watermark is generated for the passing of time alone.
-        quiet = self.context.info.batched or self._time_ended or not self._interval_ms
+        quiet = self.context.info.batched or self._time_ended or not self.interval_ms
         if self._gate is None:
             return None if quiet else self._next_ms
         return self._gate.report_at_ms if quiet else min(self._next_ms, self._gate.report_at_ms)
@@ -217,7 +219,7 @@ class SourceOperator(EventTimeOrigin):
             self._gate.tick(self._combined.current, limits)
         if now_ms < self._next_ms:
             return True
-        self._next_ms = now_ms + self._interval_ms
+        self._next_ms = now_ms + self.interval_ms
         for split, times in self._times.items():
             times.periodic()
             self._apply(split)
@@ -239,7 +241,7 @@ class SourceOperator(EventTimeOrigin):
         return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
 
     def _new_time(self) -> EventTime:
-        return EventTime(self.strategy, self._interval_ms, self._unblocked_ms, self.context.user_error)
+        return EventTime(self.strategy, self.interval_ms, self._unblocked_ms, self.context.user_error)
 
     def _add(self, split: str) -> EventTime:
         times = self._times[split] = self._new_time()

@@ -1,0 +1,42 @@
+"""The call of the API that the program is making: its name, its arguments, and the line of the user's program."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from penstock.common.driver_only import DriverOnly
+from penstock.common.user_traceback import is_ours
+
+
+class ApiCall:
+    """A call from the user's code into penstock. It is described while it is under way."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._frame = frame
+
+    def __str__(self) -> str:
+        """As errors name it: the method, the file and the line of the program."""
+        user = self._frame.f_back
+        name = self._frame.f_code.co_name
+        return name if user is None else f"{name} at {user.f_code.co_filename}, line {user.f_lineno}"
+
+    def argument(self, is_wanted: Callable[[Any], bool]) -> tuple[str, Any] | None:
+        """Name and value of the first argument that `is_wanted`, the stream itself left out; None: there is none."""
+        names, more, _, values = inspect.getargvalues(self._frame)
+        for name in (*names, *([more] if more else [])):
+            value = values.get(name)
+            if name not in ("self", "cls") and not isinstance(value, DriverOnly) and is_wanted(value):
+                return name, value
+        return None
+
+
+def current_api_call() -> ApiCall:
+    """The call that this thread is in: the first function of penstock that the user's code has called."""
+    frame: FrameType = sys._getframe(1)
+    while frame.f_back is not None and is_ours(frame.f_back.f_code.co_filename):
+        frame = frame.f_back
+    return ApiCall(frame)
