@@ -6,7 +6,6 @@ Source: Flink docs, "The Broadcast State Pattern".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock.common.typeinfo import TypeInformation
@@ -17,6 +16,7 @@ from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadca
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.state import MapStateDescriptor
+from penstock.plan.call_capture import captured, captured_parts
 from penstock.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 
 if TYPE_CHECKING:
@@ -36,8 +36,9 @@ class BroadcastStream(Unfinished, Generic[T2]):
 
     def __init__(self, input_stream: DataStream[T2], broadcast_state_descriptors: Sequence[MapStateDescriptor]) -> None:
         self.input_stream = input_stream
-        # As they are in this call: a program may set one again for its next stream.
-        self.broadcast_state_descriptors = [copy(descriptor) for descriptor in broadcast_state_descriptors]
+        self.broadcast_state_descriptors = list(broadcast_state_descriptors)
+        self.captured = captured_parts(broadcast_state_descriptors)
+        """By id: the descriptors as they are in this call."""
         names = [descriptor.get_name() for descriptor in broadcast_state_descriptors]
         if len(set(names)) < len(names):
             raise ValueError(f"broadcast states need names of their own, got {names}")
@@ -87,4 +88,5 @@ class BroadcastConnectedStream(Unfinished, Generic[T1, T2]):
         else:
             name = "Co-Process-Broadcast"
             operator = BroadcastProcessOperator(name, descriptors, function, second)
+        operator.captured = captured(operator, self.broadcast_stream.captured)
         return two_input_stream(name, stream, self.broadcast_stream.input_stream, operator, declared)

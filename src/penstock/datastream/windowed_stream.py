@@ -27,7 +27,7 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.datastream.next_call import Unfinished
-from penstock.plan.call_capture import captured
+from penstock.plan.call_capture import captured, captured_parts
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.pickled import Pickled
 from penstock.runtime.windows.choice import window_operator
@@ -223,9 +223,7 @@ class _Windows(Unfinished, Generic[T]):
         return wrap(as_function(function, method, interface)), declared
 
     def _capture(self, part: Any) -> None:
-        pickled = captured(part)
-        if pickled is not None:
-            self._captured[id(part)] = pickled
+        self._captured.update(captured_parts([part]))
 
     def _check_trigger(self, trigger: Trigger[Any, Any]) -> None:
         if isinstance(self._assigner, MergingWindowAssigner) and not trigger.can_merge():

@@ -11,7 +11,7 @@ import builtins
 import contextlib
 import io
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -45,6 +45,12 @@ def captured(value: Any, parts: Mapping[int, Pickled] | None = None) -> Pickled 
             what = f"the argument {argument}" if argument else "what it was given"
             raise unpicklable(error, given, f"{call}: {what} can't be pickled") from error
         return Pickled(file.getvalue()) if pickler.has_all else None
+
+
+def captured_parts(parts: Iterable[Any]) -> dict[int, Pickled]:
+    """By id: parts of an operator to be, as they are now. Without those that are pickled when the job is submitted."""
+    pickled = {id(part): captured(part) for part in parts}
+    return {key: one for key, one in pickled.items() if one is not None}
 
 
 def captured_call(call: Callable[..., Any]) -> Callable[..., Any]:

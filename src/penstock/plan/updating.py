@@ -145,6 +145,8 @@ def _as_given(operator: Operator) -> Operator:
         raise JobError(
             f"'{operator.name}' can't be compared with that of the job: {type(error).__name__}: {error}. {_ADVICE}"
         ) from error
+    for name in operator.set_on_submission:
+        setattr(given, name, getattr(operator, name))
     return given
 
 

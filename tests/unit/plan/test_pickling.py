@@ -87,7 +87,9 @@ def test_a_partitioner_that_holds_something_open_is_told() -> None:
     _, stream = numbers()
     with pytest.raises(ProgramError, match=r"partition_custom at .*: the argument partitioner can't be .*_thread.lock"):
         stream.partition_custom(lambda key, count: lock and 0, lambda value: value)
-    with pytest.raises(ProgramError, match=r"partition_custom at .*: the argument key_selector can't be .*_thread.lock"):
+    with pytest.raises(
+        ProgramError, match=r"partition_custom at .*: the argument key_selector can't be .*_thread.lock"
+    ):
         stream.partition_custom(lambda key, count: 0, lambda value: lock and value)
 
 

@@ -139,3 +139,45 @@ def test_the_job_that_was_updated_can_be_updated_back() -> None:
     assert updated(now, graph()).operators == ["Mapped"]
     with pytest.raises(JobError, match="already"):
         updated(now, graph(new))
+
+
+ROUNDS = """
+class Scale:
+    def __call__(self, value): return (value[0], value[1] * self.by)
+
+numbers = env.from_collection([("a", 1), ("b", 2)])
+scale = Scale()
+for name, field, by in (("first", 0, 1), ("second", 1, 10)):
+    scale.by = by
+    reduced = numbers.key_by(lambda value: value[field]).reduce(lambda a, b: (a[0], a[1] * by))
+    reduced.map(scale).name(name).print()
+env.execute("rounds")
+"""
+
+
+def test_functions_are_compared_as_they_were_given() -> None:
+    """A new factor would be taken for the one of before, since in the driver both have that of the last round."""
+    job = graph(ROUNDS)
+    with pytest.raises(JobError, match="has these functions already"):
+        updated(job, graph(ROUNDS))
+    update = updated(job, graph(ROUNDS.replace("0, 1)", "0, 2)")))
+    assert update.operators == ["Reduce", "first"]
+    functions = [pickle.loads(new.functions)[0] for of_vertex in update.functions.values() for new in of_vertex]
+    assert [functions[0].call(("a", 3), ("a", 4)), functions[1].call(("a", 3))] == [("a", 6), ("a", 6)]
+
+
+def test_key_selectors_are_compared_as_they_were_given() -> None:
+    """Keyed state would be mixed up if a new program selects other keys in the first of two rounds."""
+    with pytest.raises(JobError, match="by another key selector"):
+        updated(graph(ROUNDS), graph(ROUNDS.replace("0, 1)", "1, 1)")))
+
+
+def test_what_a_program_compares_stays_as_it_is() -> None:
+    """Classes of the running script would get methods that no longer see its variables."""
+    plans = PlanExecutor()
+    script = {"__name__": "__main__", "env": StreamExecutionEnvironment(executor=plans)}
+    exec(compile(ROUNDS, "program.py", "exec"), script)
+    before = dict(vars(script["Scale"]))
+    with pytest.raises(JobError, match="has these functions already"):
+        updated(plans.graphs[0], graph(ROUNDS))
+    assert dict(vars(script["Scale"])) == before
