@@ -57,6 +57,13 @@ def check_awaited(result: Any) -> None:
         raise _unawaited("the call")
 
 
+def awaited(result: Any) -> Any:
+    """Return the result of a call. Raises TypeError if it is a coroutine."""
+    if type(result) in UNAWAITED:
+        check_awaited(result)
+    return result
+
+
 def _called(call: Any) -> Any:
     """The function behind a callable, as far as `inspect` does not look itself."""
     while isinstance(call, functools.partial):

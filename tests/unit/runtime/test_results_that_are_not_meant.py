@@ -13,7 +13,7 @@ import pyarrow as pa
 import pydantic
 import pytest
 
-from penstock.common import Row, Time
+from penstock.common import Row, Time, Types
 from penstock.common.errors import UserFunctionError
 from penstock.datastream import (
     BroadcastProcessFunction,
@@ -24,9 +24,9 @@ from penstock.datastream import (
     ProcessFunction,
     ProcessJoinFunction,
 )
-from penstock.datastream.functions import ProcessAllWindowFunction, ProcessWindowFunction
-from penstock.datastream.state import MapStateDescriptor
-from penstock.datastream.window import CountEvictor, TumblingEventTimeWindows
+from penstock.datastream.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
+from penstock.datastream.state import AggregatingStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
+from penstock.datastream.window import CountEvictor, EventTimeSessionWindows, TumblingEventTimeWindows
 from penstock.testing import KeyedOneInputHarness, OneInputHarness, OperatorHarness, TwoInputHarness
 
 Result = Callable[[], Any]
@@ -305,4 +305,87 @@ def test_a_coroutine_that_a_function_returns(call: str) -> None:
     with OperatorHarness(CALLS[call]) as harness, pytest.raises(UserFunctionError) as raised:
         harness.push(1)
         harness.push(2)
+    assert "returns a coroutine, not a value" in str(raised.value) and "AsyncDataStream" in str(raised.value)
+
+
+class Total(AggregateFunction):
+    """One of its methods calls a coroutine function."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def returned(self, method: str, value: Any) -> Any:
+        return fetched(value) if method == self.method else value
+
+    def create_accumulator(self) -> Any:
+        return self.returned("create_accumulator", 0)
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return self.returned("add", value)
+
+    def get_result(self, accumulator: Any) -> Any:
+        return self.returned("get_result", accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return self.returned("merge", acc_a)
+
+
+class Totals(KeyedProcessFunction):
+    """Keeps totals in a state."""
+
+    def __init__(self, descriptor: Any) -> None:
+        self.descriptor = descriptor
+
+    def open(self, runtime_context: Any) -> None:
+        of_kind = {AggregatingStateDescriptor: "get_aggregating_state", ReducingStateDescriptor: "get_reducing_state"}
+        self.state = getattr(runtime_context, of_kind[type(self.descriptor)])(self.descriptor)
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.state.add(value)
+        yield self.state.get()
+
+
+def in_session(method: str) -> Callable[[Any], Any]:
+    return lambda s: (
+        s.key_by(first)
+        .window(EventTimeSessionWindows.with_gap(Time.milliseconds(2)))
+        .aggregate(Total(method), OfWindow(lambda: [1]))
+    )
+
+
+METHODS = ("create_accumulator", "add", "get_result")
+KEPT: dict[str, Callable[[Any], Any]] = {
+    "reduce": lambda s: s.key_by(first).window(WINDOWS).reduce(lambda one, other: fetched(one)),
+    "evicted": lambda s: s.key_by(first).window(WINDOWS).evictor(CountEvictor.of(9)).aggregate(Total("add")),
+    **{
+        f"aggregate, {method}": lambda s, method=method: s.key_by(first).window(WINDOWS).aggregate(Total(method))
+        for method in METHODS
+    },
+    **{
+        f"for a function, {method}": lambda s, method=method: (
+            s.key_by(first).window(WINDOWS).aggregate(Total(method), OfWindow(lambda: [1]))
+        )
+        for method in METHODS
+    },
+    **{f"session, {method}": in_session(method) for method in (*METHODS, "merge")},
+    "reducing state": lambda s: s.key_by(first).process(
+        Totals(ReducingStateDescriptor("s", lambda one, other: fetched(one), Types.INT()))
+    ),
+    **{
+        f"aggregating state, {method}": lambda s, method=method: s.key_by(first).process(
+            Totals(AggregatingStateDescriptor("s", Total(method), Types.INT()))
+        )
+        for method in METHODS
+    },
+}
+
+
+@pytest.mark.parametrize("place", KEPT)
+def test_a_coroutine_in_place_of_what_is_kept(place: str) -> None:
+    """It would be kept in a window or a state, and a result would be one that nothing can use."""
+    with OperatorHarness(KEPT[place]) as harness, pytest.raises(UserFunctionError) as raised:
+        harness.push(1, 0)
+        harness.push(2, 5)
+        harness.push(3, 2)
+        harness.watermark(100_000)
     assert "returns a coroutine, not a value" in str(raised.value) and "AsyncDataStream" in str(raised.value)

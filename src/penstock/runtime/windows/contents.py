@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.common.result_kinds import awaited
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_calls import RAISED
 from penstock.runtime.operators.function import UserFunction
@@ -178,10 +179,10 @@ class Reduced(Contents):
         return value
 
     def add(self, value: Any, contents: Any) -> Any:
-        return self.function.call(contents, value)
+        return awaited(self.function.call(contents, value))
 
     def merge(self, contents: Any, others: Any) -> Any:
-        return self.function.call(contents, others)
+        return awaited(self.function.call(contents, others))
 
     @property
     def merge_function(self) -> Callable[[Any, Any], Any]:
@@ -203,6 +204,8 @@ class Reduced(Contents):
                     waiting[key] = True
             else:
                 layer[key] = reduce(before, value)
+        # Once a chunk: a function that returns a coroutine does so for each record.
+        awaited(layer[key])
 
     # Windows that overlap do not share slices: the function sees the records of each in the order of their arrival, as
     # in Flink, and need not be commutative or associative.
@@ -211,7 +214,7 @@ class Reduced(Contents):
         return [contents]
 
     def elements_of(self, values: list[Any]) -> list[Any]:
-        return [functools.reduce(self.function.call, values)] if values else []
+        return [awaited(functools.reduce(self.function.call, values))] if values else []
 
 
 class Aggregated(Contents):
@@ -246,16 +249,16 @@ class Aggregated(Contents):
         self.function.close(context)
 
     def first(self, value: Any) -> Any:
-        return self.instance.add(value, self.instance.create_accumulator())
+        return awaited(self.instance.add(value, awaited(self.instance.create_accumulator())))
 
     def add(self, value: Any, contents: Any) -> Any:
-        return self.instance.add(value, contents)
+        return awaited(self.instance.add(value, contents))
 
     def merge(self, contents: Any, others: Any) -> Any:
-        return self.instance.merge(contents, others)
+        return awaited(self.instance.merge(contents, others))
 
     def result(self, contents: Any) -> Any:
-        return self.instance.get_result(contents)
+        return awaited(self.instance.get_result(contents))
 
     @property
     def merge_function(self) -> Callable[[Any, Any], Any]:
@@ -273,10 +276,12 @@ class Aggregated(Contents):
             if before is None:
                 before = older(key)
             if before is None:
-                before = create()
+                before = awaited(create())
                 for waiting in newcomers:
                     waiting[key] = True
             layer[key] = add(value, before)
+        # Once a chunk, as above.
+        awaited(layer[key])
 
     @property
     def shares(self) -> bool:
@@ -299,10 +304,10 @@ class Aggregated(Contents):
             return None
 
     def elements(self, contents: Any) -> list[Any]:
-        return [self.instance.get_result(contents)]
+        return [self.result(contents)]
 
     def elements_of(self, values: list[Any]) -> list[Any]:
-        accumulator = self.instance.create_accumulator()
+        accumulator = awaited(self.instance.create_accumulator())
         for value in values:
-            accumulator = self.instance.add(value, accumulator)
-        return [self.instance.get_result(accumulator)]
+            accumulator = self.add(value, accumulator)
+        return [self.result(accumulator)]

@@ -25,6 +25,7 @@ from penstock.api.state.state import (
     State,
     ValueState,
 )
+from penstock.common.result_kinds import awaited
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
@@ -185,7 +186,7 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
     def add(self, value: Any) -> None:
         entry_key = self._place()
         before = self._table.get(entry_key)
-        self._table.put(entry_key, value if before is None else self._reduce(before, value))
+        self._table.put(entry_key, value if before is None else awaited(self._reduce(before, value)))
 
 
 class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
@@ -205,14 +206,14 @@ class KeyedAggregatingState(_KeyedState, AggregatingState[Any, Any]):
 
     def get(self) -> Any:
         accumulator = self._table.get(self._place())
-        return None if accumulator is None else self._function.get_result(accumulator)
+        return None if accumulator is None else awaited(self._function.get_result(accumulator))
 
     def add(self, value: Any) -> None:
         entry_key = self._place()
         accumulator = self._table.get(entry_key)
         if accumulator is None:
-            accumulator = self._function.create_accumulator()
-        self._table.put(entry_key, self._function.add(value, accumulator))
+            accumulator = awaited(self._function.create_accumulator())
+        self._table.put(entry_key, awaited(self._function.add(value, accumulator)))
 
 
 def _value_state(

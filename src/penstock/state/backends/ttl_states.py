@@ -24,6 +24,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.state.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from penstock.api.state.ttl import StateTtlConfig
+from penstock.common.result_kinds import awaited
 from penstock.state.backends.key_context import KeyContext
 from penstock.state.collection_tables import ListTable, MapTable
 from penstock.state.collections import ABSENT
@@ -183,7 +184,7 @@ class TtlReducingState(_TtlSingle, ReducingState[Any]):
 
     def add(self, value: Any) -> None:
         before = self._read()
-        self._write(value if before is None else self._reduce(before, value))
+        self._write(value if before is None else awaited(self._reduce(before, value)))
 
 
 class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
@@ -201,13 +202,13 @@ class TtlAggregatingState(_TtlSingle, AggregatingState[Any, Any]):
 
     def get(self) -> Any:
         accumulator = self._read()
-        return None if accumulator is None else self._function.get_result(accumulator)
+        return None if accumulator is None else awaited(self._function.get_result(accumulator))
 
     def add(self, value: Any) -> None:
         accumulator = self._read()
         if accumulator is None:
-            accumulator = self._function.create_accumulator()
-        self._write(self._function.add(value, accumulator))
+            accumulator = awaited(self._function.create_accumulator())
+        self._write(awaited(self._function.add(value, accumulator)))
 
 
 class _TtlCollection(TtlState):
