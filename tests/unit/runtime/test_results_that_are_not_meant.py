@@ -385,7 +385,7 @@ def test_a_coroutine_in_place_of_what_is_kept(place: str) -> None:
     """It would be kept in a window or a state, and a result would be one that nothing can use."""
     with OperatorHarness(KEPT[place]) as harness, pytest.raises(UserFunctionError) as raised:
         harness.push(1, 0)
-        harness.push(2, 5)
+        harness.push(2, 3)
         harness.push(3, 2)
         harness.watermark(100_000)
     assert "returns a coroutine, not a value" in str(raised.value) and "AsyncDataStream" in str(raised.value)
