@@ -186,6 +186,22 @@ def returned_milliseconds(length: Any, function: str) -> int:
         raise TypeError(f"{function} returned {length!r:.80}: {error}") from None
 
 
+def returned_time_ms(time_ms: Any, function: str) -> int | None:
+    """A processing time in milliseconds that `function` returned, as an int; None if it returned None.
+
+    Raises TypeError, which names the function, for anything else, a length of time included.
+    """
+    if time_ms is None or type(time_ms) is int:
+        return time_ms
+    number = as_int(time_ms)
+    if number is None:
+        raise TypeError(
+            f"{function} returned {time_ms!r:.80} of type {type(time_ms).__name__}: expected a processing time in "
+            "milliseconds since the epoch, an int such as context.now_ms() + 500, or None"
+        )
+    return number
+
+
 def _whole(count: int, unit: str) -> int:
     if (number := as_int(count)) is not None:
         return number

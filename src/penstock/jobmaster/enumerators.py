@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.api.source import Source, SplitEnumerator
 from penstock.common.errors import PenstockError, SourceError, UserFunctionError, class_names
+from penstock.common.time import returned_time_ms
 from penstock.common.user_calls import RAISED, pass_on_ctrl_c
 from penstock.common.user_traceback import user_traceback
 from penstock.plan.job_graph import JobVertex
@@ -133,7 +134,8 @@ class SplitEnumerators:
 
     def _discover(self, vertex: int) -> None:
         with self._errors_named(vertex, "discover"):
-            at_ms = self._enumerators[vertex].discover()
+            enumerator = self._enumerators[vertex]
+            at_ms = returned_time_ms(enumerator.discover(), f"{type(enumerator).__name__}.discover")
         if at_ms is None:
             self._discover_at_ms.pop(vertex, None)
         else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.unit.jobmaster.played_job import Job, delivered, savepoint_requested, sent
 
@@ -53,15 +55,30 @@ class Listed(SharedSplitEnumerator):
         return self.pending()
 
 
+class Soon(Listed):
+    """Looks again at a time of numpy's."""
+
+    def discover(self) -> Any:
+        return np.int64(INTERVAL_MS)
+
+
+class Lasting(Listed):
+    """Returns a length of time."""
+
+    def discover(self) -> Any:
+        return timedelta(milliseconds=INTERVAL_MS)
+
+
 class Listing(Source[int]):
-    def __init__(self, look: Callable[[], list[Any]]) -> None:
+    def __init__(self, look: Callable[[], list[Any]], kind: type[Listed] = Listed) -> None:
         self.look = look
+        self.kind = kind
 
     def get_boundedness(self) -> Boundedness:
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
-        return Listed(context, self.look)
+        return self.kind(context, self.look)
 
     def restore_enumerator(self, context: EnumeratorContext, state: Any) -> SplitEnumerator:
         return Listed(context, self.look, restored=True)
@@ -70,12 +87,12 @@ class Listing(Source[int]):
         raise NotImplementedError
 
 
-def plan_of(look: Callable[[], list[Any]]) -> JobGraph:
+def plan_of(look: Callable[[], list[Any]], kind: type[Listed] = Listed) -> JobGraph:
     plans = PlanExecutor()
     environment = StreamExecutionEnvironment(executor=plans)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     environment.set_parallelism(1)
-    environment.from_source(Listing(look), WatermarkStrategy.no_watermarks(), "listing").print()
+    environment.from_source(Listing(look, kind), WatermarkStrategy.no_watermarks(), "listing").print()
     environment.execute("job")
     return plans.graphs[0]
 
@@ -121,6 +138,21 @@ def test_a_later_listing_that_hangs_holds_up_nothing_else() -> None:
     assert job.completed == [1] and job.master.status is JobStatus.RUNNING
     job.handle(make_call(call))
     assert AssignSplits in sent(job.report(0, RequestSplit(0, 0)))
+
+
+def test_when_to_look_again_is_any_whole_number() -> None:
+    """A time of numpy's would be refused; a length of time would end the job master, without the enumerator's name."""
+    job = Job(graph=plan_of(lambda: ["a"], Soon))
+    job.handle(make_call(call_of(job.effects)))
+    job.runs()
+    at_ms = job.master.wake_at_ms()
+    assert at_ms is not None and at_ms <= INTERVAL_MS
+    job = Job(graph=plan_of(lambda: ["a"], Lasting))
+    job.handle(make_call(call_of(job.effects)))
+    assert job.finish is not None
+    assert "Lasting.discover returned datetime.timedelta(seconds=5) of type timedelta: expected a" in str(
+        job.finish.error
+    )
 
 
 def test_nothing_to_read_fails_the_first_attempt_for_good() -> None:

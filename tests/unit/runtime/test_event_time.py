@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from copy import copy
+from datetime import timedelta
 
+import numpy as np
 import pytest
 
 from penstock.api.source import END_OF_INPUT, Nothing, Records
@@ -213,6 +215,16 @@ def test_the_end_comes_after_everything(rig) -> None:
     assert one.rig.log[before:] == [("status", True), ("watermark", MAX_TIMESTAMP)]
     assert one.rig.operator.wake_at_ms() is None
     assert one.rig.counters.watermark == MAX_TIMESTAMP
+
+
+def test_when_to_poll_again_is_any_whole_number(rig) -> None:
+    """A time of numpy's would be refused, and a length of time would be compared with a clock."""
+    one = Reading(rig, BY_VALUE)
+    one.reads(Nothing(retry_at_ms=np.int64(70)))
+    assert one.rig.operator.poll_at_ms == 70 and type(one.rig.operator.poll_at_ms) is int
+    for no_time in (timedelta(seconds=1), Duration.of_millis(5), 70.5, "70", True):
+        with pytest.raises(UserFunctionError, match=r"Nothing of Splits\.poll returned .*: expected a processing time"):
+            one.reads(Nothing(retry_at_ms=no_time))
 
 
 def test_when_to_poll_again_is_for_the_reader_to_say(rig) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import numpy as np
 import pytest
 
 from penstock.api.sink import Sink, SinkWriter
@@ -211,6 +214,22 @@ def test_collected_values_go_to_the_driver(rig) -> None:
     one.process(1, 2)
     one.process(3)
     assert one.results == [(4, [1, 2]), (4, [3])]
+
+
+@pytest.mark.parametrize("no_time", [timedelta(seconds=1), 500.5, "500", True])
+def test_when_a_writer_wakes_is_any_whole_number(rig, no_time) -> None:
+    """A time of numpy's would be refused, and a length of time end the task without the name of the method."""
+    sink = Recording()
+    writer = Writer(sink)
+    sink.create_writer = lambda context: writer
+    one = rig(SinkOperator("sink", sink, "sink-1"))
+    writer.wake_at_ms = lambda: np.int64(500)
+    assert one.operator.wake_at_ms() == 500 and type(one.operator.wake_at_ms()) is int
+    writer.wake_at_ms = lambda: no_time
+    with pytest.raises(
+        UserFunctionError, match=r"Recording\.wake_at_ms[\s\S]*Writer\.wake_at_ms returned .*: expected a"
+    ):
+        one.operator.wake_at_ms()
 
 
 class AsyncWriter(Writer):

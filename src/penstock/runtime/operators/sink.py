@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import DamagedCheckpointError
 from penstock.common.result_kinds import check_method_kinds
+from penstock.common.time import returned_time_ms
 from penstock.common.user_calls import RAISED
 from penstock.common.user_traceback import without_our_frames
 from penstock.runtime.operators.operator import Operator, Timestamps, Values
@@ -70,7 +71,10 @@ class SinkOperator(Operator):
         return True
 
     def wake_at_ms(self) -> int | None:
-        return self.writer.wake_at_ms() if self.writer is not None else None
+        if self.writer is None:
+            return None
+        with self._errors_named("wake_at_ms"):
+            return returned_time_ms(self.writer.wake_at_ms(), f"{type(self.writer).__name__}.wake_at_ms")
 
     def processing_time(self, now_ms: int) -> bool:
         assert self.writer is not None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.metrics import MetricGroup
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import InputLostError, SourceError
+from penstock.common.time import returned_time_ms
 from penstock.common.user_calls import RAISED
 from penstock.common.user_traceback import without_our_frames
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -146,10 +147,11 @@ class SourceOperator(EventTimeOrigin):
             return False
         with self._errors_named("reader.poll"):
             result = self.reader.poll(self._poll_max(records_max))
-        self._awaits_split = isinstance(result, Nothing) and result.retry_at_ms is None and _NO_SPLIT in self._times
-        if isinstance(result, Nothing):
-            self.poll_at_ms = result.retry_at_ms
-            return False
+            if isinstance(result, Nothing):
+                self.poll_at_ms = returned_time_ms(result.retry_at_ms, f"Nothing of {type(self.reader).__name__}.poll")
+                self._awaits_split = self.poll_at_ms is None and _NO_SPLIT in self._times
+                return False
+        self._awaits_split = False
         if result is END_OF_INPUT:
             self.ended = True
             return False
