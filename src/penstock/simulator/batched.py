@@ -7,6 +7,7 @@ it was interrupted.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
@@ -144,12 +145,13 @@ class BatchedSimulation:
         fit_sizes(slot, self.circumstances)
         checks = TaskChecks()
         arrived = self.random.sample(input, len(input))
-        yield from run_to_end(
-            slot,
-            sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]),
-            lambda: self._until_idle(slot, calls, sent, checks, run),
-            lambda: self._sleep_until(slot),
-        )
+        with contextlib.closing(calls):
+            yield from run_to_end(
+                slot,
+                sorted(arrived, key=lambda row: row[:SORT_PREFIX_BYTES]),
+                lambda: self._until_idle(slot, calls, sent, checks, run),
+                lambda: self._sleep_until(slot),
+            )
         self._take(slot, sent, checks, run)
         slot.send_outcome(run)
         sent.extend(slot.outbox.take())

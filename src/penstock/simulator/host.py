@@ -244,11 +244,15 @@ class SlotHost:
         self._life.discarding = self.is_frozen = True
         self.rows.clear()
         self._writes.clear()
-        self._event_loops.close()
+        self.close_calls()
         if self.slot is not None:
             with contextlib.suppress(PenstockError):
                 self.slot.handle_all(Cancel())
             self.slot.take_effects()
+
+    def close_calls(self) -> None:
+        """End the calls of asynchronous functions."""
+        self._event_loops.close()
 
     def receive_control(self, message: ToTask) -> None:
         """Process a control message."""

@@ -86,7 +86,12 @@ def _run(
         circumstances = dataclasses.replace(circumstances, slots_change_at_steps=())
     simulation = Simulation(built.graph, random, circumstances, trace, program.exact_time, again)
     simulation.patience = patience
-    status = simulation.run()
+    try:
+        status = simulation.run()
+    finally:
+        # One that ends by an assertion leaves calls of asynchronous functions that have not begun.
+        for host in simulation.hosts.values():
+            host.close_calls()
     if status is JobStatus.FAILED:
         error = simulation.error
         assert error is not None
