@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -36,7 +35,8 @@ class ApiCall:
 
 def current_api_call() -> ApiCall:
     """The call that this thread is in: the first function of penstock that the user's code has called."""
-    frame: FrameType = sys._getframe(1)
+    frame = inspect.currentframe()
+    assert frame is not None
     while frame.f_back is not None and is_ours(frame.f_back.f_code.co_filename):
         frame = frame.f_back
     return ApiCall(frame)
