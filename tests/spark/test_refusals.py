@@ -39,7 +39,7 @@ def test_key_selectors_that_can_not_be_pickled() -> None:
     """The same for what is between operators."""
     lock = threading.Lock()
 
-    with pytest.raises(ProgramError, match="key_by at .*: the argument key_selector can't be pickled"):
+    with pytest.raises(ProgramError, match=r"key_by at .*: the argument key_selector can't be pickled"):
         numbers(environment()).key_by(lambda v: (lock, v)[1])
 
 
