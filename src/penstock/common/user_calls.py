@@ -73,6 +73,11 @@ def results_of(function: Callable[..., Any], count: int, *values: Iterable[Any])
     results = list(map(function, *values))
     if len(results) != count:
         raise RuntimeError("the function raised StopIteration. Did a bare next() find nothing? next(iterator, default)")
+    return checked_results(results)
+
+
+def checked_results(results: list[Any]) -> list[Any]:
+    """Return what calls of one function have returned. Raises TypeError if the first is a coroutine."""
     if results:
         check_awaited(results[0])
     return results

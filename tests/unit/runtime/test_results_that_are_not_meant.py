@@ -26,7 +26,12 @@ from penstock.datastream import (
 )
 from penstock.datastream.functions import AggregateFunction, ProcessAllWindowFunction, ProcessWindowFunction
 from penstock.datastream.state import AggregatingStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
-from penstock.datastream.window import CountEvictor, EventTimeSessionWindows, TumblingEventTimeWindows
+from penstock.datastream.window import (
+    CountEvictor,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from penstock.testing import KeyedOneInputHarness, OneInputHarness, OperatorHarness, TwoInputHarness
 
 Result = Callable[[], Any]
@@ -330,6 +335,12 @@ class Total(AggregateFunction):
         return self.returned("merge", acc_a)
 
 
+class SharedTotal(Total):
+    """Windows that overlap share its accumulators."""
+
+    shares_slices = True
+
+
 class Totals(KeyedProcessFunction):
     """Keeps totals in a state."""
 
@@ -368,6 +379,11 @@ KEPT: dict[str, Callable[[Any], Any]] = {
         for method in METHODS
     },
     **{f"session, {method}": in_session(method) for method in (*METHODS, "merge")},
+    "merged slices": lambda s: (
+        s.key_by(first)
+        .window(SlidingEventTimeWindows.of(Time.milliseconds(4), Time.milliseconds(2)))
+        .aggregate(SharedTotal("merge"))
+    ),
     "reducing state": lambda s: s.key_by(first).process(
         Totals(ReducingStateDescriptor("s", lambda one, other: fetched(one), Types.INT()))
     ),

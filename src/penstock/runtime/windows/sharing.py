@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.copies import ATOMS, own_copy
+from penstock.common.result_kinds import awaited
 
 _CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 
@@ -26,5 +27,5 @@ def merged(parts: list[Any], merge: Callable[[Any, Any], Any]) -> Any:
     if kinds == {tuple}:
         kinds = set(map(type, itertools.chain.from_iterable(parts)))
     if kinds <= ATOMS:
-        return functools.reduce(merge, parts)
-    return functools.reduce(merge, map(own_copy, parts))
+        return awaited(functools.reduce(merge, parts))
+    return awaited(functools.reduce(merge, map(own_copy, parts)))

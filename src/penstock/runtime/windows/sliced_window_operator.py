@@ -32,7 +32,7 @@ from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.copies import ATOMS, as_it_is, own_copies, own_copy
 from penstock.common.errors import CheckpointError, ProgramError
-from penstock.common.user_calls import RAISED
+from penstock.common.user_calls import RAISED, checked_results
 from penstock.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.runtime.task.pacing import Pacing
 from penstock.runtime.windows.blocks import Blocks
@@ -362,7 +362,7 @@ class SlicedWindowOperator(WindowingOperator):
             room = min(budget.chunk_records - len(self.results), pacing.records_max)
             started_ns = budget.clock()
             try:
-                chunk = [result(each) for each in islice(contents, max(1, room))]
+                chunk = checked_results([result(each) for each in islice(contents, max(1, room))])
             except RAISED as error:
                 key = keys[positions_taken(keys, rest)]
                 raise self.context.user_error(error, self.contents.method, key=key, timestamp=timestamp) from error
