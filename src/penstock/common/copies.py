@@ -30,8 +30,15 @@ def own_copy(value: Any) -> Any:
     """
     kind = type(value)
     # Nearly all values that are not recognised without a call. Each further call would cost a third of this.
-    if kind in ATOMS:
+    atoms = ATOMS
+    if kind in atoms:
         return value
+    if kind is tuple:
+        for part in value:
+            if type(part) not in atoms:
+                break
+        else:
+            return value
     try:
         return COPIERS[kind](value, None)
     except RecursionError:

@@ -12,7 +12,7 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows
-from penstock.runtime.windows.blocks import Blocks
+from penstock.runtime.windows.blocks import parts_of
 
 
 class Joined(AggregateFunction[Any, list[Any], list[Any]]):
@@ -94,7 +94,7 @@ def test_a_record_of_a_new_key_waits_for_one_window(drive_once: Any) -> None:
 @given(st.integers(0, 300), st.integers(0, 300))
 def test_the_parts_of_a_window_are_its_slices(first: int, length: int) -> None:
     """A block would be missing from a window, or reach beyond it."""
-    parts = Blocks(lambda number: None, lambda parts, key: parts[0]).parts_of(first, first + length)
+    parts = parts_of(first, first + length)
     slices = [at for level, number in parts for at in range(number << level, (number + 1) << level)]
     assert slices == list(range(first, first + length))
     assert len(parts) <= 2 * max(1, length).bit_length()

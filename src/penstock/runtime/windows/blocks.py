@@ -12,6 +12,7 @@ that comes later changes the blocks of its slice.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -31,25 +32,10 @@ class Blocks:
         self._end = 0
         """No block has slices from here on."""
 
-    def parts_of(self, first: int, end: int) -> list[tuple[int, int]]:
-        """The largest blocks that these slices consist of, in order: level and number each. Level 0: a slice."""
-        left: list[tuple[int, int]] = []
-        right: list[tuple[int, int]] = []
-        level = 0
-        while first < end:
-            if first & 1:
-                left.append((level, first))
-                first += 1
-            if end & 1:
-                end -= 1
-                right.append((level, end))
-            first, end, level = first >> 1, end >> 1, level + 1
-        return [*left, *reversed(right)]
-
     def readers(self, first: int, end: int) -> list[Read]:
         """What reads these slices: blocks as far as they are made, else the slices themselves."""
         found: list[Read] = []
-        for level, number in self.parts_of(first, end):
+        for level, number in parts_of(first, end):
             found += self._readers(level, number)
         return found
 
@@ -64,7 +50,7 @@ class Blocks:
 
     def make(self, first: int, end: int, keys: Collection[Any]) -> Iterator[None]:
         """Make the blocks of a window that fires, in steps. `keys`: all that it has."""
-        for level, number in self.parts_of(first, end):
+        for level, number in parts_of(first, end):
             if level:
                 yield from self._make(level, number, keys)
 
@@ -129,3 +115,23 @@ class Blocks:
     def clear(self) -> None:
         """Forget all blocks."""
         self._levels, self._end = [{}], 0
+
+
+@functools.lru_cache(maxsize=8)
+def parts_of(first: int, end: int) -> tuple[tuple[int, int], ...]:
+    """The largest blocks that these slices consist of, in order: level and number each. Level 0: a slice.
+
+    Cached, since a window that fires asks when it makes its blocks and when it reads them.
+    """
+    left: list[tuple[int, int]] = []
+    right: list[tuple[int, int]] = []
+    level = 0
+    while first < end:
+        if first & 1:
+            left.append((level, first))
+            first += 1
+        if end & 1:
+            end -= 1
+            right.append((level, end))
+        first, end, level = first >> 1, end >> 1, level + 1
+    return (*left, *reversed(right))
