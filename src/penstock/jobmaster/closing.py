@@ -71,16 +71,21 @@ class JobClosing:
         self._end = (status, error)
         if not self._checkpoints_stay(status):
             self._job.coordinator.abort_kept()
+        if status is JobStatus.FAILED:
+            # First: who reads the results is given the error as they are closed, and may end the program with it.
+            self._say_what_stays(status, error, are_kept=True)
         self._emit(CloseResults(error))
 
     def results_were_closed(self, event: ResultsClosed) -> None:
         """No result is under way any more."""
         self._phase = after(JOB, self._phase, JobStep.RESULTS_CLOSED)
         assert self._end is not None
+        is_told = self._end[0] is JobStatus.FAILED
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
             self._end = (JobStatus.FAILED, event.error)
         are_kept = self._checkpoints_stay(self._end[0])
-        self._say_what_stays(*self._end, are_kept)
+        if not is_told:
+            self._say_what_stays(*self._end, are_kept)
         if not are_kept:
             self._recorded_end.over(self._end[0].name)
 

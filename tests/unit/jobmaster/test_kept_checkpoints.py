@@ -9,6 +9,8 @@ from tests.unit.jobmaster.played_job import SETTINGS, Job
 
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.errors import TaskLostError
+from penstock.jobmaster.effects import CloseResults, JobEffect
+from penstock.jobmaster.events import JobEvent
 
 
 @pytest.mark.parametrize("is_named", [True, False])
@@ -35,3 +37,20 @@ def test_an_error_without_a_text_of_penstocks_has_the_place_as_a_note() -> None:
     job.fails(OSError("the disk is full"))
     assert job.finish is not None and job.finish.error is not None
     assert any("/state/id/chk-1" in note for note in job.finish.error.__notes__)
+
+
+def test_who_reads_the_results_of_a_job_is_told_before_they_are_closed() -> None:
+    """A program that iterates over results would end with an error that does not name the checkpoints."""
+    job = Job(SETTINGS, attempts=0, directory="/state/id").runs()
+    job.takes_checkpoint()
+    told: list[str] = []
+
+    def take(event: JobEvent, now_ms: int) -> list[JobEffect]:
+        effects = handle(event, now_ms)
+        told.extend(str(effect.error) for effect in effects if isinstance(effect, CloseResults))
+        return effects
+
+    handle, job.master.handle = job.master.handle, take  # type: ignore[method-assign]
+    job.fails(TaskLostError("a worker"))
+    assert len(told) == 1 and told[0].count("Its checkpoints are kept") == 1
+    assert job.finish is not None and str(job.finish.error) == told[0]
