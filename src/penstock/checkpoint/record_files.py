@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyarrow import fs
 
 from penstock.common.exclusive_creation import Create
-from penstock.common.known_directory import KnownDirectory, store_away
+from penstock.common.known_directory import KnownDirectory
 
 DIRECTORY = "record"
 
@@ -50,8 +50,8 @@ class RecordFiles:
         is_created = self._create(self._path(number), data)
         if is_created:
             self._of_jobs.note()
-        elif self._of_jobs.is_noted and self._of_jobs.is_away:
-            raise store_away(self._directory)
+        else:
+            self._of_jobs.check_not_away(self._directory)
         return is_created
 
     def remove(self, number: int) -> None:

@@ -99,9 +99,8 @@ class StateFiles(ColumnFiles):
     def _make_parent(self, path: str) -> None:
         parent = path.rpartition("/")[0]
         if parent not in self._made:
-            if self._known.is_noted and self._known.is_away:
-                # Made again, it would hide that the store is away, and be in its way when it comes back.
-                raise store_away(self.directory)
+            # Made again, it would hide that the store is away, and be in its way when it comes back.
+            self._known.check_not_away(self.directory)
             make_directory(self._system, parent)
             self._known.note()
             self._made.add(parent)

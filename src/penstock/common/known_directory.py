@@ -41,6 +41,11 @@ class KnownDirectory:
         found = self._found()
         return found is None or self._identity not in (None, found)
 
+    def check_not_away(self, name: str) -> None:
+        """Raise OSError, which calls it `name`, if it was noted and is away now."""
+        if self.is_noted and self.is_away:
+            raise store_away(name)
+
     @property
     def is_covered(self) -> bool:
         """Whether one on another device is in the place of the one that was noted. Raises OSError.

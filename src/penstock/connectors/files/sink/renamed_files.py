@@ -66,9 +66,8 @@ class RenamedFiles(RecoverableWriter):
     def open(self, path: str, replaced: tuple[str, ...] = ()) -> RenamedFile:
         directory, _, name = path.rpartition("/")
         hidden = posixpath.join(directory, hidden_name(name, self._context.attempt))
-        if self._known.is_noted and self._known.is_away:
-            # Made again, it would take records that nobody finds when the store is back.
-            raise store_away(self._base_path)
+        # Made again, it would take records that nobody finds when the store is back.
+        self._known.check_not_away(self._base_path)
         make_directory(self._file_system, below(self._inner_base, directory))
         self._known.note()
         file = PendingFile(below(self._base_path, hidden), below(self._base_path, path), 0, replaced)
