@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from penstock.api.output_tag import OutputTag
@@ -12,6 +11,7 @@ from penstock.api.state.descriptors import MapStateDescriptor
 from penstock.common import pyflink_names
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
+from penstock.common.shallow_copy import shallow_copy
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.watermark_strategy import WatermarkStrategy
@@ -185,7 +185,8 @@ class DataStream(OperatorSettings, Generic[T]):
         if watermark_strategy.alignment is not None:
             raise ValueError("watermark alignment lets sources wait for each other: pass the strategy to from_source")
         interval_ms = self.environment.get_config().get_auto_watermark_interval()
-        operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", copy(watermark_strategy), interval_ms)
+        strategy = shallow_copy(watermark_strategy)
+        operator = TimestampsAndWatermarksOperator("Timestamps/Watermarks", strategy, interval_ms)
         return self._operator(operator.name, operator, self._transformation.output_type)
 
     def get_side_output(self, output_tag: OutputTag[R]) -> DataStream[R]:

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.source import Source
@@ -266,8 +265,7 @@ class StreamExecutionEnvironment(DriverOnly):
         declared = type_info or described(source.get_produced_type())
         return DataStream(
             self,
-            # The source is used here, too: it gives out the splits.
-            SourceTransformation(self.next_id(), source_name, copy(source), copy(watermark_strategy), declared, None),
+            SourceTransformation(self.next_id(), source_name, source, watermark_strategy, declared, None),
         )
 
     def add_source(

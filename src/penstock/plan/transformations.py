@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.source import Source
+from penstock.common.shallow_copy import shallow_copy
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.plan.call_capture import captured
 from penstock.runtime.network.partitioners import Partitioner
@@ -90,8 +91,10 @@ class SourceTransformation(DeployedTransformation):
         output_type: Any,
         parallelism: int | None,
     ) -> None:
-        # The graph sets the interval that the program has when it is submitted.
-        operator = SourceOperator(name, source, strategy, interval_ms=0)
+        # The graph sets the interval that the program has when it is submitted. The source as it is now is used here,
+        # too, with what it keeps out of its pickles: it gives out the splits.
+        operator = SourceOperator(name, shallow_copy(source), shallow_copy(strategy), interval_ms=0)
+        operator.given = source
         super().__init__(id, name, [], operator, output_type, parallelism)
 
     @property

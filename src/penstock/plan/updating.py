@@ -25,7 +25,7 @@ from penstock.runtime.windows.windowing import WindowingOperator
 
 _ADVICE = "That needs a new start: penstock stop JOB, penstock run -s SAVEPOINT NEW"
 
-_FOLLOWING = ("name", "captured", "function", "second", "instance", "method")
+_FOLLOWING = ("name", "captured", "given", "function", "second", "instance", "method")
 """What is a function, or follows from one. And the name: a job's metrics and logs go on under the one that it has."""
 
 

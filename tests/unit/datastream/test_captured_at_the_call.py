@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +13,7 @@ from tests.simulation.programs import environment, simulate
 
 from penstock.common import WatermarkStrategy
 from penstock.common.time import Time
+from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import (
     AggregateFunction,
@@ -178,3 +183,34 @@ def test_a_collection_whose_records_change_after_the_call_arrives_as_it_was() ->
     env.from_collection([template]).map(lambda record: record["n"][0]).print()
     template["n"][0] = 2
     assert results(env) == [1]
+
+
+class WithClient(NumberSequenceSource):
+    """A source whose enumerator, in the driver, needs what can't be pickled. Its folder goes with it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(1, 3)
+        self.client: Any = threading.Lock()
+        self.folder = folder
+        weakref.finalize(self, folder.rmdir)
+
+    def create_enumerator(self, context: Any) -> Any:
+        with self.client:
+            assert self.folder.is_dir()
+            return super().create_enumerator(context)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"client": None}
+
+
+def test_the_driver_has_of_a_source_what_is_in_no_pickle(tmp_path: Path) -> None:
+    """An enumerator would lack the client that its source has for it, such as the session of a streaming DataFrame."""
+    env = environment(1)
+    source = WithClient(tmp_path / "folder")
+    source.folder.mkdir()
+    read = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+    source.client = None
+    del source
+    gc.collect()
+    read.print()
+    assert results(env) == [1, 2, 3]

@@ -44,6 +44,12 @@ class SourceOperator(EventTimeOrigin):
         self.strategy = strategy
         self.interval_ms = interval_ms
         """Time between periodic watermarks."""
+        self.given: Source[Any] | None = None
+        """The object of the program that `source` was copied from. In the driver alone: what both refer to, such as a
+        temporary folder, may go when this one does."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"given": None}
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
