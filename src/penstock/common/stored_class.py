@@ -92,7 +92,8 @@ class StoredClass:
         """A NamedTuple with these fields."""
         if list(fields) != self.names:
             fields = self.completed(fields)
-        return self.kind.__new__(self.kind, *fields.values())
+        # Not by its own `__new__`, which may take something else, or compute the fields from it.
+        return tuple.__new__(self.kind, fields.values())
 
     def struct(self, fields: dict[str, Any]) -> Any:
         """A Struct with these fields."""
@@ -111,7 +112,7 @@ class StoredClass:
         unset: Iterable[str] = ()
         if type(state) is dict and UNSET in state:
             unset = state.pop(UNSET)
-        if self.names and type(state) is dict and not state.keys() <= self.defaults.keys():
+        if self.names and type(state) is dict and not state.keys() - self.slots <= self.defaults.keys():
             dropped_fields.add(self.kind)
         if self.sets_state:
             one.__setstate__(state)

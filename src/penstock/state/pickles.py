@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.common import script_functions
-from penstock.common.stored_class import UNSET, StoredClass, is_generated, slots_of
+from penstock.common.stored_class import UNSET, StoredClass, is_generated
 
 PROTOCOL = 5
 _REUSED_BYTES = 4_096
@@ -134,7 +134,7 @@ def _object_reducer(kind: Any) -> _Reduce:
     if not names and (own_getstate or stored.sets_state):
         # Its author decides what is stored, and how it is read.
         return _usual
-    if not own_getstate and _has_only_fields(kind) and (names or kind.__dictoffset__):
+    if not own_getstate and _has_only_fields(kind, stored) and (names or kind.__dictoffset__):
         return _fields_reducer(kind, stored)
     by_position = getattr(kind.__getstate__, "__module__", None) == "dataclasses"
 
@@ -155,9 +155,11 @@ def _object_reducer(kind: Any) -> _Reduce:
     return reduce
 
 
-def _has_only_fields(kind: Any) -> bool:
-    """Whether all that its objects have is in their attributes, and these are either a dict or slots."""
-    if kind.__new__ is not _object.__new__ or (kind.__dictoffset__ and any(slots_of(kind))):
+def _has_only_fields(kind: Any, stored: StoredClass) -> bool:
+    """Whether all that its objects have is in their attributes: a dict, or slots that are fields."""
+    if kind.__new__ is not _object.__new__:
+        return False
+    if stored.slots if kind.__dictoffset__ else not stored.slots <= stored.defaults.keys():
         return False
     return not any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
 

@@ -238,6 +238,40 @@ def test_cycles_shared_parts_and_attributes_beside_fields_are_kept() -> None:
     assert back.extra is kept is also
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "class Base:\n    __slots__ = ('seen',)\n@dataclass(slots=True)\nclass Thing(Base):\n    n: int",
+        "@dataclass\nclass Thing:\n    __slots__ = ('n', 'seen')\n    n: int",
+        "class Base:\n    __slots__ = ('seen',)\n@dataclass\nclass Thing(Base):\n    n: int",
+    ],
+)
+def test_slots_beside_fields_are_kept(kind: str) -> None:
+    """What a record has gathered in a slot that is no field would be gone after a restore."""
+    thing = use(kind).Thing(1)
+    thing.seen = ["x"]
+    back = restored(dumps(thing))
+    assert (back.n, back.seen) == (1, ["x"])
+
+
+def test_named_tuples_with_a_constructor_of_their_own_keep_their_fields() -> None:
+    """Fields would be computed from computed ones, or the constructor be given too many: no restore would succeed."""
+    program = use(
+        "import collections\n"
+        "class Scaled(collections.namedtuple('Scaled', 'lat lon')):\n"
+        "    def __new__(cls, lat, lon): return super().__new__(cls, lat * 10, lon * 10)\n"
+        "    def __getnewargs__(self): return self.lat / 10, self.lon / 10",
+        "class Twice(collections.namedtuple('Twice', 'n twice')):\n"
+        "    def __new__(cls, n): return super().__new__(cls, n, 2 * n)\n"
+        "    def __getnewargs__(self): return (self.n,)",
+    )
+    scaled, twice = program.Scaled(1, 2), program.Twice(3)
+    twice.note = "kept"
+    back, other = restored(dumps([scaled, twice]))
+    assert type(back) is program.Scaled and tuple(back) == (10, 20)
+    assert type(other) is program.Twice and tuple(other) == (3, 6) and other.note == "kept"
+
+
 def test_what_a_class_computes_by_now_is_not_restored() -> None:
     """A field that has become a cached property would show the value of before for ever."""
     data = dumps(use("@dataclass\nclass Thing:\n    n: int\n    twice: int").Thing(2, 5))
