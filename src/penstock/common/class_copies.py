@@ -128,11 +128,15 @@ def _by_its_method(value: Any, memo: Memo | None) -> Any:
         memo = {}
     elif (known := memo.get(id(value))) is not None:
         return known
+    before = len(memo)
     try:
         new = memo[id(value)] = value.__deepcopy__(memo)
     except RecursionError:
         raise
     except Exception:
+        # `copy.deepcopy` notes a container before it copies what is in it: these are not whole.
+        while len(memo) > before:
+            memo.popitem()
         return _by_reduction(value, memo)
     return new
 

@@ -6,6 +6,7 @@ import collections
 import copy
 import dataclasses
 import pickle
+import threading
 from typing import Any
 
 import msgspec
@@ -182,6 +183,25 @@ def test_a_frozen_class_with_a_field_that_has_no_value() -> None:
     copied = own_copy(value)
     value.items.append(2)
     assert copied.items == [1]
+
+
+def test_a_copy_by_a_method_that_fails_leaves_nothing_half_copied() -> None:
+    """A model with a lock among its fields would lose all fields when it is emitted to the next function."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.parts = [1]
+            self.lock = threading.Lock()
+
+        def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+            other = Model.__new__(Model)
+            other.__dict__ = copy.deepcopy(self.__dict__, memo)
+            return other
+
+    model, shared = Model(), [2]
+    first, copied, last = own_copy([shared, model, shared])
+    assert copied.parts == [1] and copied.parts is not model.parts and copied.lock is model.lock
+    assert first is last is not shared
 
 
 def test_temporary_parts_are_not_taken_for_each_other() -> None:
