@@ -38,7 +38,7 @@ class BroadcastStream(Unfinished, Generic[T2]):
         self.input_stream = input_stream
         self.broadcast_state_descriptors = list(broadcast_state_descriptors)
         self.captured = captured_parts(broadcast_state_descriptors)
-        """By id: the descriptors as they are in this call."""
+        """The descriptors as they are in this call."""
         names = [descriptor.get_name() for descriptor in broadcast_state_descriptors]
         if len(set(names)) < len(names):
             raise ValueError(f"broadcast states need names of their own, got {names}")

@@ -27,9 +27,8 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.datastream.next_call import Unfinished
-from penstock.plan.call_capture import captured, captured_parts
+from penstock.plan.call_capture import CapturedParts, captured, captured_parts
 from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.operators.pickled import Pickled
 from penstock.runtime.windows.choice import window_operator
 from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
@@ -65,8 +64,8 @@ class _Windows(Unfinished, Generic[T]):
         self._allowed_lateness_ms = 0
         self._late_tag: OutputTag[Any] | None = None
         self._evictor: Evictor[Any, Any] | None = None
-        self._captured: dict[int, Pickled] = {}
-        """By id: assigner, trigger and evictor as they were in the calls that set them."""
+        self._captured: CapturedParts = {}
+        """Assigner, trigger and evictor as they were in the calls that set them."""
         self._check_trigger(self._trigger)
         self._capture(window_assigner)
 

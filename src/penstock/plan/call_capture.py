@@ -13,7 +13,7 @@ import io
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle.cloudpickle
 
@@ -26,8 +26,19 @@ from penstock.runtime.operators.pickled import Pickled
 _captures: ContextVar[bool] = ContextVar("captures", default=True)
 
 
-def captured(value: Any, parts: Mapping[int, Pickled] | None = None) -> Pickled | None:
-    """`value` as it is now, with the variables that it refers to. `parts`: by id, objects in it as they were before.
+class CapturedPart(NamedTuple):
+    """An object, and what it was like. It is kept, since it is known by its id, which another one could have later."""
+
+    given: Any
+    pickled: Pickled
+
+
+CapturedParts = dict[int, CapturedPart]
+"""By id."""
+
+
+def captured(value: Any, parts: Mapping[int, CapturedPart] | None = None) -> Pickled | None:
+    """`value` as it is now, with the variables that it refers to. `parts`: objects in it, as they were before.
 
     None: it is pickled when the job is submitted, since it refers to a name that has no value yet, such as a helper
     that the script defines further below. Raises ProgramError, which names the call of the API and its argument, if it
@@ -47,10 +58,9 @@ def captured(value: Any, parts: Mapping[int, Pickled] | None = None) -> Pickled 
         return Pickled(file.getvalue()) if pickler.has_all else None
 
 
-def captured_parts(parts: Iterable[Any]) -> dict[int, Pickled]:
-    """By id: parts of an operator to be, as they are now. Without those that are pickled when the job is submitted."""
-    pickled = {id(part): captured(part) for part in parts}
-    return {key: one for key, one in pickled.items() if one is not None}
+def captured_parts(parts: Iterable[Any]) -> CapturedParts:
+    """Parts of an operator to be, as they are now. Without those that are pickled when the job is submitted."""
+    return {id(part): CapturedPart(part, pickled) for part in parts if (pickled := captured(part)) is not None}
 
 
 def captured_call(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,7 +84,7 @@ class _CallPickler(ProgramPickler):
 
     has_all = True
 
-    def __init__(self, file: io.BytesIO, parts: Mapping[int, Pickled]) -> None:
+    def __init__(self, file: io.BytesIO, parts: Mapping[int, CapturedPart]) -> None:
         super().__init__(file)
         self._parts = parts
 
@@ -82,7 +92,7 @@ class _CallPickler(ProgramPickler):
         """As the pickler of programs."""
         part = self._parts.get(id(obj))
         if part is not None:
-            return part.__reduce__()
+            return part.pickled.__reduce__()
         reduced = super().reducer_override(obj)
         if reduced is not NotImplemented and isinstance(obj, types.FunctionType) and _lacks_names(obj):
             self.has_all = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import threading
 import weakref
 from pathlib import Path
@@ -23,7 +24,12 @@ from penstock.datastream.functions import (
     ProcessFunction,
     ReduceFunction,
 )
-from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.datastream.window import (
+    CountTrigger,
+    GlobalWindows,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+)
 
 
 def results(env: StreamExecutionEnvironment) -> list[Any]:
@@ -168,6 +174,21 @@ def test_a_helper_that_is_defined_after_the_call_is_found() -> None:
         return value + 1
 
     assert results(env) == [2, 3]
+
+
+def test_a_trigger_that_was_replaced_is_not_taken_for_a_later_object() -> None:
+    """An operator that gets the memory of the former trigger would arrive in the worker as that trigger."""
+    stream = StreamExecutionEnvironment().from_collection([("a", 1)]).key_by(lambda pair: pair[0])
+    windows, former = stream.window(GlobalWindows.create()), CountTrigger.of(3)
+    known = weakref.ref(former)
+    windows.trigger(former).trigger(PurgingTrigger.of(CountTrigger.of(4)))
+    del former
+    gc.collect()
+    # It is found by its id: as long as it lives no other object has that.
+    assert known() is not None
+    operator: Any = windows.reduce(lambda one, other: other)._transformation.operator  # type: ignore[attr-defined]
+    sent = pickle.loads(operator.captured.data)
+    assert type(sent) is type(operator) and type(sent.trigger) is PurgingTrigger
 
 
 def test_two_methods_of_a_function_belong_to_one_object() -> None:
