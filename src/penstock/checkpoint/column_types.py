@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.checkpoint.type_encoding import decode_type, encode_type
+from penstock.common.copies import ATOMS
+from penstock.common.stored_class import slots_of
 from penstock.common.typeinfo import (
     ListTypeInfo,
     MapTypeInfo,
@@ -26,6 +28,7 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row
+from penstock.common.user_calls import RAISED
 from penstock.state.former_names import found_by_former_name
 from penstock.state.gained_fields import StateUnpickler
 from penstock.state.pickles import dumps
@@ -86,7 +89,12 @@ def to_column(field: pa.Field, values: Sequence[Any]) -> pa.Array | None:
     except (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, OverflowError):
         return None
     # Read again at once: Arrow converts silently, for example True to 1, and the difference would show after a restore.
-    return column if _same(list(values), _typed_values(column, type_)) else None
+    try:
+        again = _typed_values(column, type_)
+    except RAISED:
+        # Of the constructor of a record's class, which takes something else than its fields.
+        return None
+    return column if _same(list(values), again) else None
 
 
 def _has_map(kind: pa.DataType) -> bool:
@@ -190,7 +198,8 @@ def _same(before: Any, after: Any) -> bool:
     if type(before) is not type(after):
         return False
     if isinstance(before, (list, tuple)):
-        return len(before) == len(after) and all(map(_same, before, after))
+        is_same = len(before) == len(after) and all(map(_same, before, after))
+        return is_same and (type(before) in (list, tuple) or _same(_attributes(before), _attributes(after)))
     if isinstance(before, dict):
         return _same(list(before.items()), list(after.items()))
     if isinstance(before, Row):
@@ -198,8 +207,17 @@ def _same(before: Any, after: Any) -> bool:
     if isinstance(before, float):
         # NaN is not equal to itself.
         return before == after or (before != before and after != after)
+    if type(before) not in ATOMS and not _same(_attributes(before), _attributes(after)):
+        # The `==` of a record may look at some fields only, and takes 1 for True.
+        return False
     # `==` ignores `fold`, by which a time that occurs twice when clocks are set back is one or the other.
     return bool(before == after and getattr(before, "fold", 0) == getattr(after, "fold", 0))
+
+
+def _attributes(record: Any) -> dict[str, Any]:
+    """What an object has by name, in slots and otherwise."""
+    in_slots = {name: getattr(record, name) for name in slots_of(type(record)) if hasattr(record, name)}
+    return {**in_slots, **getattr(record, "__dict__", {})}
 
 
 class _TypeUnpickler(pickle.Unpickler):

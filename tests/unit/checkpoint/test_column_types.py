@@ -26,6 +26,26 @@ class Account:
     balance: int = 0
 
 
+class Noted(Point):
+    """A NamedTuple that may have attributes."""
+
+
+class Twice(namedtuple("Twice", "n twice")):
+    """One that is not made from its fields."""
+
+    def __new__(cls, n):
+        return super().__new__(cls, n, 2 * n)
+
+
+class Base:
+    __slots__ = ("seen",)
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted(Base):
+    n: int
+
+
 def stored(values, declared=None) -> tuple[pa.Field, list]:
     field = field_for("c", declared, values)
     column = to_column(field, values)
@@ -143,3 +163,29 @@ def test_whatever_is_stored_comes_back(values) -> None:
     """Some kind of value in a user's state would be changed by a savepoint, unnoticed."""
     _, back = stored(values)
     assert repr(back) == repr(values)
+
+
+def test_what_a_record_has_beside_the_columns_is_kept() -> None:
+    """Attributes of records that are not among their fields would be missing after a restore from a savepoint."""
+    noted, account, slotted = Noted(1, 2), Account("a", 3), Slotted(4)
+    noted.note = account.note = slotted.seen = ["kept"]
+    of_account = RowTypeInfo([Types.STRING(), Types.LONG()], ["owner", "balance"], Account)
+    _, (noted_again,) = stored([noted])
+    _, (account_again,) = stored([account], of_account)
+    _, (slotted_again,) = stored([slotted], RowTypeInfo([Types.LONG()], ["n"], Slotted))
+    assert noted_again == noted and noted_again.note == ["kept"]
+    assert account_again == account and account_again.note == ["kept"]
+    assert slotted_again == slotted and slotted_again.seen == ["kept"]
+
+
+def test_fields_of_records_keep_their_types() -> None:
+    """A True would come back as 1, or an int as a float: equal to Python, and something else for a function."""
+    of_account = RowTypeInfo([Types.STRING(), Types.DOUBLE()], ["owner", "balance"], Account)
+    for balance in (3, True):
+        _, (again,) = stored([Account("a", balance)], of_account)
+        assert type(again.balance) is type(balance)
+
+
+def test_a_record_that_is_not_made_from_its_fields_is_pickled() -> None:
+    """The savepoint would fail, with an error of the constructor."""
+    assert [tuple(one) for one in stored([Twice(3)])[1]] == [(3, 6)]
