@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from copy import copy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
+_CONTAINERS = (list, dict, OrderedDict, defaultdict, set, bytearray)
 
 
-def shallow_copy(value: T) -> T:
+def shallow_copy(value: T, own_containers: bool = False) -> T:
     """An object of the same class with all attributes of `value`.
 
+    `own_containers`: lists, dicts and sets in them are copied, too, with those inside; all else is the same object.
     `copy.copy` asks `__getstate__` or `__reduce__` for them, and so loses what a class keeps out of its pickles, such
     as a client that only the driver has. Here it is asked only if the class has a `__copy__`.
     """
@@ -22,5 +25,20 @@ def shallow_copy(value: T) -> T:
     copied: T = object.__new__(kind)
     for name, attribute in {**(attributes or {}), **(slots or {})}.items():
         # Also where the class is frozen.
-        object.__setattr__(copied, name, attribute)
+        object.__setattr__(copied, name, _own(attribute, {}) if own_containers else attribute)
     return copied
+
+
+def _own(value: Any, known: dict[int, Any]) -> Any:
+    """`known`: by id, the copies of containers around this value."""
+    if id(value) in known:
+        return known[id(value)]
+    kind = type(value)
+    if kind in _CONTAINERS:
+        new = known[id(value)] = value.copy()
+        if kind is list:
+            new[:] = [_own(item, known) for item in value]
+        elif isinstance(value, dict):
+            new.update((key, _own(item, known)) for key, item in value.items())
+        return new
+    return tuple([_own(item, known) for item in value]) if kind is tuple else value

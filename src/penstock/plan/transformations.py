@@ -93,7 +93,8 @@ class SourceTransformation(DeployedTransformation):
     ) -> None:
         # The graph sets the interval that the program has when it is submitted. The source as it is now is used here,
         # too, with what it keeps out of its pickles: it gives out the splits.
-        operator = SourceOperator(name, shallow_copy(source), shallow_copy(strategy), interval_ms=0)
+        of_driver = shallow_copy(source, own_containers=True)
+        operator = SourceOperator(name, of_driver, shallow_copy(strategy), interval_ms=0)
         operator.given = source
         super().__init__(id, name, [], operator, output_type, parallelism)
 

@@ -235,3 +235,24 @@ def test_the_driver_has_of_a_source_what_is_in_no_pickle(tmp_path: Path) -> None
     gc.collect()
     read.print()
     assert results(env) == [1, 2, 3]
+
+
+class WithOptions(NumberSequenceSource):
+    """A source whose enumerator and reader look at options of the program's."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        super().__init__(1, 9)
+        self.options = options
+
+    def create_enumerator(self, context: Any) -> Any:
+        self._end = self.options["ends"][0]
+        return super().create_enumerator(context)
+
+
+def test_options_of_a_source_that_change_after_the_call_are_as_they_were_in_the_driver_too() -> None:
+    """A program that fills one dict for each of its sources would have all of them give out the splits of the last."""
+    env, options = environment(1), {"ends": [2]}
+    env.from_source(WithOptions(options), WatermarkStrategy.no_watermarks(), "numbers").print()
+    options["ends"][0] = 5
+    options["ends"] = [7]
+    assert results(env) == [1, 2]

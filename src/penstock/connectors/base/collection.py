@@ -26,6 +26,10 @@ class CollectionSource(Source[T]):
         self._values = own_copies(list(values))
         self._type_info = type_info
 
+    def __copy__(self) -> CollectionSource[T]:
+        # Its records are nobody else's, and may be millions.
+        return self
+
     def get_boundedness(self) -> Boundedness:
         """BOUNDED."""
         return Boundedness.BOUNDED

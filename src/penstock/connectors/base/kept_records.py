@@ -20,6 +20,10 @@ class KeptRecordsSource(Source[T]):
     def __init__(self, parts: Sequence[Sequence[tuple[T, int | None]]]) -> None:
         self._parts = parts
 
+    def __copy__(self) -> KeptRecordsSource[T]:
+        # Its records are nobody else's, and may be millions.
+        return self
+
     def get_boundedness(self) -> Boundedness:
         """BOUNDED."""
         return Boundedness.BOUNDED
