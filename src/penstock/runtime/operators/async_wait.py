@@ -142,7 +142,8 @@ class AsyncWaitOperator(FunctionOperator):
             taken = self._records[self._next : self._next + room]
             self._next += len(taken)
             self._begin(taken)
-        if self._next < len(self._records) or (self._finishing and len(self._queue)):
+        # At the end watermarks are waited for, too: nothing else would have them emitted before the end of the data.
+        if self._next < len(self._records) or (self._finishing and (len(self._queue) or self._queue.ready)):
             self.paused = True
             # Otherwise nothing can be done before a call has ended, or a time has come.
             self.waiting = not self._queue.ready

@@ -70,12 +70,13 @@ class GatheringOperator(KeyedOperator):
                 self.paused = True
                 return False
         self._work = NOTHING
-        if not self._hand_on_results() and self._afterwards is not None:
+        go_on = self._hand_on_results()
+        if not go_on and self._afterwards is not None:
             # An operator further down may have paused on the results: nothing may follow until it is done.
             self.paused = True
             return False
         afterwards, self._afterwards = self._afterwards, None
-        return afterwards() if afterwards is not None else True
+        return afterwards() if afterwards is not None else go_on
 
     def _hand_on_results(self) -> bool:
         if not self.results:

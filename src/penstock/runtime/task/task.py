@@ -373,8 +373,9 @@ class Task:
     def _do_work(self) -> None:
         work, chain, go_on, alignment = self._work, self.chain, self._budget.go_on, self._checkpoints.alignment
         while True:
-            # The chain still holds records of the previous item: the next item would overtake them.
-            if chain.paused and not chain.resume():
+            # The chain still holds records of the previous item: the next item would overtake them. So it is looked at
+            # once more: what was resumed may have paused what is behind it.
+            if chain.paused and (not chain.resume() or chain.paused):
                 return
             if not work and alignment.behind:
                 self._checkpoints.go_on()
