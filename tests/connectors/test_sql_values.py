@@ -78,7 +78,8 @@ def test_values_of_sqlite_are_exact(sqlite: Database, column: str, stored: Any, 
         ("BOOLEAN", 2, "not a boolean"), ("BOOLEAN", "false", "not a boolean"), ("NUMERIC", "abc", "not a number"),
         ("NUMERIC", "1_000", "not a number"), ("NUMERIC", b"1", "not a number"), ("DATETIME", 1577836800, "as text"),
         ("DATETIME", "2020-01-01 00:00:00.1234567", "nanoseconds"), ("DATE", "2020-01-01 12:00", "Invalid isoformat"),
-        ("TIME", "25:00", "hour must be"), ("JSON", "{", "property name"),
+        ("DATETIME", "2020-01-01+02", "not a date and time"), ("DATETIME", "2020-01-01x12:00", "not a date and time"),
+        ("TIME", "25:00", "hour must be"), ("JSON", "{", "property name"), ("JSON", "[NaN]", "NaN is not JSON"),
     ],
 )  # fmt: skip
 def test_a_value_that_its_column_cannot_express_is_named(sqlite: Database, column: str, value: Any, told: str) -> None:

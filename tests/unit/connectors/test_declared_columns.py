@@ -88,6 +88,17 @@ def test_pyflinks_format_reads_its_row_type(tmp_path: Path) -> None:
     assert ParquetColumnarRowInputFormat(NOW).get_produced_type() == NOW
 
 
+@pytest.mark.parametrize("text", ["1_000", "\u0661\u0662", "\uff11", "NaN", "Infinity"])
+@pytest.mark.parametrize("declared", [Types.BIG_INT(), Types.BIG_DEC()], ids=str)
+def test_a_text_that_only_python_takes_for_a_number_is_named(
+    tmp_path: Path, text: str, declared: TypeInformation
+) -> None:
+    """Texts would become other numbers than in all other programs, or Decimals that are no numbers."""
+    pq.write_table(pa.table({"amount": ["12", text]}), tmp_path / "a")
+    with pytest.raises(SourceError, match=r"row 2, column 'amount' .*the declared type does not have this value"):
+        read(tmp_path, BulkFormat.parquet_format(Types.ROW_NAMED(["amount"], [declared])))
+
+
 def test_a_value_that_its_type_has_not_is_named(tmp_path: Path) -> None:
     """It would be an error of Python's without a column."""
     pq.write_table(pa.table({"amount": ["12", "much"]}), tmp_path / "a")

@@ -5,6 +5,7 @@ import gzip
 import pytest
 
 from penstock.common.errors import SourceError
+from penstock.connectors.files.formats.lines import BLOCK_BYTES
 from penstock.connectors.files.source import CsvReaderFormat, CsvSchema, FileSource, StreamFormat
 from penstock.testing.conformance.source import check_source, read_all
 
@@ -51,6 +52,17 @@ def test_lines_that_end_with_cr_in_other_files(tmp_path, charset):
 
     for name in ("plain.csv", "packed.csv.gz"):
         assert read(tmp_path / name, charset=charset) == ROWS
+
+
+@pytest.mark.parametrize("name", ["lines", "lines.gz"])
+def test_a_line_whose_cr_lf_is_cut_by_the_look_at_a_file(tmp_path, name):
+    """Each line of the file would be followed by an empty one: its first is as long as what is looked at."""
+    lines = ["a" * (BLOCK_BYTES - 1), "b", "c"]
+    data = "\r\n".join([*lines, ""]).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert read_all(source(tmp_path / name, StreamFormat.text_line_format()), 1) == lines
+    (tmp_path / name).write_bytes(gzip.compress(b"a\rb\r") if name.endswith("gz") else b"a\rb\r")
+    assert read_all(source(tmp_path / name, StreamFormat.text_line_format()), 1) == ["a", "b"]
 
 
 def test_a_cr_in_a_file_of_other_lines_is_no_end(tmp_path):

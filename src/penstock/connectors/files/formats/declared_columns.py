@@ -29,6 +29,7 @@ from penstock.common.basic_types import (
 from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.integers import BITS
 from penstock.common.time import Instant
+from penstock.formats.conversion import decimal_of, integer_of
 from penstock.formats.row_values import row_maker
 
 Convert = Callable[[Any], Any]
@@ -77,12 +78,15 @@ def _of_single(stored: pyarrow.DataType, declared: BasicTypeInfo, column: str) -
     if kind is BasicType.BIG_DEC:
         if arrow.is_decimal(stored):
             return None
-        return Decimal if integer_bits or is_text else _refuse(stored, declared, column)
+        if is_text:
+            return decimal_of
+        return Decimal if integer_bits else _refuse(stored, declared, column)
     if kind is BasicType.BIG_INT:
         if integer_bits:
             return None
-        is_whole = arrow.is_decimal(stored) and stored.scale == 0
-        return int if is_text or is_whole else _refuse(stored, declared, column)
+        if is_text:
+            return integer_of
+        return int if arrow.is_decimal(stored) and stored.scale == 0 else _refuse(stored, declared, column)
     if kind in BITS:
         return None if 0 < integer_bits <= BITS[kind] else _refuse(stored, declared, column)
     bits, exact_bits = _FLOAT_BITS[kind]

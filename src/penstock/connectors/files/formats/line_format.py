@@ -83,7 +83,8 @@ class LineFormat(RecordFormat):
                     return False
                 has_cr = has_cr or b"\r" in data
                 seen += len(data)
-        return has_cr
+            # The last one may be half of a CR LF.
+            return has_cr and not (data.endswith(b"\r") and stream.read(1) == b"\n")
 
     def lines(self, path: str, cr_ends: bool) -> Generator[bytes]:
         """Yield the lines of a file from its beginning, with their ends."""

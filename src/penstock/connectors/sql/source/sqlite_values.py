@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.connectors.sql.database import sqlalchemy
 from penstock.connectors.sql.sqlite_numbers import decimal_of, stored_number
+from penstock.formats.conversion import date_of, datetime_of, time_of
 
 Read = Callable[[Any], Any]
 """From a value of the driver, not None. Raises ValueError for one that its column's type cannot express."""
@@ -64,19 +65,24 @@ def _boolean(value: Any) -> bool:
 
 
 def _moment(value: Any) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(_microseconds(value))
+    return datetime_of(_microseconds(value))
 
 
 def _time(value: Any) -> datetime.time:
-    return datetime.time.fromisoformat(_microseconds(value))
+    return time_of(_microseconds(value))
 
 
 def _day(value: Any) -> datetime.date:
-    return datetime.date.fromisoformat(_instance(value, str, "a date as text"))
+    return date_of(_instance(value, str, "a date as text"))
 
 
 def _json(value: Any) -> Any:
-    return json.loads(value if isinstance(value, str) else str(_instance(value, (int, float), "JSON")))
+    text = value if isinstance(value, str) else str(_instance(value, (int, float), "JSON"))
+    return json.loads(text, parse_constant=_no_json)
+
+
+def _no_json(literal: str) -> Any:
+    raise ValueError(f"{literal} is not JSON")
 
 
 def _microseconds(value: Any) -> str:
