@@ -24,6 +24,8 @@ from benchmarks.run import command, output_of
 
 _ROOT = Path(__file__).resolve().parent.parent
 _MARGIN_S = 300
+_PARTS = {"python_ns_per_record", "jvm_ns_per_record"}
+_CPU = "cpu_ns_per_record"
 
 
 def run(checkout: Path, measurement: Measurement) -> dict[str, float]:
@@ -32,27 +34,29 @@ def run(checkout: Path, measurement: Measurement) -> dict[str, float]:
     timeout_s = measurement.seconds + measurement.warm_up + _MARGIN_S
     output, _ = output_of(command(measurement, quick=False), timeout_s, checkout, environment)
     figures: dict[str, float] = json.loads(output.splitlines()[-1])
+    if _PARTS <= figures.keys():
+        figures[_CPU] = sum(figures[part] for part in _PARTS)
     return figures
 
 
 def table(
     measurements: Sequence[Measurement], before: list[list[dict[str, float]]], after: list[list[dict[str, float]]]
 ) -> str:
-    """Medians of each figure that has a goal, as a table in Markdown."""
+    """Medians of each figure that has a goal, and of CPU per record, as a table in Markdown."""
     lines = [
         "| item | measurement | figure | before | after | ratio | all runs |",
         "| ---: | --- | --- | ---: | ---: | ---: | --- |",
     ]
     for measurement, old_runs, new_runs in zip(measurements, before, after, strict=True):
-        for goal in measurement.goals:
-            old = [figures[goal.figure] for figures in old_runs if goal.figure in figures]
-            new = [figures[goal.figure] for figures in new_runs if goal.figure in figures]
+        for name in [*(goal.figure for goal in measurement.goals), _CPU]:
+            old = [figures[name] for figures in old_runs if name in figures]
+            new = [figures[name] for figures in new_runs if name in figures]
             if old and new:
                 middle, now = statistics.median(old), statistics.median(new)
                 ratio = f"{now / middle:.2f}" if middle else ""
                 runs = f"{' '.join(map(_number, old))} against {' '.join(map(_number, new))}"
                 lines.append(
-                    f"| {measurement.item} | {measurement.name} | {goal.figure} | {_number(middle)} | {_number(now)} "
+                    f"| {measurement.item} | {measurement.name} | {name} | {_number(middle)} | {_number(now)} "
                     f"| {ratio} | {runs} |"
                 )
     return "\n".join(lines)

@@ -55,3 +55,5 @@ def test_a_jvm_that_is_lost_again_as_the_jobs_of_a_cluster_go_on(cluster: Cluste
     assert cluster.job(id)["status"] == "FINISHED"
     shown = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and not path.name.startswith(".")]
     assert sorted(int(line) for path in shown for line in path.read_text().splitlines()) == [*range(1, COUNT + 1)]
+    log = "".join(path.read_text(errors="replace") for path in tmp_path.glob("cluster.log*"))
+    assert "py4j" not in log, "the loss of a JVM is told in words, not by a traceback of Py4J"

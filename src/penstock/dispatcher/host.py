@@ -45,7 +45,7 @@ from penstock.dispatcher.supervised_process import SupervisedProcess
 from penstock.logs.settings import DIRECTORY
 from penstock.spark.driver.executors import Executors
 from penstock.spark.driver.slots import slots_at_most
-from penstock.spark.internals.jvm import concurrent_tasks
+from penstock.spark.internals.jvm import concurrent_tasks, is_lost_connection
 from penstock.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
 from penstock.spark.job_tag import job_tag
 
@@ -279,12 +279,17 @@ class DispatcherHost:
         """On a cluster executors come and go. False: the dispatcher has ended."""
         if self._ended.wait(_COUNT_S):
             return False
-        if (count := self._count()) != self.slots:
-            self.post(SlotsCounted(now_ms(), count))
-        if self._executors is not None:
-            self._executors.ask(self._wanted)
-            if spare := self._executors.spare():
-                self.post(SlotsSpare(now_ms(), spare))
+        try:
+            if (count := self._count()) != self.slots:
+                self.post(SlotsCounted(now_ms(), count))
+            if self._executors is not None:
+                self._executors.ask(self._wanted)
+                if spare := self._executors.spare():
+                    self.post(SlotsSpare(now_ms(), spare))
+        except RAISED as error:
+            if not is_lost_connection(error):
+                raise
+            _log.warning("can't count the slots: Spark's JVM does not answer")
         return True
 
     def _count(self) -> int:

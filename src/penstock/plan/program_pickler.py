@@ -12,7 +12,6 @@ import dataclasses
 import enum
 import inspect
 import io
-import pickle
 import types
 import typing
 from collections import ChainMap
@@ -22,11 +21,11 @@ from typing import Any, ClassVar
 import cloudpickle
 import msgspec
 
-from penstock.common.errors import ProgramError
 from penstock.plan import decorator_pickling, enum_pickling
 from penstock.plan.class_maker import ClassMaker
 from penstock.plan.used_submodules import used_submodules
 from penstock.runtime.operators.operator import Operator
+from penstock.runtime.operators.pickled import unpickled
 
 _StructMeta: Any = type(msgspec.Struct)
 
@@ -43,6 +42,10 @@ _STRUCT_SETTINGS = (
 )  # fmt: skip
 # Function, arguments, state, two iterators, setter of the state, as pickle has it. Python's own types have two of them.
 _LENGTH_BY_VALUE = 6
+_USUAL_CAUSES = (
+    "Usual causes: a module that workers can't import (env.add_python_file sends it), another version of a package, a "
+    "failing __setstate__"
+)
 _DERIVED = ("__msgspec_cache__",)
 """Attributes that libraries keep in classes, and make again if they are not there."""
 
@@ -56,13 +59,7 @@ def dumps(value: Any) -> bytes:
 
 def loads(data: bytes, what: str) -> Any:
     """Unpickle `what`, in a worker. Raises ProgramError that names it."""
-    try:
-        return pickle.loads(data)
-    except Exception as error:
-        raise ProgramError(
-            f"a worker can't unpickle {what}: {type(error).__name__}: {error}. Usual causes: a module that "
-            "workers can't import (env.add_python_file sends it), another version of a package, a failing __setstate__"
-        ) from error
+    return unpickled(data, what, _USUAL_CAUSES)
 
 
 def _as_submitted(operator: Operator, settings: dict[str, Any]) -> Operator:

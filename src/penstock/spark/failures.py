@@ -13,7 +13,15 @@ import msgspec
 from penstock.common.decoding import from_json
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, SparkLostError, TaskLostError
 from penstock.rpc.failures import Failure, describe, revive
-from penstock.spark.internals.error_texts import FULL_DISK, LOST_WORKER, NO_PENSTOCK, NO_PYTHON, OF_PY4J, TOO_FEW_SLOTS
+from penstock.spark.internals.error_texts import (
+    FULL_DISK,
+    LOST_WORKER,
+    NO_DIRECTORY,
+    NO_PENSTOCK,
+    NO_PYTHON,
+    OF_PY4J,
+    TOO_FEW_SLOTS,
+)
 from penstock.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_has_ended
 from penstock.spark.internals.python_daemons import has_no_daemon
 
@@ -79,6 +87,13 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
             "JobError",
             f"a disk that Spark writes to is full: {line.strip().removeprefix(': ')[:300]}\n  Free some space there, "
             "or name another directory: spark.local.dir, and TMPDIR in the environment",
+        )
+    elif line := next((line for line in text.splitlines() if all(sign in line for sign in NO_DIRECTORY)), None):
+        kind, message = (
+            "JobError",
+            f"Spark can't make a directory: {line.strip().removeprefix(': ')[:300]}\n  Free some space there if its "
+            "disk is full, or let this user write there; or name another directory: spark.local.dir, and TMPDIR in "
+            "the environment",
         )
     elif line := next((line for line in text.splitlines() if any(sign in line for sign in LOST_WORKER)), None):
         # Which of its many ways to say so: the only trace where a connection broke and no process has ended.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from penstock.formats.protobuf_schema import ProtobufSchema
 NAMES = ["number", "text", "half", "flag"]
 TYPES = [Types.LONG(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()]
 RECORDS = [{"number": i, "text": f"text {i % 37}", "half": i / 2, "flag": i % 3 == 0} for i in range(300)]
+_ROW_TYPE = Types.ROW_NAMED(NAMES, TYPES)
 _AVRO = AvroSchema.parse_string(
     json.dumps(
         {
@@ -47,38 +49,52 @@ class Sample(NamedTuple):
     zstd and lz4 have checksums only if their writer wants them, and pyarrow writes none.
     """
 
-    name: str
     data: bytes
     format: FileFormat
     is_verified: bool = False
 
 
-def samples() -> Iterator[Sample]:
-    """One file of each format, codec and archive."""
-    row_type = Types.ROW_NAMED(NAMES, TYPES)
-    for codec in ("null", "deflate", "bzip2", "xz", "snappy", "zstandard"):
-        yield Sample(f"{codec}.avro", _written(AvroWriterFactory(_AVRO, codec=codec)), BulkFormat.avro_format())
-    for codec in (None, "snappy", "gzip", "zstd"):
-        factory = ParquetWriterFactory(row_type, compression=codec)
-        yield Sample(f"{codec}.parquet", _written(factory), BulkFormat.parquet_format())
-    for codec in ("uncompressed", "zlib", "snappy", "zstd"):
-        yield Sample(f"{codec}.orc", _written(OrcWriterFactory(row_type, compression=codec)), BulkFormat.orc_format())
-    lines = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
+def _avro(codec: str) -> Sample:
+    return Sample(_written(AvroWriterFactory(_AVRO, codec=codec)), BulkFormat.avro_format())
+
+
+def _parquet(codec: str | None) -> Sample:
+    return Sample(_written(ParquetWriterFactory(_ROW_TYPE, compression=codec)), BulkFormat.parquet_format())
+
+
+def _orc(codec: str) -> Sample:
+    return Sample(_written(OrcWriterFactory(_ROW_TYPE, compression=codec)), BulkFormat.orc_format())
+
+
+def _csv() -> Sample:
     rows = [NAMES, *(map(str, record.values()) for record in RECORDS)]
-    csv = "\n".join(map(",".join, rows)).encode()
-    named_numbers = ProtobufSchema.of(EnumValue)
-    encoder = ProtobufEncoder(named_numbers)
-    messages = b"".join(encoder.encode(Row(name=one["text"], number=one["number"], options=[])) for one in RECORDS)
-    yield Sample("lines.json", lines, StreamFormat.json_lines_format())
-    yield Sample("fields.csv", csv, StreamFormat.csv_format(types={"number": int, "half": float}))
-    yield Sample("messages.pb", messages, ProtobufFormat(named_numbers))
-    for name, codec in CODECS.items():
-        yield Sample(
-            f"lines.json{codec.suffix}",
-            codec.compress(lines),
-            StreamFormat.json_lines_format(),
-            is_verified=name in ("gzip", "bzip2", "xz"),
-        )
+    data = "\n".join(map(",".join, rows)).encode()
+    return Sample(data, StreamFormat.csv_format(types={"number": int, "half": float}))
+
+
+def _messages() -> Sample:
+    schema = ProtobufSchema.of(EnumValue)
+    encoder = ProtobufEncoder(schema)
+    rows = [Row(name=record["text"], number=record["number"], options=[]) for record in RECORDS]
+    return Sample(b"".join(map(encoder.encode, rows)), ProtobufFormat(schema))
+
+
+def _lines(codec: str | None) -> Sample:
+    lines = "".join(json.dumps(record) + "\n" for record in RECORDS).encode()
+    data = lines if codec is None else CODECS[codec].compress(lines)
+    return Sample(data, StreamFormat.json_lines_format(), is_verified=codec in ("gzip", "bzip2", "xz"))
+
+
+SAMPLES: dict[str, Callable[[], Sample]] = {
+    **{f"{codec}.avro": partial(_avro, codec) for codec in ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")},
+    **{f"{codec}.parquet": partial(_parquet, codec) for codec in (None, "snappy", "gzip", "zstd")},
+    **{f"{codec}.orc": partial(_orc, codec) for codec in ("uncompressed", "zlib", "snappy", "zstd")},
+    "fields.csv": _csv,
+    "messages.pb": _messages,
+    "lines.json": partial(_lines, None),
+    **{f"lines.json{codec.suffix}": partial(_lines, name) for name, codec in CODECS.items()},
+}
+"""By name: what makes one file of each format, codec and archive."""
 
 
 def _written(factory: Any) -> bytes:

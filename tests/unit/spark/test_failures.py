@@ -97,6 +97,11 @@ def test_it_survives_the_text_of_a_spark_exception() -> None:
             "is full: java.io.IOException: No space left on device\n  Free some space there",
         ),
         (
+            "An error occurred while calling o7.start.\n: java.io.IOException: mkdir of file:/q/state failed\n\tat x.y",
+            JobError,
+            "can't make a directory: java.io.IOException: mkdir of file:/q/state failed\n  Free some space there",
+        ),
+        (
             "An error occurred while calling o7.start.\n: java.lang.Error: a cause\n\tat x.y",
             JobError,
             "Spark ended the job: java.lang.Error: a cause",

@@ -1,9 +1,11 @@
-"""An object of the program as it was when it was pickled."""
+"""Objects of the program as they were when they were pickled."""
 
 from __future__ import annotations
 
 import pickle
 from typing import Any
+
+from penstock.common.errors import ProgramError
 
 
 class Pickled:
@@ -14,3 +16,11 @@ class Pickled:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pickle.loads, (self.data,)
+
+
+def unpickled(data: bytes, what: str, advice: str) -> Any:
+    """Unpickle `what`, in a worker. Raises ProgramError that names it, with the advice, if that fails."""
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise ProgramError(f"a worker can't unpickle {what}: {type(error).__name__}: {error}. {advice}") from error

@@ -12,22 +12,27 @@ it reads. Each uses the keyed state of the operator; what it declares must be wh
 
 from __future__ import annotations
 
-import pickle
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
-from penstock.common.errors import PenstockError, ProgramError
+from penstock.common.errors import PenstockError
 from penstock.common.user_calls import PASSED_ON, RAISED
 from penstock.runtime.ids import SubtaskId
 from penstock.runtime.operators.function import UserFunction
 from penstock.runtime.operators.operator import FunctionPlace, Operator
+from penstock.runtime.operators.pickled import unpickled
 from penstock.runtime.task.chain import Chain
 from penstock.runtime.task.context import OperatorContext
 from penstock.runtime.task.events import DropUpdate, Effect, PrepareUpdate, UpdatePrepared
 from penstock.state.backends.declared_states import DeclaredStates
+
+_ONLY_MODULES_OF_ITS_START = (
+    "It has the modules with which the job was started: what needs others begins with a savepoint of this job "
+    "(penstock stop, penstock run -s)"
+)
 
 
 class NewFunctions(NamedTuple):
@@ -89,7 +94,9 @@ class FunctionUpdate:
         self._ask(UpdatePrepared(*self._subtask, event.update, error))
 
     def _prepare(self, operator: Operator, pickled: bytes, allow_non_restored: bool) -> None:
-        functions: list[UserFunction] = _loaded(pickled, f"the new function of operator '{operator.name}'")
+        functions: list[UserFunction] = unpickled(
+            pickled, f"the new function of operator '{operator.name}'", _ONLY_MODULES_OF_ITS_START
+        )
         backend = operator.keyed_backend()
         states = None if backend is None else DeclaredStates(backend)
         places = list(zip(operator.function_places(), functions, strict=True))
@@ -163,20 +170,12 @@ def _put(replacement: _Replacement) -> None:
 def _add_to_script(pickled: bytes) -> None:
     """Records may be of these classes from now on, and name them so."""
     main = sys.modules["__main__"]
-    classes = _loaded(pickled, "the classes of the new program's script") if pickled else {}
+    classes = {}
+    if pickled:
+        classes = unpickled(pickled, "the classes of the new program's script", _ONLY_MODULES_OF_ITS_START)
     for name, kind in classes.items():
         # Also in place of one that came with an update which was not made: nothing is of that class.
         setattr(main, name, kind)
-
-
-def _loaded(pickled: bytes, what: str) -> Any:
-    try:
-        return pickle.loads(pickled)
-    except Exception as error:
-        raise ProgramError(
-            f"a worker can't unpickle {what}: {type(error).__name__}: {error}. It has the modules with which the job "
-            "was started: what needs others begins with a savepoint of this job (penstock stop, penstock run -s)"
-        ) from error
 
 
 def _try(close: Callable[[], Any]) -> None:

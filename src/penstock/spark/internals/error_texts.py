@@ -21,6 +21,9 @@ LOST_WORKER = (
 FULL_DISK = ("No space left on device", "Disk quota exceeded")
 """The system's own texts, out of Java."""
 
+NO_DIRECTORY = ("mkdir of ", " failed")
+"""What Hadoop says of a directory that it can't make, with its path in between, and no reason."""
+
 OF_PY4J = "An error occurred while calling "
 """How Py4J begins, whatever Java has raised; what that is comes in the next line, behind a colon."""
 
