@@ -57,57 +57,54 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     mark = _MARK.search(text)
     if mark is not None:
         kind, message, raised = from_json(base64.b64decode(mark.group(1)), Failure)
-    elif NO_PENSTOCK in text:
-        kind, message = (
-            "ConfigurationError",
-            (
-                "the executors have no penstock: install the same version there as on the driver, in the Python that "
-                "spark.pyspark.python names"
-            ),
-        )
-    elif NO_PYTHON in text:
-        python = text.partition(NO_PYTHON)[2].partition('"')[0]
-        kind, message = (
-            "ConfigurationError",
-            (
-                f"an executor has no {python}: install penstock there, and let spark.pyspark.python name the Python "
-                "that has it"
-            ),
-        )
-    elif refusals := _REFUSAL.findall(text):
-        # The last one: the errors that it came from stand before it.
-        kind, message = refusals[-1]
-    elif TOO_FEW_SLOTS in text:
-        kind, message = NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
-    elif has_no_daemon(text):
-        kind, message = TaskLostError.__name__, "the process from which Spark forks its Python workers went away"
-    elif line := next((line for line in text.splitlines() if any(sign in line for sign in FULL_DISK)), None):
-        # Before a lost worker, whose connection breaks for the same reason.
-        kind, message = (
-            "JobError",
-            f"a disk that Spark writes to is full: {line.strip().removeprefix(': ')[:300]}\n  Free some space there, "
-            "or name another directory: spark.local.dir, and TMPDIR in the environment",
-        )
-    elif line := next((line for line in text.splitlines() if all(sign in line for sign in NO_DIRECTORY)), None):
-        kind, message = (
-            "JobError",
-            f"Spark can't make a directory: {line.strip().removeprefix(': ')[:300]}\n  Free some space there if its "
-            "disk is full, or let this user write there; or name another directory: spark.local.dir, and TMPDIR in "
-            "the environment",
-        )
-    elif line := next((line for line in text.splitlines() if any(sign in line for sign in LOST_WORKER)), None):
-        # Which of its many ways to say so: the only trace where a connection broke and no process has ended.
-        kind, message = (
-            TaskLostError.__name__,
-            f"a Python worker or executor of the job went away (killed, or out of memory); Spark: {line.strip()[:300]}",
-        )
     else:
-        kind, message = "JobError", f"Spark ended the job: {cause_in(text)}"
+        kind, message = _told_by(text)
     if show_stack:
         message = f"{message}\n\nSpark's own stack:\n{java_stack_of(error)}"
     elif mark is None:
         message = f"{message}\n  Spark's own stack: penstock.errors.show-spark-stack: true"
     return revive(kind, message, raised)
+
+
+def _told_by(text: str) -> tuple[str, str]:
+    """Return the name of the error class and the message for a text of Spark's own."""
+    if NO_PENSTOCK in text:
+        return "ConfigurationError", (
+            "the executors have no penstock: install the same version there as on the driver, in the Python that "
+            "spark.pyspark.python names"
+        )
+    if NO_PYTHON in text:
+        python = text.partition(NO_PYTHON)[2].partition('"')[0]
+        return "ConfigurationError", (
+            f"an executor has no {python}: install penstock there, and let spark.pyspark.python name the Python that "
+            "has it"
+        )
+    if refusals := _REFUSAL.findall(text):
+        # The last one: the errors that it came from stand before it.
+        name, message = refusals[-1]
+        return name, message
+    if TOO_FEW_SLOTS in text:
+        return NotEnoughSlotsError.__name__, "Spark has fewer free slots than the job needs"
+    if has_no_daemon(text):
+        return TaskLostError.__name__, "the process from which Spark forks its Python workers went away"
+    lines = [line.strip().removeprefix(": ")[:300] for line in text.splitlines()]
+    # Before a lost worker, whose connection breaks for the same reason.
+    if full := next((line for line in lines if any(sign in line for sign in FULL_DISK)), None):
+        return "JobError", (
+            f"a disk that Spark writes to is full: {full}\n  Free some space there, or name another directory: "
+            "spark.local.dir, and TMPDIR in the environment"
+        )
+    if refused := next((line for line in lines if all(sign in line for sign in NO_DIRECTORY)), None):
+        return "JobError", (
+            f"Spark can't make a directory: {refused}\n  Free some space there if its disk is full, or let this user "
+            "write there; or name another directory: spark.local.dir, and TMPDIR in the environment"
+        )
+    # Which of its many ways to say so: the only trace where a connection broke and no process has ended.
+    if lost := next((line for line in lines if any(sign in line for sign in LOST_WORKER)), None):
+        return TaskLostError.__name__, (
+            f"a Python worker or executor of the job went away (killed, or out of memory); Spark: {lost}"
+        )
+    return "JobError", f"Spark ended the job: {cause_in(text)}"
 
 
 def cause_in(text: str) -> str:
