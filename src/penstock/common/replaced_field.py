@@ -93,6 +93,8 @@ def _in_row(record: Row, field: int | str, new: Any) -> Row:
 
 
 def _in_struct(record: Any, field: int | str, new: Any) -> Any:
+    if hasattr(record, "__post_init__"):
+        _check_made_alike(record, msgspec.structs.replace(record))
     return msgspec.structs.replace(record, **{str(field): new})
 
 
@@ -101,6 +103,7 @@ def _in_model(record: Any, field: int | str, new: Any) -> Any:
 
 
 def _in_dataclass(record: Any, field: int | str, new: Any) -> Any:
+    _check_made_alike(record, dataclasses.replace(record))
     return dataclasses.replace(record, **{str(field): new})
 
 
@@ -109,6 +112,7 @@ def _in_attrs(record: Any, field: int | str, new: Any) -> Any:
 
     # An attribute may be named otherwise in the constructor: `_total` is `total`.
     (alias,) = [attribute.alias for attribute in attrs.fields(type(record)) if attribute.name == field]
+    _check_made_alike(record, attrs.evolve(record))
     return attrs.evolve(record, **{alias: new})
 
 
@@ -122,3 +126,24 @@ def _in_object(record: Any, field: int | str, new: Any) -> Any:
         # Frozen for its users. The copy has none yet.
         object.__setattr__(changed, str(field), new)
     return changed
+
+
+def _check_made_alike(record: Any, again: Any) -> None:
+    """Raise TypeError if a record that is made again of its own fields has others: with each replacement they change.
+
+    A constructor may divide cents by 100, or count.
+    """
+    for name in declared_names(type(record)) or ():
+        before, after = getattr(record, name, None), getattr(again, name, None)
+        if before is not after and not _equal(before, after):
+            raise TypeError(
+                f"its constructor makes others of its fields: '{name}' becomes {after!r:.80} from {before!r:.80}"
+            )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:
+        # Arrays, for example. What can't be compared is not judged.
+        return True

@@ -270,3 +270,36 @@ def test_a_field_that_is_not_replaced_may_be_computed() -> None:
     best = BestReduce("double", lt, whole=True)
     best.check(Derived(1))
     assert best.reduce(Derived(2), Derived(1)).n == 1
+
+
+@dataclasses.dataclass
+class FromCents:
+    amount: float
+    count: int
+
+    def __post_init__(self) -> None:
+        self.amount /= 100
+
+
+@attrs.define
+class AttrsFromCents:
+    amount: float = attrs.field(converter=lambda cents: cents / 100)
+    count: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.count += 1
+
+
+class StructFromCents(msgspec.Struct):
+    amount: float
+    count: int
+
+    def __post_init__(self) -> None:
+        self.amount /= 100
+
+
+@pytest.mark.parametrize("kind", [FromCents, AttrsFromCents, StructFromCents])
+def test_a_record_whose_constructor_changes_its_fields_is_refused(kind: Any) -> None:
+    """With each record of a sum another field would be divided once more."""
+    with pytest.raises(TypeError, match=r"'amount' becomes 0\.01 from 1\.0"):
+        SumReduce("count").reduce(kind(100, 1), kind(100, 2))
