@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, UserDict, deque
+import dataclasses
+import ipaddress
+from collections import Counter, OrderedDict, UserDict, UserString, deque
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+import attrs
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -48,6 +52,29 @@ class Point(NamedTuple):
 
 class Model(pydantic.BaseModel):
     x: int
+
+
+@dataclasses.dataclass
+class Iterable:
+    """A record with declared fields, which unpacks as a tuple does."""
+
+    x: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(("x", self.x))
+
+
+@attrs.define
+class AttrsIterable:
+    x: int
+
+    __iter__ = Iterable.__iter__
+
+
+class StructIterable(msgspec.Struct):
+    x: int
+
+    __iter__ = Iterable.__iter__
 
 
 def first(value: Any) -> int:
@@ -193,6 +220,12 @@ RECORDS: dict[str, Any] = {
     "memoryview": memoryview(b"ada"),
     "str enum": Color.RED,
     "pydantic": Model(x=1),
+    "dataclass": Iterable(1),
+    "attrs": AttrsIterable(1),
+    "Struct": StructIterable(1),
+    "UserString": UserString("ada"),
+    "record of an array": np.array([(1, 2.0)], dtype=[("x", int), ("y", float)])[0],
+    "network": ipaddress.ip_network("10.0.0.0/30"),
     "DataFrame": pd.DataFrame({"user": ["ada"]}),
     "Table": pa.table({"user": ["ada"]}),
 }

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import dis
 import functools
-from collections import deque
+from collections import UserString, deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from enum import Enum
 from inspect import CO_GENERATOR
 from types import CodeType, FunctionType, GeneratorType
 from typing import Any
 
-from penstock.common.copies import copied_by
+from penstock.common.copies import ATOMS, copied_by
+from penstock.common.replaced_field import declared_names
 from penstock.common.result_kinds import UNAWAITED, check_awaited
 from penstock.common.types import Row
 from penstock.runtime.task.context import shortened
@@ -24,10 +25,10 @@ COLLECTIONS: set[type] = {list, tuple, set, frozenset, deque, map, filter, zip, 
 """Types that are collections of values, in addition to generators. Others are added when they are first seen."""
 
 _TEXT = frozenset({str, bytes})
-_RECORDS = (str, bytes, bytearray, memoryview, Mapping, Row, Enum)
+_RECORDS = (str, bytes, bytearray, memoryview, Mapping, Row, Enum, UserString)
 _RECORDS_ELSEWHERE = {
     ("pandas", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"), ("polars", "DataFrame"),
-    ("pydantic", "BaseModel"),
+    ("numpy", "void"),
 }  # fmt: skip
 """Package and name of classes whose packages are not imported for this."""
 
@@ -107,10 +108,13 @@ def _returns_a_value(code: CodeType) -> bool:
 
 def _is_record(kind: type) -> bool:
     """Whether values of this class are one record each, although a loop can go over their parts."""
-    if issubclass(kind, _RECORDS):
+    if issubclass(kind, _RECORDS) or declared_names(kind) is not None:
         return True
-    if issubclass(kind, tuple) and (hasattr(kind, "_fields") or hasattr(kind, "__fields__")):
-        # A NamedTuple, or a Row of Spark.
+    if kind in ATOMS and hasattr(kind, "__iter__"):
+        # A network of addresses.
+        return True
+    if issubclass(kind, tuple) and hasattr(kind, "__fields__"):
+        # A Row of Spark.
         return True
     classes = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
     return not classes.isdisjoint(_RECORDS_ELSEWHERE)
