@@ -7,13 +7,17 @@ the worker's `__main__` the functions of the script, too, and a copy with the sa
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import operator
 import pickle
 import sys
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
+
+from penstock.common.container_copies import ATOMS
 
 SCRIPT = "__main__"
 _FIRST = operator.itemgetter(0)
@@ -53,8 +57,9 @@ def reduced(value: Any) -> Any:
         return NotImplemented
     if not same_function(found, value):
         raise pickle.PicklingError(
-            f"workers have no function '{name}' of the script with this code: its name is that of another function, "
-            "or it refers to large values. Rename it, or define it in a module"
+            f"workers have no function '{name}' of the script with this code and these values: its name is that of "
+            "another function, or it refers to large values. Rename it, give it values with functools.partial, or "
+            "define it in a module"
         )
     # A call that returns its argument, which pickle takes by name.
     return _FIRST, ((found,),)
@@ -74,10 +79,56 @@ def found_in_script(name: str) -> Any:
 
 
 def same_function(one: Any, other: Any) -> bool:
-    """Whether two functions, or what decorators made of them, have the same code."""
-    code = _code(one)
-    return code is not None and code == _code(other)
+    """Whether two functions, or what decorators made of them, do the same: one is a copy of the other.
+
+    A function that is defined in a loop has the same code each time, and other defaults; what a decorator makes has the
+    name of the function that it was given.
+    """
+    return is_function(one) and _is_copy(one, other, set())
 
 
-def _code(function: Any) -> Any:
-    return getattr(getattr(function, "__wrapped__", function), "__code__", None)
+def _is_copy(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
+    """`compared`: pairs that are equal if all else is, such as functions that refer to themselves."""
+    if one is other or (id(one), id(other)) in compared:
+        return True
+    if type(one) is not type(other):
+        return False
+    compared.add((id(one), id(other)))
+    if isinstance(one, FunctionType):
+        return one.__code__ == other.__code__ and _are_copies(_state_of(one), _state_of(other), compared)
+    if isinstance(one, (tuple, list)):
+        return _are_copies(one, other, compared)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_copy(part, other[key], compared) for key, part in one.items())
+    with contextlib.suppress(Exception):
+        # An array has no single answer.
+        if one == other:
+            return True
+    if type(one) in ATOMS:
+        return False
+    try:
+        return _are_copies(_taken_apart(one), _taken_apart(other), compared)
+    except Exception:
+        # What can't be pickled either.
+        return False
+
+
+def _are_copies(ones: Any, others: Any, compared: set[tuple[int, int]]) -> bool:
+    return len(ones) == len(others) and all(_is_copy(*pair, compared) for pair in zip(ones, others, strict=True))
+
+
+def _state_of(function: FunctionType) -> tuple[Any, ...]:
+    """What a function has beside its code, but for the variables of the script."""
+    cells: list[Any] = []
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            # One without a value is the same in both, or there are more in one of them.
+            cells.append(cell.cell_contents)
+    return function.__defaults__, function.__kwdefaults__, cells, vars(function)
+
+
+def _taken_apart(value: Any) -> Sequence[Any]:
+    if isinstance(value, _Cached):
+        return value.__wrapped__, value.cache_parameters()
+    reduced = value.__reduce_ex__(2)
+    return reduced if isinstance(reduced, tuple) else (reduced,)

@@ -89,17 +89,46 @@ def serve(value):
     return value > 10
 
 
+RULES = []
+for limit in (10, 20):
+    def rule(value, limit=limit):
+        return value > limit
+    RULES.append(rule)
+
+
+def shifted(by):
+    def decorate(function):
+        @functools.wraps(function)
+        def call(value):
+            return function(value + by)
+        return call
+    return decorate
+
+
+def plain(value):
+    return value > 11
+
+
+@shifted(2)
+def above_twelve(value):
+    return value > 12
+
+
 VALUES = {
     "function": functools.partial(above, 10),
     "cached function": cached,
     "decorated function": decorated,
+    "function with values of its decorator": above_twelve,
     "bound method": Rule().holds,
     "static method": Rule.always,
     "class in a partial": functools.partial(made, Rule),
     "object of a nested class": Rule.Inner(),
     "function of a module": (10).__lt__,
 }
-REFUSED = {"nested": outer(), "lambda": lambda value: value > 10, "replaced": first, "large": large, "serve": serve}
+REFUSED = {
+    "nested": outer(), "lambda": lambda value: value > 10, "replaced": first, "large": large, "serve": serve,
+    "defined in a loop": RULES[0], "decorated later": shifted(1)(plain),
+}
 if __name__ == "__main__":
     import dead_end  # The driver has it, workers do not.
 
@@ -138,7 +167,7 @@ for what, dump in (("sent", dumps), ("stored", pickles.dumps)):
 
 import __main__
 __main__.Rule.uses = 5
-calls = {**values, **{name: refused[name] for name in ("nested", "lambda", "serve")}}
+calls = {**values, **{name: refused[name] for name in refused if name not in ("replaced", "large")}}
 for method in "fork", "spawn":
     context = multiprocessing.get_context(method)
     with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
@@ -157,12 +186,14 @@ VALUES = (
     "function",
     "cached function",
     "decorated function",
+    "function with values of its decorator",
     "bound method",
     "static method",
     "class in a partial",
     "object of a nested class",
     "function of a module",
 )
+IN_A_LOOP = "defined in a loop", "decorated later"
 
 
 @pytest.fixture(scope="module")
@@ -196,6 +227,8 @@ def test_values_that_refer_to_the_script_arrive(found: dict[str, list[object] | 
         ("replaced", "PicklingError: workers have no function 'replaced' of the script with this code"),
         ("large", "PicklingError: workers have no function 'large' of the script with this code"),
         ("serve", "PicklingError: workers have no function 'serve' of the script with this code"),
+        ("defined in a loop", "PicklingError: workers have no function 'rule' of the script with this code and these"),
+        ("decorated later", "PicklingError: workers have no function 'plain' of the script with this code and these"),
     ],
 )
 def test_functions_that_no_name_finds_are_refused_with_a_remedy(
@@ -206,7 +239,7 @@ def test_functions_that_no_name_finds_are_refused_with_a_remedy(
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-@pytest.mark.parametrize("value", [*VALUES, "nested", "lambda", "serve"])
+@pytest.mark.parametrize("value", [*VALUES, "nested", "lambda", "serve", *IN_A_LOOP])
 def test_pools_of_processes_call_them(found: dict[str, list[object] | str], value: str, method: str) -> None:
     """A function that spreads its work over processes could only call functions of modules."""
     assert found[f"{method}: {value}"] == [False, True]
