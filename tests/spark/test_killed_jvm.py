@@ -187,6 +187,11 @@ class Numbers:
         """It has."""
         self._until(lambda: text in self._log.read_text(), f"it has not said {text}")
 
+    def names_the_loss(self) -> None:
+        """It has said of each JVM that it was killed, and not just that it does not answer."""
+        text = self._log.read_text()
+        assert "JVM has ended" in text and "the connection to Spark's JVM was lost" not in text, text
+
     def is_killed(self, after_s: float) -> None:
         """Its driver is killed."""
         self._wait(after_s)
@@ -260,6 +265,7 @@ def test_a_second_fault_while_the_first_is_mended_is_one_more_restart(numbers: N
     numbers.kill(jvms, 1)
     numbers.kill(daemons, 0)
     assert numbers.ends() == [*range(1, 100_001)]
+    numbers.names_the_loss()
 
 
 @pytest.mark.soak

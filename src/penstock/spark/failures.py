@@ -47,11 +47,8 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     """The error to show for an exception of Spark; with `show_stack` Spark's own stack follows the text."""
     if isinstance(error, PenstockError):
         return error
-    is_lost = is_lost_connection(error)
-    if jvm_has_ended(_ENDS_SECONDS if is_lost else 0):
-        return SparkLostError("Spark's JVM has ended: killed, or out of memory")
-    if is_lost:
-        return SparkLostError("the connection to Spark's JVM was lost")
+    if is_lost_connection(error) or jvm_has_ended():
+        return lost_spark()
     text = str(error)
     raised: frozenset[str] = frozenset()
     mark = _MARK.search(text)
@@ -64,6 +61,13 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     elif mark is None:
         message = f"{message}\n  Spark's own stack: penstock.errors.show-spark-stack: true"
     return revive(kind, message, raised)
+
+
+def lost_spark() -> SparkLostError:
+    """The error of a job to whose calls Spark's JVM does not answer. Waits a moment for the JVM's end."""
+    if jvm_has_ended(_ENDS_SECONDS):
+        return SparkLostError("Spark's JVM has ended: killed, or out of memory")
+    return SparkLostError("the connection to Spark's JVM was lost")
 
 
 def _told_by(text: str) -> tuple[str, str]:

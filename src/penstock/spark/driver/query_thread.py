@@ -8,15 +8,14 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable
 
-from penstock.common.errors import JobError, SparkLostError
+from penstock.common.errors import JobError
 from penstock.common.job_threads import Failed, serve
 from penstock.common.user_calls import RAISED
 from penstock.jobmaster.attempt_id import AttemptId
 from penstock.jobmaster.effects import Deploy, StopAttempt
 from penstock.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
 from penstock.spark.driver.pipelined_query import PipelinedQuery
-from penstock.spark.failures import from_spark
-from penstock.spark.internals.jvm import jvm_has_ended
+from penstock.spark.failures import from_spark, lost_spark
 
 _CHECK_S = 0.5
 
@@ -80,9 +79,7 @@ class QueryThread:
                     continue
                 failure = query.failure()
             except RAISED:
-                text = "Spark's JVM has ended: killed, or out of memory"
-                error = SparkLostError(text if jvm_has_ended() else "the connection to Spark's JVM was lost")
-                self._failed(attempt, error)
+                self._failed(attempt, lost_spark())
                 continue
             if failure is None:
                 self._failed(attempt, JobError("Spark's query was stopped from outside"))
