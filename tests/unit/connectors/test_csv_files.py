@@ -74,6 +74,23 @@ def test_a_newline_in_a_value_is_refused_where_the_format_excludes_it(tmp_path):
             read_all(csv_source(path, newlines_in_values=False, split_bytes=split_bytes), 1)
 
 
+@quick
+@given(
+    lines=st.lists(st.sampled_from(["1,2", '"a,b', "c", '3,"x"y', '"d"" ,e', '"', 'f,"g"', "4,5,6"]), max_size=9),
+    block=st.sampled_from([1, 7, 30, 1000]),
+    split_bytes=st.sampled_from([1, 6, 1000]),
+)
+def test_a_stray_quote_takes_no_other_line_with_it(tmp_path, monkeypatch, lines, block, split_bytes):
+    """All lines up to the next quote would be skipped, and be counted as one; how many, would depend on the split."""
+    monkeypatch.setattr("penstock.connectors.files.formats.line_format.BLOCK_BYTES", block)
+    good = {"1,2": ["1", "2"], 'f,"g"': ["f", "g"]}
+    path = write(tmp_path / "a.csv", "".join(f"{line}\n" for line in lines))
+    source = csv_source(
+        path, ["x", "y"], header=False, newlines_in_values=False, on_error="skip", split_bytes=split_bytes
+    )
+    assert [list(record.values()) for record in read_all(source, 1)] == [good[line] for line in lines if line in good]
+
+
 def test_types(tmp_path):
     """Numbers left as text would be sorted and added up as text."""
     path = write(

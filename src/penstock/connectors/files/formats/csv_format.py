@@ -279,7 +279,9 @@ class _CsvParser(LineParser):
                 return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
             if _UNCLOSED in str(error):
                 raise BadLineError(line, "a quoted value is never closed") from error
-            raise BadLineError(line, _reason(error), max(1, reader.line_num - line)) from error
+            # Where no value has a newline, the lines behind it are records of their own.
+            lines = max(1, reader.line_num - line) if self._settings.newlines_in_values else 1
+            raise BadLineError(line, _reason(error), lines) from error
         raise AssertionError("the same text failed before")
 
     def _refuse_long_row(self, text: str) -> None:
