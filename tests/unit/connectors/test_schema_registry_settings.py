@@ -82,3 +82,11 @@ def test_arguments_are_checked() -> None:
         read.for_generic(schema, URL, 0)
     with pytest.raises(ValueError, match="subject of a schema must be a name"):
         write.for_generic("", schema, URL)
+
+
+@pytest.mark.parametrize("message", [b"", b"\0", b"JFK"])
+def test_a_first_message_without_a_header_is_said_to_be_one(message: bytes) -> None:
+    """An empty message would fail the job with an error of struct, which names neither the message nor a schema."""
+    read = ConfluentRegistryAvroDeserializationSchema.for_generic(AvroSchema.parse_string('"string"'), URL)
+    with pytest.raises(ValueError, match=r"does not begin with a zero byte and the id of a schema"):
+        read.deserialize(message)

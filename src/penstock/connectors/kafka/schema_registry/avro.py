@@ -85,7 +85,8 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         shares = self._schema.reading().shares
         values = []
         for message in messages:
-            if message[:5] != header:
+            # An empty message has no header either.
+            if message[:5] != header or not message:
                 self._resolved = header, writer, reader = self._resolve(message)
                 to_row, options = self._as_rows(reader is not None)
             stream = io.BytesIO(message)
