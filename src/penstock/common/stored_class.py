@@ -25,6 +25,8 @@ Default = Callable[[Any], Any]
 """Given an instance, makes the value of a field that it lacks."""
 UNSET = None
 """In the fields of an instance: the key of the names of those that were never set."""
+COMPUTED = 0
+"""The same, of the names of cached properties that have a value, which a function may have added to since."""
 
 
 dropped_fields: set[type] = set()
@@ -110,20 +112,21 @@ class StoredClass:
     def set_fields(self, one: Any, state: Any) -> None:
         """Set the fields of an object. `state`: what its own `__getstate__` has returned, or the fields by name."""
         unset: Iterable[str] = ()
-        if type(state) is dict and UNSET in state:
-            unset = state.pop(UNSET)
-        if self.names and type(state) is dict and not state.keys() - self.slots <= self.defaults.keys():
+        computed: Iterable[str] = ()
+        if type(state) is dict:
+            unset, computed = state.pop(UNSET, ()), state.pop(COMPUTED, ())
+        if self.names and type(state) is dict and not state.keys() - self.slots - {*computed} <= self.defaults.keys():
             dropped_fields.add(self.kind)
         if self.sets_state:
             one.__setstate__(state)
         elif type(state) is dict:
-            self._set_attributes(one, state)
+            self._set_attributes(one, state, computed)
         else:
             for part in state if isinstance(state, tuple) else (state,):
                 if part:
                     self._set_attributes(one, part)
         if self.defaults and not self._is_whole(state):
-            self.complete(one, unset)
+            self.complete(one, unset, computed)
 
     def _is_whole(self, state: Any) -> bool:
         if type(state) is not dict:
@@ -134,7 +137,7 @@ class StoredClass:
             return bool(state["__dict__"].keys() == self.defaults.keys() and private.keys() == known)
         return self.defaults.keys() <= state.keys()
 
-    def _set_attributes(self, one: Any, fields: dict[str, Any]) -> None:
+    def _set_attributes(self, one: Any, fields: dict[str, Any], computed: Iterable[str] = ()) -> None:
         if self.has_dict:
             attributes = one.__dict__
             for name, value in fields.items():
@@ -144,13 +147,13 @@ class StoredClass:
                     # Else each object has names, and a table of them, of its own.
                     attributes[sys.intern(name)] = value
             if self.defaults and len(fields) > len(self.defaults):
-                _drop_derived(self, attributes)
+                _drop_derived(self, attributes, computed)
             return
         for name, value in fields.items():
             if name in self.slots:
                 object.__setattr__(one, name, value)
 
-    def complete(self, one: Any, unset: Iterable[str] = ()) -> None:
+    def complete(self, one: Any, unset: Iterable[str] = (), computed: Iterable[str] = ()) -> None:
         """Give an object the defaults of fields that it lacks, unless they are among `unset`."""
         for name, default in self.defaults.items():
             if name in unset or self._has(one, name):
@@ -159,7 +162,7 @@ class StoredClass:
                 raise self._lacks([name for name in self.names if self._has(one, name)], name)
             object.__setattr__(one, name, default(one))
         if self.is_model:
-            _complete_model(self.kind, one)
+            _complete_model(self.kind, one, computed)
 
     def _has(self, one: Any, name: str) -> bool:
         if self.has_dict and name in one.__dict__:
@@ -354,16 +357,26 @@ def _of_model(field: Any) -> Default | None:
     return made
 
 
-def _drop_derived(stored: StoredClass, attributes: dict[str, Any]) -> None:
-    """Drop what the class computes by now, under the name of a field that it had, and keeps as an attribute."""
+def _drop_derived(stored: StoredClass, attributes: dict[str, Any], computed: Iterable[str]) -> None:
+    """Drop what the class computes by now, and keeps as an attribute, under the name of a field that it had.
+
+    `computed`: names of what it has computed before, too.
+    """
     for name in [*attributes]:
-        if name not in stored.defaults and isinstance(getattr(stored.kind, name, None), functools.cached_property):
+        if name not in stored.defaults and name not in computed and name in cached_properties(stored.kind):
             del attributes[name]
 
 
-def _complete_model(kind: Any, model: Any) -> None:
+@functools.cache
+def cached_properties(kind: type) -> frozenset[str]:
+    """The names of what objects of a class compute once, and keep as attributes."""
+    found = {name: value for base in reversed(kind.__mro__) for name, value in vars(base).items()}
+    return frozenset(name for name, value in found.items() if isinstance(value, functools.cached_property))
+
+
+def _complete_model(kind: Any, model: Any, computed: Iterable[str]) -> None:
     """Drop fields that a model does not have any more, and add private attributes that it has gained."""
-    for name in [name for name in model.__dict__ if name not in kind.__pydantic_fields__]:
+    for name in [name for name in model.__dict__ if name not in kind.__pydantic_fields__ and name not in computed]:
         del model.__dict__[name]
     private = getattr(model, "__pydantic_private__", None) or {}
     gained = {name: one.get_default() for name, one in kind.__private_attributes__.items() if name not in private}

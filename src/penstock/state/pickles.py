@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from penstock.common import script_functions
-from penstock.common.stored_class import UNSET, StoredClass, is_generated
+from penstock.common.stored_class import COMPUTED, UNSET, StoredClass, cached_properties, is_generated
 
 PROTOCOL = 5
 _REUSED_BYTES = 4_096
@@ -136,10 +136,13 @@ def _object_reducer(kind: Any) -> _Reduce:
         return _usual
     if not own_getstate and _has_only_fields(kind, stored) and (names or kind.__dictoffset__):
         return _fields_reducer(kind, stored)
+    properties = cached_properties(kind) - required if kind.__dictoffset__ else frozenset()
     by_position = getattr(kind.__getstate__, "__module__", None) == "dataclasses"
 
     def reduce(one: Any) -> Any:
         make, args, state, items, entries = one.__reduce_ex__(PROTOCOL)
+        if stored.is_model and type(state) is dict:
+            state = _with_computed(state, one, properties)
         if own_getstate or (state is None and not names):
             return make, args, state, items, entries, stored
         if by_position:
@@ -150,9 +153,16 @@ def _object_reducer(kind: Any) -> _Reduce:
             state = {**(state[0] or {}), **state[1]}
         if not required <= state.keys():
             state = {**state, UNSET: [name for name in names if name not in state]}
-        return make, args, state, items, entries, stored
+        return make, args, _with_computed(state, one, properties), items, entries, stored
 
     return reduce
+
+
+def _with_computed(state: dict[Any, Any], one: Any, properties: frozenset[str]) -> dict[Any, Any]:
+    """The fields of an object with the names of those cached properties that have a value in it."""
+    if not properties or properties.isdisjoint(one.__dict__):
+        return state
+    return {**state, COMPUTED: [name for name in one.__dict__ if name in properties]}
 
 
 def _has_only_fields(kind: Any, stored: StoredClass) -> bool:
@@ -169,6 +179,7 @@ def _fields_reducer(kind: Any, stored: StoredClass) -> _Reduce:
     names, required, args = stored.names, stored.defaults.keys(), (kind,)
     make: Any = copyreg.__newobj__  # type: ignore[attr-defined]
     values_of = attrgetter(*names) if names else None
+    properties = cached_properties(kind) - required if names else frozenset()
 
     def reduce_with_dict(one: Any) -> Any:
         state = one.__dict__
@@ -176,6 +187,8 @@ def _fields_reducer(kind: Any, stored: StoredClass) -> _Reduce:
             return make, args
         if not required <= state.keys():
             state = {**state, UNSET: [name for name in names if name not in state]}
+        if properties:
+            state = _with_computed(state, one, properties)
         return make, args, state, None, None, stored
 
     def reduce_with_slots(one: Any) -> Any:

@@ -280,6 +280,21 @@ def test_what_a_class_computes_by_now_is_not_restored() -> None:
     assert restored(data).twice == 4
 
 
+@pytest.mark.parametrize(
+    "head", ["@dataclass\nclass Thing:", "@attrs.define(slots=False)\nclass Thing:", "class Thing(pydantic.BaseModel):"]
+)
+def test_what_a_cached_property_has_gathered_is_kept(head: str) -> None:
+    """A set that a record makes when it is first needed, and fills, would be empty after a restore."""
+    program = use(
+        f"import functools\n{head}\n    n: int\n    @functools.cached_property\n    def seen(self): return set()"
+    )
+    thing = program.Thing(n=1)
+    thing.seen.add("x")
+    once = restored(dumps(thing))
+    assert (once.n, once.seen) == (1, {"x"})
+    assert restored(dumps(once)).seen == {"x"}
+
+
 def test_classes_that_pickle_themselves_are_left_to_it() -> None:
     """A class with its own versions of what is stored would be given other arguments."""
     program = use(
