@@ -91,6 +91,16 @@ def test_a_stray_quote_takes_no_other_line_with_it(tmp_path, monkeypatch, lines,
     assert [list(record.values()) for record in read_all(source, 1)] == [good[line] for line in lines if line in good]
 
 
+def test_a_quote_that_is_not_closed_takes_no_other_line_with_it_in_a_long_file(tmp_path):
+    """The lines of 128 KiB, as much as a value may have, would be skipped, and be counted as one record."""
+    lines = [f"{number},good" for number in range(20_000)]
+    path = write(tmp_path / "a.csv", "\n".join(["k,v", *lines[:5], '"5,bad', *lines[5:]]))
+    kept = read_all(csv_source(path, on_error="skip", split_bytes=1 << 20), 1)
+    assert [",".join(record.values()) for record in kept] == lines
+    with pytest.raises(SourceError, match=r"line 7 .*field larger than field limit"):
+        read_all(csv_source(path, split_bytes=1 << 20), 1)
+
+
 def test_types(tmp_path):
     """Numbers left as text would be sorted and added up as text."""
     path = write(

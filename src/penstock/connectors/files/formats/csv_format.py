@@ -23,6 +23,7 @@ from penstock.formats.csv_schema import CsvSchema
 from penstock.formats.row_values import row_maker
 
 _UNCLOSED = "unexpected end of data"
+_TOO_LONG = "field larger than field limit"
 
 
 class CsvFormat(LineFormat):
@@ -279,8 +280,9 @@ class _CsvParser(LineParser):
                 return self._records(rows, text), len(block) - _bytes_of_lines(block, line)
             if _UNCLOSED in str(error):
                 raise BadLineError(line, "a quoted value is never closed") from error
-            # Where no value has a newline, the lines behind it are records of their own.
-            lines = max(1, reader.line_num - line) if self._settings.newlines_in_values else 1
+            # Lines behind it are records of their own where no value has a newline, and where a value has no end.
+            is_one_line = not self._settings.newlines_in_values or _TOO_LONG in str(error)
+            lines = 1 if is_one_line else max(1, reader.line_num - line)
             raise BadLineError(line, _reason(error), lines) from error
         raise AssertionError("the same text failed before")
 
