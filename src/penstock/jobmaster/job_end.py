@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.common import options
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import JobCancelledError, PenstockError
+from penstock.common.errors import DamagedCheckpointError, JobCancelledError, PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.runtime.ids import SlotId
 
@@ -43,7 +43,15 @@ def note_kept(error: BaseException, path: str, is_latest: bool) -> None:
     `is_latest`: `-s latest` finds it, below the directory that is configured.
     """
     how = "penstock run -s latest, with the same program and settings" if is_latest else f"penstock run -s {path}"
-    text = f"Its checkpoints are kept, the newest is {path}. Go on from there: {how}"
+    text = f"Its checkpoints are kept, the newest is {path}. "
+    if isinstance(error, DamagedCheckpointError):
+        # The same command would end with the same error.
+        text += (
+            f"Nothing can go on from there until what is missing or damaged is put back; then: {how}. Without it, "
+            "start from a savepoint or an older checkpoint (-s PATH), or from the beginning (without -s)"
+        )
+    else:
+        text += f"Go on from there: {how}"
     if isinstance(error, PenstockError) and error.args and isinstance(error.args[0], str):
         if path not in error.args[0]:
             error.args = (f"{error.args[0]}\n{text}", *error.args[1:])

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.jobmaster.played_job import SETTINGS, Job
 
 from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.errors import TaskLostError
+from penstock.common.errors import DamagedCheckpointError, TaskLostError
 from penstock.jobmaster.effects import CloseResults, JobEffect
 from penstock.jobmaster.events import JobEvent
 
@@ -37,6 +37,17 @@ def test_an_error_without_a_text_of_penstocks_has_the_place_as_a_note() -> None:
     job.fails(OSError("the disk is full"))
     assert job.finish is not None and job.finish.error is not None
     assert any("/state/id/chk-1" in note for note in job.finish.error.__notes__)
+
+
+def test_a_damaged_checkpoint_is_not_recommended() -> None:
+    """A user would start the job again from what has just failed it, and end with the same error."""
+    job = Job(SETTINGS, attempts=0, directory="/state/id").runs()
+    job.takes_checkpoint()
+    job.fails(DamagedCheckpointError("the snapshot file chk-1/x is missing"))
+    assert job.finish is not None
+    text = str(job.finish.error)
+    assert "the newest is /state/id/chk-1. Nothing can go on from there until" in text, text
+    assert "-s PATH" in text and "without -s" in text
 
 
 def test_who_reads_the_results_of_a_job_is_told_before_they_are_closed() -> None:
