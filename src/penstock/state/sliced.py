@@ -64,6 +64,12 @@ class SlicedTable(Table):
         table = self.slices.get(start)
         return None if table is None else table.lender()
 
+    def keys(self, start: int) -> Collection[Any]:
+        """The keys of that slice, some perhaps twice or of contents that are gone."""
+        table = self.slices.get(start)
+        # A list: layers may be compacted before it is read to its end.
+        return [] if table is None else list(table.entry_keys())
+
     def take(self, start: int) -> Mapping[Any, Any]:
         """Remove a slice and return its entries."""
         whole = self.slices[start].whole()

@@ -6,14 +6,16 @@
 
 Blocks lie at multiples of their length. So how a result is put together depends on its window alone, not on what was
 computed before: a job that is restored computes the same. Blocks are derived from the slices and in no snapshot. The
-first window that consists of a block makes it, when it fires, for its keys, which are all that the block has. A record
-that comes later changes the blocks of its slice.
+first window that consists of a block makes it, when it fires, for all keys of its slices. These may be more than the
+window has: after a restart, a window that has fired fires again for what comes late. A record that comes later changes
+the blocks of its slice.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from typing import Any
 
 Read = Callable[[Any], Any]
@@ -22,10 +24,16 @@ _PIECE_KEYS = 256
 
 
 class Blocks:
-    """Of one operator. `read` gives the reader of a slice by its number; `merge` merges contents of a key."""
+    """Of one operator. `read` gives the reader of a slice by its number, `keys` its keys; `merge` merges contents."""
 
-    def __init__(self, read: Callable[[int], Read | None], merge: Callable[[list[Any], Any], Any]) -> None:
+    def __init__(
+        self,
+        read: Callable[[int], Read | None],
+        keys: Callable[[int], Collection[Any]],
+        merge: Callable[[list[Any], Any], Any],
+    ) -> None:
         self._read = read
+        self._slice_keys = keys
         self._merge = merge
         self._levels: list[dict[int, dict[Any, Any]]] = [{}]
         """By level, from 1 on: number of a block -> {key: contents}."""
@@ -48,23 +56,24 @@ class Blocks:
             return [made.get] if made else []
         return [*self._readers(level - 1, 2 * number), *self._readers(level - 1, 2 * number + 1)]
 
-    def make(self, first: int, end: int, keys: Collection[Any]) -> Iterator[None]:
-        """Make the blocks of a window that fires, in steps. `keys`: all that it has."""
+    def make(self, first: int, end: int) -> Iterator[None]:
+        """Make the blocks of a window that fires, in steps."""
         for level, number in parts_of(first, end):
             if level:
-                yield from self._make(level, number, keys)
+                yield from self._make(level, number)
 
-    def _make(self, level: int, number: int, keys: Collection[Any]) -> Iterator[None]:
+    def _make(self, level: int, number: int) -> Iterator[None]:
         if self._made(level, number) is not None:
             return
+        children = 2 * number, 2 * number + 1
         if level > 1:
-            yield from self._make(level - 1, 2 * number, keys)
-            yield from self._make(level - 1, 2 * number + 1, keys)
-        left, right = (self._reader(level - 1, child) for child in (2 * number, 2 * number + 1))
+            for child in children:
+                yield from self._make(level - 1, child)
+        left, right = (self._reader(level - 1, child) for child in children)
+        keys = [self._keys(level - 1, child) for child in children]
         block: dict[Any, Any] = {}
-        for count, key in enumerate(keys if left is not None or right is not None else (), start=1):
-            contents = self._merged(left, right, key)
-            if contents is not None:
+        for count, key in enumerate(chain.from_iterable(keys), start=1):
+            if key not in block and (contents := self._merged(left, right, key)) is not None:
                 block[key] = contents
             if count % _PIECE_KEYS == 0:
                 yield
@@ -73,6 +82,9 @@ class Blocks:
         self._levels[level][number] = block
         self._end = max(self._end, (number + 1) << level)
         yield
+
+    def _keys(self, level: int, number: int) -> Collection[Any]:
+        return self._slice_keys(number) if level == 0 else self._levels[level][number]
 
     def _reader(self, level: int, number: int) -> Read | None:
         readers = self._readers(level, number)

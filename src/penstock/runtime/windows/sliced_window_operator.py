@@ -40,6 +40,7 @@ from penstock.runtime.windows.contents import Contents
 from penstock.runtime.windows.evaluation import Evaluation
 from penstock.runtime.windows.sharing import merged
 from penstock.runtime.windows.slicing import Slicing
+from penstock.runtime.windows.succession import Succession, with_contents
 from penstock.runtime.windows.windowing import WindowingOperator
 from penstock.state.sliced import SlicedTable
 
@@ -64,7 +65,6 @@ _SLICES_PER_SLIDE_MAX = 4
 _FIRST_RESULTS = 16
 _MANY_SLICES = 32
 """From so many slices of a window on, blocks of them are worth their price."""
-_KEYS_UNTIMED = 256
 
 
 class SlicedWindowOperator(WindowingOperator):
@@ -110,17 +110,24 @@ class SlicedWindowOperator(WindowingOperator):
         self._waits_for_next = False
         """Whether a key waits for the next of its windows only: where they are few, it is cheaper to note them all."""
         self._blocks: Blocks | None = None
+        self._succession = Succession()
 
     def open(self) -> None:
         super().open()
         if self._can_choose:
             self._slices, self._shares = self._kind_of_slices()
         self._waits_for_next = self._shares and self._size // self._width >= _MANY_SLICES
-        if self._waits_for_next and self.context.stores is None:
-            self._blocks = Blocks(lambda number: self._slices.reader(self._slicing.start_of(number)), self._merged)
+        if self._waits_for_next and isinstance(slices := self._slices, SlicedTable):
+            start_of = self._slicing.start_of
+            self._blocks = Blocks(
+                lambda number: slices.reader(start_of(number)),
+                lambda number: slices.keys(start_of(number)),
+                self._merged,
+            )
         self._waiting_heap[:], self._ended_heap[:] = self._waiting.slices, self._ended.slices
         heapify(self._waiting_heap)
         heapify(self._ended_heap)
+        self._succession = Succession.restored(self._waiting_heap, self._ended_heap, self._slide)
 
     def _kind_of_slices(self) -> tuple[Slices, bool]:
         """Where the contents are, and whether windows share them.
@@ -208,7 +215,8 @@ class SlicedWindowOperator(WindowingOperator):
         new: Layer = {}
         self._add_to_slice(start, windows, keys, values, [new])
         if new:
-            self._waiting_for(windows[-1]).update(new)
+            for window in self._succession.first_of(windows):
+                self._waiting_for(window).update(new)
             # What is None is no contents that a window could find in its slices when it fires.
             contents = self._slices.at(start).current
             for key in [key for key in new if contents.get(key) is None]:
@@ -251,7 +259,7 @@ class SlicedWindowOperator(WindowingOperator):
                 self._blocks.changed(self._slicing.number_of(start), [key])
             wait = [window for window in windows if window + self._size - 1 > watermark]
             found = self._waits_for_next and self._slices.at(start).get(key) is not None
-            for window in wait[-1:] if found else wait:
+            for window in self._succession.first_of(wait) if found else wait:
                 self._waiting_for(window)[key] = True
         for window in windows:
             if window + self._size - 1 > watermark:
@@ -308,10 +316,10 @@ class SlicedWindowOperator(WindowingOperator):
         keys = self._waiting.take(window)
         if self._blocks is not None:
             first = self._slicing.number_of(window)
-            for _ in self._blocks.make(first, first + self._size // self._width, keys):
+            for _ in self._blocks.make(first, first + self._size // self._width):
                 if not self.context.budget.go_on():
                     yield
-        if self._waits_for_next:
+        if self._waits_for_next and self._succession.goes_on(window):
             yield from self._wait_for_next(window, keys)
         if self.evaluation.passes_on:
             yield from self._fire_plainly(window, list(keys))
@@ -328,20 +336,7 @@ class SlicedWindowOperator(WindowingOperator):
         # Latest first: there most keys have something.
         readers.reverse()
         found: Layer = {}
-        rest = iter(keys)
-        while missing := list(islice(rest, _KEYS_UNTIMED)):
-            for reader in readers:
-                left = []
-                for key in missing:
-                    if reader(key) is None:
-                        left.append(key)
-                    else:
-                        found[key] = True
-                if not left:
-                    break
-                missing = left
-            if not self.context.budget.go_on():
-                yield
+        yield from with_contents(keys, readers, found, self.context.budget.go_on)
         if found:
             self._waiting_for(window + self._slide).update(found)
 
