@@ -22,6 +22,8 @@ from penstock.connectors.files.split import FileSplit
 from penstock.formats.byte_order_mark import UTF8_BOM
 
 _SHOWN_CHARACTERS = 120
+BEHIND_BAD_BYTES = 512
+"""How much is parsed at once behind a bad record; then twice as much, until there is another one."""
 _HEAD_BYTES = 4096
 """Almost each file has a LF in them."""
 
@@ -120,23 +122,33 @@ class LineFormat(RecordFormat):
         if offset == 0 and self.charset == "utf-8" and block.startswith(UTF8_BOM):
             offset, block = len(UTF8_BOM), block[len(UTF8_BOM) :]
         values: list[Any] = []
+        size = len(block)
         while block:
+            # Little behind a bad record: there may be another one, and each time all of it is parsed again.
+            piece = block if size >= len(block) else block[: block.find(b"\n", size) + 1] or block
             try:
-                more, unfinished = parser.parse(block, last)
-                return (values + more if values else more), unfinished
+                more, unfinished = parser.parse(piece, last and len(piece) == len(block))
             except BadLineError as bad:
                 # Drop the bad record and parse the rest again: parsers work on whole blocks, and cannot resume behind
                 # a line.
-                lines = block.split(b"\n", bad.index + bad.lines)
+                lines = piece.split(b"\n", bad.index + bad.lines)
                 start = sum(map(len, lines[: bad.index])) + bad.index
                 if self._on_error == "fail":
                     raise SourceError(self._complaint(path, offset + start, lines[bad.index], bad.reason)) from bad
                 skipped(1)
                 if start:
                     # There may be others before it: a parser looks at whole columns.
-                    values += self._parse(parser, path, offset, block[:start], True, skipped)[0]
+                    values += self._parse(parser, path, offset, piece[:start], True, skipped)[0]
                 after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
+                size = BEHIND_BAD_BYTES
+                continue
+            values = values + more if values else more
+            if len(piece) == len(block):
+                return values, unfinished
+            taken = len(piece) - unfinished
+            offset, block = offset + taken, block[taken:]
+            size = 2 * len(piece)
         return values, 0
 
     def _complaint(self, path: str, offset: int, line: bytes, reason: str) -> str:
