@@ -47,7 +47,7 @@ servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL, a Redis an
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 # Before the processes share the tests: what they would all do at once, each for itself.
-	@$(if $(ARGS),,$(BIN)/python -m penstock.spark.driver.class_archive_builder & $(PYTEST) --collect-only -qq > /dev/null; wait)
+	@$(if $(ARGS),,$(BIN)/python -m penstock.hosts.spark.driver.class_archive_builder & $(PYTEST) --collect-only -qq > /dev/null; wait)
 	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 2)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: three to four minutes
@@ -93,7 +93,7 @@ fix: $(READY) ## format, and repair what ruff can repair
 	@$(BIN)/ruff format .
 
 sim: $(READY) ## the simulator; one run again: make sim SEED=48211
-	@$(BIN)/python -m penstock.simulator $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m penstock.hosts.simulator $(if $(SEED),--seed $(SEED))
 
 soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 	@$(BIN)/python -m pytest -m soak --timeout=0

@@ -20,12 +20,12 @@ from typing import Any
 
 from benchmarks.measurement import tell
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.state.backends.backend import KeyedStateBackend
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.key_groups import KeyGroups
-from penstock.stores.rocksdb import rocksdb_stores
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.state.backends.backend import KeyedStateBackend
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.stores.rocksdb import rocksdb_stores
 
 _BUDGET_S = 0.3
 _ACCESSES_MAX = 50_000

@@ -23,13 +23,13 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.measurement import tell
-from penstock.checkpoint.storage import DirectoryStorage
-from penstock.state.key_groups import KeyGroups
-from penstock.state.layers import LayeredTable
-from penstock.state.snapshot.files import write_keyed
-from penstock.state.tables import FrozenTable
+from penstock.engine.checkpoint.storage import DirectoryStorage
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.layers import LayeredTable
+from penstock.engine.state.snapshot.files import write_keyed
+from penstock.engine.state.tables import FrozenTable
 
-# As in Spark's workers (spark/worker/pipelined_stage.py).
+# As in Spark's workers (hosts/spark/worker/pipelined_stage.py).
 _SWITCH_SECONDS = 0.0005
 _TURN_RECORDS = 500
 _BEFORE_S = 5.0

@@ -22,16 +22,16 @@ from benchmarks.chunk_source import ChunkSource
 from benchmarks.keyed_count import Count, counted, numbers_by_key
 from benchmarks.yardstick import count_keys
 from penstock.api.sink import Sink, SinkContext, SinkWriter
-from penstock.client.plan_executor import PlanExecutor
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.ranges import RangeSplit
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.plan.pickling import dump_level, load_level
-from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import AssignSplits
-from penstock.runtime.task.opaque import Opaque
-from penstock.runtime.task.slot import Slot
-from penstock.spark.rows import buffers_of, to_batch
+from penstock.engine.plan.pickling import dump_level, load_level
+from penstock.engine.runtime.task.environment import Environment
+from penstock.engine.runtime.task.events import AssignSplits
+from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.slot import Slot
+from penstock.hosts.spark.rows import buffers_of, to_batch
+from penstock.service.client.plan_executor import PlanExecutor
 
 _RECORDS = 1_000_000
 _ROUNDS = 5

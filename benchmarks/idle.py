@@ -45,10 +45,10 @@ def start_bare(arguments: argparse.Namespace) -> Callable[[], Any]:
     from pyspark.sql.functions import col
 
     from penstock.common.configuration import Configuration
-    from penstock.spark.driver.session import session_for
-    from penstock.spark.internals.memory_stream import empty_stream
-    from penstock.spark.internals.settings import PER_QUERY
-    from penstock.spark.rows import ROW_TYPE
+    from penstock.hosts.spark.driver.session import session_for
+    from penstock.hosts.spark.internals.memory_stream import empty_stream
+    from penstock.hosts.spark.internals.settings import PER_QUERY
+    from penstock.hosts.spark.rows import ROW_TYPE
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:

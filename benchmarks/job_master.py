@@ -18,17 +18,16 @@ import zmq
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import tell
-from penstock.checkpoint.storage import DirectoryStorage
-from penstock.client.plan_executor import PlanExecutor
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.jobmaster.attempt import slots_of
-from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.restarts import NoRestart
-from penstock.jobmaster.settings import JobSettings
-from penstock.plan.job_graph import JobGraph
-from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import (
+from penstock.engine.checkpoint.storage import DirectoryStorage
+from penstock.engine.jobmaster.attempt import slots_of
+from penstock.engine.jobmaster.job_master import JobMaster
+from penstock.engine.jobmaster.restarts import NoRestart
+from penstock.engine.jobmaster.settings import JobSettings
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.rpc.keys import ControlAddress
+from penstock.engine.rpc.messages import (
     FromSlot,
     Heartbeat,
     OperatorReport,
@@ -39,9 +38,10 @@ from penstock.rpc.messages import (
     decode_from_job_master,
     encode,
 )
-from penstock.rpc.server import ControlServer
-from penstock.runtime.task.events import Close, DataEnded, Finished
-from penstock.spark.driver.job_master_host import JobMasterHost
+from penstock.engine.rpc.server import ControlServer
+from penstock.engine.runtime.task.events import Close, DataEnded, Finished
+from penstock.hosts.spark.driver.job_master_host import JobMasterHost
+from penstock.service.client.plan_executor import PlanExecutor
 
 _LEVELS = 4
 _HEARTBEAT_S = 0.5

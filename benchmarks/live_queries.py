@@ -17,12 +17,12 @@ from typing import Any
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import measure, options, tell
-from penstock.cluster.running_jobs import JobRegistry
-from penstock.rpc.keys import ControlAddress
-from penstock.rpc.messages import ReadAnswer, ReadCommand
-from penstock.rpc.server import ControlServer
-from penstock.rpc.state_connection import StateConnection
-from penstock.runtime.task.opaque import Opaque
+from penstock.engine.rpc.keys import ControlAddress
+from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
+from penstock.engine.rpc.server import ControlServer
+from penstock.engine.rpc.state_connection import StateConnection
+from penstock.engine.runtime.task.opaque import Opaque
+from penstock.service.cluster.running_jobs import JobRegistry
 
 _UID, _STATE, _KEYS = "count", "count", 1000
 _BEGIN, _END = "begin", "end"

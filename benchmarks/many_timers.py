@@ -18,14 +18,14 @@ from random import Random
 import psutil  # type: ignore[import-untyped]
 
 from benchmarks.measurement import tell
-from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.runtime.time.stored_timers import StoredTimerQueue
-from penstock.runtime.time.timers import HeapTimerQueue, TimerQueue
-from penstock.state.backends.backend import KeyedStateBackend
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.key_groups import KeyGroups
-from penstock.stores.rocksdb import rocksdb_stores
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.runtime.time.stored_timers import StoredTimerQueue
+from penstock.engine.runtime.time.timers import HeapTimerQueue, TimerQueue
+from penstock.engine.state.backends.backend import KeyedStateBackend
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.stores.rocksdb import rocksdb_stores
 
 _AT_ONCE = 1_000
 _MAINTAINED = 2_000

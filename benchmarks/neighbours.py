@@ -26,14 +26,14 @@ from typing import Any
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import measure, options, tell
-from penstock.client.rest_client import RestClient
-from penstock.cluster.running_cluster import RunningCluster, running_clusters
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.configuration import Configuration
 from penstock.common.errors import PenstockError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
 from penstock.datastream.connectors.file_system import FileSink, RollingPolicy
+from penstock.service.client.rest_client import RestClient
+from penstock.service.cluster.running_cluster import RunningCluster, running_clusters
 
 _SLOTS = 32
 _MEMORY_BYTES = 256 << 20
@@ -42,14 +42,23 @@ WORDS = ["to", "be", "or", "not", "to", "be"]
 
 def start_cluster(directory: Path) -> RunningCluster:
     """By the command that users have."""
-    command = [sys.executable, "-m", "penstock.cli.main", "cluster", "start", "--dir", str(directory)]
+    command = [sys.executable, "-m", "penstock.service.cli.main", "cluster", "start", "--dir", str(directory)]
     subprocess.run([*command, "--slots", str(_SLOTS), "--rest-port", "0"], check=True, stdout=subprocess.DEVNULL)
     return next(one for one in running_clusters() if one.directory == str(directory))
 
 
 def stop_cluster(directory: Path) -> None:
     """With what runs in it."""
-    command = [sys.executable, "-m", "penstock.cli.main", "cluster", "stop", "--dir", str(directory), "--cancel-jobs"]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock.service.cli.main",
+        "cluster",
+        "stop",
+        "--dir",
+        str(directory),
+        "--cancel-jobs",
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 

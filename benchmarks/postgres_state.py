@@ -13,13 +13,13 @@ from typing import Any
 
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.typeinfo import Types
-from penstock.runtime.task.vertex import PostgresSettings, RocksDBSettings
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
-from penstock.state.backends.versioned.store import StoreOwner
-from penstock.state.key_groups import KeyGroups
-from penstock.stores.postgres import postgres_stores
-from penstock.stores.rocksdb import rocksdb_stores
+from penstock.engine.runtime.task.vertex import PostgresSettings, RocksDBSettings
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
+from penstock.engine.state.backends.versioned.store import StoreOwner
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.stores.postgres import postgres_stores
+from penstock.engine.stores.rocksdb import rocksdb_stores
 from penstock.testing.postgres_server import PostgresServer
 
 _CACHED = 20_000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.keyed_state import KEEPER, Running, StateJob, options
 from benchmarks.measurement import tell, wait_until
-from penstock.state.key_groups import key_group_range
+from penstock.engine.state.key_groups import key_group_range
 
 
 def bytes_by_group(manifest: Path) -> tuple[dict[int, int], int]:

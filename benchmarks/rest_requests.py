@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from benchmarks.latency import through_exchanges
 from benchmarks.measurement import environment, options, tell
-from penstock.cluster.rest_address import RestAddress
-from penstock.cluster.running_jobs import JobRegistry
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.cluster.running_jobs import JobRegistry
 
 _POLL_S = 0.05
 _SETTLE_S = 5.0

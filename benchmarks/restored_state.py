@@ -21,24 +21,24 @@ from typing import Any
 
 from benchmarks.measurement import tell
 from penstock.api.state.descriptors import ValueStateDescriptor
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
-from penstock.checkpoint.restore import assign
-from penstock.checkpoint.storage import DirectoryStorage
-from penstock.checkpoint.vertex import CheckpointVertex
-from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.runtime.ids import SubtaskId
-from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task.keyed_chain import KeyedChain
-from penstock.runtime.task.restore import restore_operator
-from penstock.runtime.task.snapshot import OperatorSnapshot
-from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.handles import OperatorState, RestoredOperator
-from penstock.state.key_groups import KeyGroups, key_group_range
-from penstock.state.operator_state import NamedList
-from penstock.state.tables import Table
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.restore import assign
+from penstock.engine.checkpoint.storage import DirectoryStorage
+from penstock.engine.checkpoint.vertex import CheckpointVertex
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.ids import SubtaskId
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.snapshot import OperatorSnapshot
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.handles import OperatorState, RestoredOperator
+from penstock.engine.state.key_groups import KeyGroups, key_group_range
+from penstock.engine.state.operator_state import NamedList
+from penstock.engine.state.tables import Table
+from penstock.engine.stores.rocksdb import rocksdb_stores
 from penstock.state_processor.new_tables import finished
-from penstock.stores.rocksdb import rocksdb_stores
 
 _GROUPS = 128
 _VALUE = ValueStateDescriptor("value")

@@ -9,9 +9,9 @@ import argparse
 import time
 
 from benchmarks.measurement import tell
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.programs import Node, Program, SplitScript
-from penstock.simulator.runs import run_program
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.programs import Node, Program, SplitScript
+from penstock.hosts.simulator.runs import run_program
 
 _VERTICES = 4
 _RECORDS = 10

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.measurement import tell
 from benchmarks.process_tree import Usage, usage
-from penstock.spark.driver.kept_jvm import end_free
+from penstock.hosts.spark.driver.kept_jvm import end_free
 
 _JOB = Path(__file__).with_name("first_record.py")
 _TIMEOUT_S = 120

@@ -24,11 +24,11 @@ from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from benchmarks.measurement import tell
 from penstock.common.spark_transport import SparkTransport
-from penstock.spark.internals.settings import FIXED_AT_START
-from penstock.spark.rows import buffers_of, to_batch
-from penstock.spark.worker.iterators import IteratorTransport
-from penstock.spark.worker.pipes import PipeTransport
-from penstock.spark.worker.transport import Transport
+from penstock.hosts.spark.internals.settings import FIXED_AT_START
+from penstock.hosts.spark.rows import buffers_of, to_batch
+from penstock.hosts.spark.worker.iterators import IteratorTransport
+from penstock.hosts.spark.worker.pipes import PipeTransport
+from penstock.hosts.spark.worker.transport import Transport
 
 _WARM_UP_ROWS = 200
 _PYSPARK_QUEUE = 2

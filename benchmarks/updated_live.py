@@ -15,15 +15,15 @@ from typing import Any
 from benchmarks.arrivals import Arrivals, ArrivalsSink, count_so_far
 from benchmarks.chunk_source import ChunkSource
 from benchmarks.measurement import environment, options, tell, wait_until
-from penstock.client.plan_executor import PlanExecutor
-from penstock.cluster.running_jobs import JobRegistry
 from penstock.common import Types, WatermarkStrategy
 from penstock.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.plan.new_program import pack_program
-from penstock.rpc.commands import ask
-from penstock.rpc.messages import Command
-from penstock.spark.payload import this_python
+from penstock.engine.plan.new_program import pack_program
+from penstock.engine.rpc.commands import ask
+from penstock.engine.rpc.messages import Command
+from penstock.hosts.spark.payload import this_python
+from penstock.service.client.plan_executor import PlanExecutor
+from penstock.service.cluster.running_jobs import JobRegistry
 
 NAME = "updated live"
 Stamped = tuple[int, int]

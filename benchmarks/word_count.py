@@ -74,7 +74,7 @@ def _no_watermarks() -> Any:
 def _session(parallelism: int) -> Any:
     from pyspark.sql import SparkSession
 
-    from penstock.spark.driver.java import find_java, quiet_home
+    from penstock.hosts.spark.driver.java import find_java, quiet_home
 
     # The same Java and Python as penstock; Spark's defaults otherwise.
     os.environ["JAVA_HOME"] = str(quiet_home(find_java(os.environ), os.environ))

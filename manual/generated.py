@@ -16,12 +16,12 @@ import griffe
 import typer
 from mkdocs.exceptions import PluginError
 
-from penstock.cli.main import app
-from penstock.client.settings_check import WITHOUT_EFFECT
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import DurationType, MemorySizeType
 from penstock.common.operator_metrics import OPERATOR_METRICS
 from penstock.common.options import ALL_OPTIONS
+from penstock.service.cli.main import app
+from penstock.service.client.settings_check import WITHOUT_EFFECT
 
 ROOT = Path(__file__).parents[1]
 _MARKER = re.compile(r"^<!-- generated: ([\w/.-]+)(?: ([\w/.-]+))? -->$", re.MULTILINE)
@@ -86,7 +86,7 @@ def operator_metrics() -> Iterator[str]:
 
 
 def fields_of(path: str) -> Iterator[str]:
-    """The attributes of a class, with their docstrings: `penstock.jobmaster.metrics.VertexMetrics`."""
+    """The attributes of a class, with their docstrings: `penstock.engine.jobmaster.metrics.VertexMetrics`."""
     module, _, name = path.rpartition(".")
     described = griffe.load(module, search_paths=[str(ROOT / "src")])[name]
     yield from ("| field | type | |", "| --- | --- | --- |")

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 _JOB = Path(__file__).with_name("pictured_job.py")
-_COMMAND = [sys.executable, "-m", "penstock.cli.main"]
+_COMMAND = [sys.executable, "-m", "penstock.service.cli.main"]
 _RUNNING_S = 20.0
 _DEADLINE_S = 300.0
 _WIDTH = 100

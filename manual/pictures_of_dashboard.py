@@ -17,8 +17,8 @@ from typing import Any
 from tests.browser import Browser
 from tests.e2e.dashboard_process import DashboardProcess
 
-from penstock.client.rest_client import RestClient
 from penstock.common.errors import PenstockError
+from penstock.service.client.rest_client import RestClient
 
 _JOB = Path(__file__).with_name("job_of_dashboard.py")
 _PORT = "8099"
@@ -36,7 +36,17 @@ def pictures(folder: Path) -> None:
         given = [part for one in (*_SETTINGS, f"execution.checkpointing.dir={work}") for part in ("-D", one)]
         # By its name alone, which is in tracebacks.
         shutil.copy(_JOB, work)
-        command = [sys.executable, "-m", "penstock.cli.main", "run", "-q", "--rest-port", _PORT, *given, _JOB.name]
+        command = [
+            sys.executable,
+            "-m",
+            "penstock.service.cli.main",
+            "run",
+            "-q",
+            "--rest-port",
+            _PORT,
+            *given,
+            _JOB.name,
+        ]
         job = subprocess.Popen(command, cwd=work)
         try:
             client, job_id = _until_it_has_checkpoints()

@@ -51,7 +51,7 @@ def relative_names_lead_out_of_the_tree(tmp_path_factory: pytest.TempPathFactory
 def lent_jvms_end() -> Iterator[None]:
     """With the tests, and not ten minutes later."""
     yield
-    from penstock.spark.driver.kept_jvm import end_free
+    from penstock.hosts.spark.driver.kept_jvm import end_free
 
     end_free(os.environ)
 
@@ -65,7 +65,7 @@ def lent_jvms(lent_jvms_end: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def process_without_endpoint() -> Iterator[None]:
     """An earlier test's job may have left one; this test leaves none."""
-    from penstock.rest.endpoint import close_endpoint_of_process
+    from penstock.service.rest.endpoint import close_endpoint_of_process
 
     close_endpoint_of_process()
     yield

@@ -27,12 +27,12 @@ from tests.data.formats import program
 from tests.data.formats.program import DIRECTORY, SNAPSHOTS, graph_of, snapshot_in, stores_of, working_directory
 from tests.data.formats.running import Running
 
-from penstock.checkpoint.manifest import Manifest, unpacked
-from penstock.checkpoint.storage import METADATA, files_directory, read_manifest
 from penstock.common.errors import DamagedCheckpointError
-from penstock.snapshots.snapshot_files import SnapshotFiles
-from penstock.state.handles import KeyedFile, ListInFile
-from penstock.state.snapshot.files import read_items, read_keyed
+from penstock.engine.checkpoint.manifest import Manifest, unpacked
+from penstock.engine.checkpoint.storage import METADATA, files_directory, read_manifest
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles
+from penstock.engine.state.handles import KeyedFile, ListInFile
+from penstock.engine.state.snapshot.files import read_items, read_keyed
 
 WAYS = ("flip", "truncation", "swap of blocks", "swap of files")
 

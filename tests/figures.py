@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 UNIT_TESTS = ROOT / "tests" / "unit"
 TESTED_ELSEWHERE = {"simulator": "tests/simulation"}
+FLOORS = {"engine", "hosts", "service"}
+"""Their packages are listed one by one."""
 FOLDERS = {"windows": "runtime"}
 """Folders of unit tests that are not named for their package."""
 
@@ -21,6 +23,8 @@ FOLDERS = {"windows": "runtime"}
 def package_of(path: Path, root: Path) -> str:
     """The package that a file below `root` belongs to; empty for a file beside the packages."""
     parts = path.relative_to(root).parts
+    if parts[0] in FLOORS and len(parts) > 1:
+        parts = parts[1:]
     return FOLDERS.get(parts[0], parts[0]) if len(parts) > 1 else ""
 
 

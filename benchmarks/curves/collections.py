@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks.curves.cycles import Node
 from benchmarks.measurement import tell
-from penstock.spark.worker.garbage import GarbageCollection
+from penstock.hosts.spark.worker.garbage import GarbageCollection
 
 _CHUNK = 500
 _SECOND_NS = 1_000_000_000

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.runtime.task.counters import OperatorCounters
-from penstock.state.key_groups import KeyGroups
+from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
+from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.state.key_groups import KeyGroups
 
 
 class Driven:

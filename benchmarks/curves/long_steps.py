@@ -14,11 +14,11 @@ from benchmarks.curves.curve import Figures, run
 from benchmarks.curves.driven import Driven
 from penstock.datastream import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.time.timers import HeapTimerQueue
-from penstock.runtime.windows.choice import window_operator
-from penstock.runtime.windows.contents import Aggregated
-from penstock.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.time.timers import HeapTimerQueue
+from penstock.engine.runtime.windows.choice import window_operator
+from penstock.engine.runtime.windows.contents import Aggregated
+from penstock.engine.runtime.windows.evaluation import Evaluation
 
 _TIMERS_FOR_EACH = 1_000
 _SLIDE_MS = 1_000

@@ -11,16 +11,16 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks.curves.curve import Figures, Stopwatch, run
-from penstock.checkpoint.completed_checkpoints import CompletedCheckpoints
-from penstock.checkpoint.effects import StorageEffect, StoreManifest
-from penstock.checkpoint.job_record import JobRecord
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
-from penstock.checkpoint.storage import DirectoryStorage, record_in
-from penstock.checkpoint.storage_operations import carry_out
-from penstock.checkpoint.storage_requests import StorageRequests
-from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.runtime.ids import SubtaskId
-from penstock.state.handles import KeyedFile, OperatorState
+from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
+from penstock.engine.checkpoint.effects import StorageEffect, StoreManifest
+from penstock.engine.checkpoint.job_record import JobRecord
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.storage import DirectoryStorage, record_in
+from penstock.engine.checkpoint.storage_operations import carry_out
+from penstock.engine.checkpoint.storage_requests import StorageRequests
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.ids import SubtaskId
+from penstock.engine.state.handles import KeyedFile, OperatorState
 
 _MEASURED = 300
 _SUBTASKS = 4

@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.curves.curve import Figures, Stopwatch, run
 from benchmarks.curves.driven import Driven
 from penstock.datastream.window import EventTimeSessionWindows
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.choice import window_operator
-from penstock.runtime.windows.contents import Reduced
-from penstock.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.choice import window_operator
+from penstock.engine.runtime.windows.contents import Reduced
+from penstock.engine.runtime.windows.evaluation import Evaluation
 
 _RECORDS = 20_000
 _GAP_MS = 1_000

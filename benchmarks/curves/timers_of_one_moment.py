@@ -10,11 +10,11 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks.curves.curve import Figures, Stopwatch, run
-from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.runtime.time.stored_timers import StoredTimerQueue
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.key_groups import KeyGroups
-from penstock.stores.rocksdb import rocksdb_stores
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.runtime.time.stored_timers import StoredTimerQueue
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.stores.rocksdb import rocksdb_stores
 
 _AT_ONCE = 1_000
 _MAINTAINED = 2_000

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.common.errors import ConfigurationError
-from penstock.spark.driver.java import find_java, quiet_home
+from penstock.hosts.spark.driver.java import find_java, quiet_home
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

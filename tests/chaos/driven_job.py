@@ -99,7 +99,7 @@ class DrivenJob:
 
     def command(self, arguments: list[str]) -> list[str]:
         """A command of penstock's."""
-        return [sys.executable, "-m", "penstock.cli.main", *arguments]
+        return [sys.executable, "-m", "penstock.service.cli.main", *arguments]
 
     def ask(self, arguments: list[str]) -> subprocess.Popen[str]:
         """Start a command that speaks to the job."""

@@ -17,8 +17,8 @@ from tests.chaos.plan import Fault, Kind
 from tests.chaos.processes import send
 from tests.chaos.store import Store
 
-from penstock.checkpoint.manifest import decode, is_relative
 from penstock.common.errors import DamagedCheckpointError
+from penstock.engine.checkpoint.manifest import decode, is_relative
 
 _STOP_FACTOR = 2
 """Processes are stopped for up to 8 s: some for longer than the heartbeat timeout."""

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.unit.state.changed_classes import MODULE, source, use
+from tests.unit.engine.state.changed_classes import MODULE, source, use
 
 from penstock.api.state.descriptors import (
     ListStateDescriptor,
@@ -19,22 +19,22 @@ from penstock.api.state.descriptors import (
 from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
-from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task.keyed_chain import KeyedChain
-from penstock.runtime.task.restore import restore_operator
-from penstock.runtime.task.snapshot import OperatorSnapshot, TaskSnapshot
-from penstock.runtime.task.vertex import PostgresSettings, RedisSettings
-from penstock.simulator.storage import MemoryStorage
-from penstock.state.backends.backend import KeyedStateBackend
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.state.backends.versioned.backend import VersionedKeyedStateBackend
-from penstock.state.backends.versioned.store import StoreOwner
-from penstock.state.handles import KeyedFile, RestoredOperator, store_files_of
-from penstock.state.key_groups import KeyGroups, key_group_range
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.snapshot import OperatorSnapshot, TaskSnapshot
+from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings
+from penstock.engine.state.backends.backend import KeyedStateBackend
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
+from penstock.engine.state.backends.versioned.store import StoreOwner
+from penstock.engine.state.handles import KeyedFile, RestoredOperator, store_files_of
+from penstock.engine.state.key_groups import KeyGroups, key_group_range
+from penstock.engine.stores.postgres import postgres_stores
+from penstock.engine.stores.redis import redis_stores
+from penstock.hosts.simulator.storage import MemoryStorage
 from penstock.state_processor.new_tables import finished
-from penstock.stores.postgres import postgres_stores
-from penstock.stores.redis import redis_stores
 
 GROUPS = KeyGroups(8)
 KEYS = range(20)

@@ -7,14 +7,20 @@ from random import Random
 
 import pytest
 from tests.connectors.faulty_store import FaultyStore
-from tests.unit.checkpoint.manifests import manifest_of
+from tests.unit.engine.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.job_record import JobRecord, recorded
-from penstock.checkpoint.latest import latest_of
-from penstock.checkpoint.lease import wait_until_free
-from penstock.checkpoint.manifest import Manifest
-from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, file_system_of, read_manifest, record_in
 from penstock.common.errors import CheckpointError
+from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.latest import latest_of
+from penstock.engine.checkpoint.lease import wait_until_free
+from penstock.engine.checkpoint.manifest import Manifest
+from penstock.engine.checkpoint.storage import (
+    DirectoryStorage,
+    SavepointStorage,
+    file_system_of,
+    read_manifest,
+    record_in,
+)
 
 pytestmark = pytest.mark.connectors
 NAME = "a job"

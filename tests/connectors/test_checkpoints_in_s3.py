@@ -7,13 +7,13 @@ import threading
 
 import boto3
 import pytest
-from tests.unit.checkpoint.manifests import manifest_of
+from tests.unit.engine.checkpoint.manifests import manifest_of
 
-from penstock.checkpoint.job_record import JobRecord, recorded
-from penstock.checkpoint.latest import latest_of
-from penstock.checkpoint.storage import DirectoryStorage, record_in
 from penstock.common import exclusive_creation
 from penstock.common.errors import CheckpointError, FencedError
+from penstock.engine.checkpoint.job_record import JobRecord, recorded
+from penstock.engine.checkpoint.latest import latest_of
+from penstock.engine.checkpoint.storage import DirectoryStorage, record_in
 
 pytestmark = pytest.mark.connectors
 _MEBI = 1 << 20

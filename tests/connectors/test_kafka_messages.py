@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.connectors.driven import SourceInTest, until
 from tests.connectors.kafka_topics import Topics, bounded, sink_of, source_of, texts
-from tests.unit.runtime.hosted_task import Host
+from tests.unit.engine.runtime.hosted_task import Host
 
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.errors import SourceError
@@ -22,10 +22,10 @@ from penstock.datastream.connectors.kafka import (
     UnreadableRecord,
 )
 from penstock.datastream.formats.json import JsonDeserializationSchema
-from penstock.runtime.network.elements import Watermark, WatermarkStatus
-from penstock.runtime.operators.source import SourceOperator
-from penstock.runtime.task.events import AssignSplits, Cancel, DataAvailable
-from penstock.runtime.task.opaque import Opaque
+from penstock.engine.runtime.network.elements import Watermark, WatermarkStatus
+from penstock.engine.runtime.operators.source import SourceOperator
+from penstock.engine.runtime.task.events import AssignSplits, Cancel, DataAvailable
+from penstock.engine.runtime.task.opaque import Opaque
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 pytestmark = pytest.mark.connectors

@@ -30,8 +30,8 @@ from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.connectors.postgres.connection import PostgresError
 from penstock.datastream.functions import AggregateFunction
-from penstock.state.key_groups import subtask_of
-from penstock.stores.postgres import forget_job
+from penstock.engine.state.key_groups import subtask_of
+from penstock.engine.stores.postgres import forget_job
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors

@@ -25,10 +25,10 @@ from penstock.common.errors import CheckpointError
 from penstock.connectors.redis.connection import RedisConnection
 from penstock.connectors.redis.server import RedisError
 from penstock.connectors.redis.server import RedisServer as Server
-from penstock.state.backends.versioned.store import StoreOwner, StoreVersion
-from penstock.state.handles import KeyedFile, store_files_of
-from penstock.state.key_groups import subtask_of
-from penstock.stores.redis import RedisStore, forget_job
+from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion
+from penstock.engine.state.handles import KeyedFile, store_files_of
+from penstock.engine.state.key_groups import subtask_of
+from penstock.engine.stores.redis import RedisStore, forget_job
 from penstock.testing.redis_server import RedisServer
 
 pytestmark = pytest.mark.connectors

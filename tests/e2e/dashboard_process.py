@@ -17,7 +17,7 @@ class DashboardProcess:
 
     def __init__(self, directory: Path, host: str, token: str) -> None:
         self.log = directory / "dashboard.log"
-        command = [sys.executable, "-m", "penstock.cli.main", "dashboard", host, "--port", "0"]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "dashboard", host, "--port", "0"]
         environment = os.environ | {"XDG_CACHE_HOME": str(directory), "PENSTOCK_REST_TOKEN": token}
         with self.log.open("w") as file:
             self.process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.chaos.processes import MARK, marked
-from tests.unit.cluster.high_availability.kubernetes_objects import NAMESPACE, ApiServerDouble
+from tests.unit.service.cluster.high_availability.kubernetes_objects import NAMESPACE, ApiServerDouble
 
-from penstock.client.rest_client import RestClient
-from penstock.cluster.running_cluster import RunningCluster, running_clusters
 from penstock.common.errors import PenstockError
+from penstock.service.client.rest_client import RestClient
+from penstock.service.cluster.running_cluster import RunningCluster, running_clusters
 from penstock.testing.zookeeper_ensemble import ZooKeeperEnsemble
 
 SLOTS = 2
@@ -147,7 +147,7 @@ class ElectedCluster:
     def command(self, *words: object, mark: str = "") -> subprocess.CompletedProcess[str]:
         """Run one of penstock's."""
         return subprocess.run(
-            [sys.executable, "-m", "penstock.cli.main", *map(str, words)],
+            [sys.executable, "-m", "penstock.service.cli.main", *map(str, words)],
             cwd=self.directory, env={**os.environ, MARK: mark},
             capture_output=True, text=True, timeout=180, check=False,
         )  # fmt: skip

@@ -42,7 +42,7 @@ class RestJob:
     def __init__(self, directory: Path, *options: str) -> None:
         self.log = directory / "log"
         (directory / "job.py").write_text(textwrap.dedent(JOB))
-        command = [sys.executable, "-m", "penstock.cli.main", "run", "--rest-port", "0", "-p", "1"]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", "--rest-port", "0", "-p", "1"]
         interval = ("-D", "execution.checkpointing.interval=500ms")
         with self.log.open("w") as file:
             self.process = subprocess.Popen(

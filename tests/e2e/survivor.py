@@ -103,7 +103,7 @@ class Survivor:
         options = [argument for key, value in self._settings.items() for argument in ("-D", f"{key}={value}")]
         if any(self._folder.glob("checkpoints/*/chk-*/_metadata")):
             options += ["-s", "latest"]
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, counts_to_both.__file__]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", *options, counts_to_both.__file__]
         # Stacks of a driver that is stuck are in its log after a SIGABRT.
         own = {"PYTHONFAULTHANDLER": "1", MARK: self._mark, "TMPDIR": str(self._folder)}
         environment = {**os.environ, **own, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from tests.e2e.test_cluster import Cluster, until
 
-from penstock.client.rest_client import RestClient
+from penstock.service.client.rest_client import RestClient
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
@@ -69,7 +69,7 @@ def test_a_job_is_cancelled_while_its_sink_is_asked(cluster: Cluster) -> None:
     """It would hold its slots for as long as the sink waits, and then begin."""
     client = client_of(cluster)
     address = cluster.rest.url.removeprefix("http://")
-    command = [sys.executable, "-m", "penstock.cli.main", "run", "-m", address, "-d", "asked.py", "hang"]
+    command = [sys.executable, "-m", "penstock.service.cli.main", "run", "-m", address, "-d", "asked.py", "hang"]
     with subprocess.Popen(command, cwd=cluster.directory, stderr=subprocess.PIPE, text=True) as submitted:
         try:
             until(lambda: client.get("/jobs/overview")["jobs"][-1]["state"] == "INITIALIZING")

@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from penstock.cli.main import app
+from penstock.service.cli.main import app
 
 pytestmark = pytest.mark.e2e
 PENSTOCK = str(Path(sys.executable).with_name("penstock"))

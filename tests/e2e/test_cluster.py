@@ -22,9 +22,9 @@ import pytest
 from tests.e2e.wheels import pack_wheel
 from tests.spark.test_lost_workers import visible
 
-from penstock.client.rest_client import RestClient
-from penstock.cluster.rest_address import RestAddress
-from penstock.cluster.running_cluster import RunningCluster, running_clusters
+from penstock.service.client.rest_client import RestClient
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.cluster.running_cluster import RunningCluster, running_clusters
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm]
 
@@ -161,7 +161,7 @@ class Cluster:
     def command(self, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a command of penstock's."""
         done = subprocess.run(
-            [sys.executable, "-m", "penstock.cli.main", *map(str, words)],
+            [sys.executable, "-m", "penstock.service.cli.main", *map(str, words)],
             cwd=self.directory, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert not check or done.returncode == 0, done.stderr
@@ -231,7 +231,7 @@ def test_a_program_runs_in_a_cluster_as_it_does_at_home(cluster: Cluster) -> Non
     # It holds one, so that others can't take all and leave it to wait for ever.
     assert cluster.client.get("/submissions")[-1]["slots"] == 1
     commands = subprocess.run("cat /proc/[0-9]*/cmdline", shell=True, capture_output=True).stdout
-    assert b"penstock.dispatcher.main" in commands and b"=s3cret" not in commands, "all users see it"
+    assert b"penstock.service.dispatcher.main" in commands and b"=s3cret" not in commands, "all users see it"
     large = cluster.run("-p", 20, "counts.py", check=False)
     assert f"needs 41 slots at once, and this cluster has {SLOTS}" in large.stderr
 
@@ -269,7 +269,7 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     assert queued["waiting"] == f"waits for 2 slots: 0 of {SLOTS} are free"
     assert "waits for 2 slots" in cluster.command("cluster", "status", "--dir", cluster.directory).stdout
     given_up = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.rest.url[7:], "counts.py"],
+        [sys.executable, "-m", "penstock.service.cli.main", "run", "-m", cluster.rest.url[7:], "counts.py"],
         cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert any(re.search(r"job \w+ '.+' waits for 2 slots, behind 1 other", line) for line in given_up.stderr or ())
@@ -312,7 +312,7 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
     assert "stands by" in cluster.command(*standby).stderr
     checkpoints = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
     program = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli.main", "run", "-m", cluster.rest.url[7:], "-D", checkpoints,
+        [sys.executable, "-m", "penstock.service.cli.main", "run", "-m", cluster.rest.url[7:], "-D", checkpoints,
          "count_up.py", str(tmp_path / "out"), str(count)],
         cwd=cluster.directory, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.test_cluster import NUMBERS, Cluster, until
 from tests.spark.jobs import processes
 
-from penstock.cluster.running_cluster import running_clusters
+from penstock.service.cluster.running_cluster import running_clusters
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm, pytest.mark.soak, pytest.mark.timeout(1_500)]
 COUNT = 12_000

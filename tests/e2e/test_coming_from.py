@@ -12,7 +12,7 @@ import pytest
 from tests.console_pages import SavedFile, steps_of
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "coming-from").glob("*.md"))
-PENSTOCK = ("-m", "penstock.cli.main", "run", "-q")
+PENSTOCK = ("-m", "penstock.service.cli.main", "run", "-q")
 COMMANDS = {
     "PyFlink": (*PENSTOCK, "--pyflink"),
     "penstock": PENSTOCK,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.browser import CHROMIUM, Browser
 from tests.e2e.dashboard_process import DashboardProcess
-from tests.unit.dispatcher.played_cluster import PlayedCluster
-from tests.unit.rest.served import Served, serve_pages_job
+from tests.unit.service.dispatcher.played_cluster import PlayedCluster
+from tests.unit.service.rest.served import Served, serve_pages_job
 
 pytest.importorskip("nicegui", reason="the extra dashboard is not installed")
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]

@@ -23,10 +23,10 @@ from tests.browser import CHROMIUM, Browser
 from tests.e2e.flinks_pages import FlinksPages
 from tests.e2e.rest_job import JOB, RestJob
 from tests.e2e.test_cluster import Cluster, until
-from tests.unit.jobmaster.played_job import plan
-from tests.unit.rest.served import PlayedJob, Served, report
+from tests.unit.engine.jobmaster.played_job import plan
+from tests.unit.service.rest.served import PlayedJob, Served, report
 
-from penstock.runtime.task.events import SampledStack, StacksSampled
+from penstock.engine.runtime.task.events import SampledStack, StacksSampled
 
 FLINK_HOME = Path(os.environ.get("FLINK_HOME", "/nonexistent"))
 JARS = sorted(FLINK_HOME.glob("lib/flink-dist-*.jar"))

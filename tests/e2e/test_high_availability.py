@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 from tests.e2e.failovers import ElectedCluster, Fault, Job, Nemesis, check_terms, faults_of
-from tests.unit.cluster.high_availability.register_suite import Make, RegisterSuite, elected, made_by
+from tests.unit.service.cluster.high_availability.register_suite import Make, RegisterSuite, elected, made_by
 
-from penstock.cluster.high_availability.register import Register
-from penstock.cluster.high_availability.zookeeper_register import ZooKeeperRegister
+from penstock.service.cluster.high_availability.register import Register
+from penstock.service.cluster.high_availability.zookeeper_register import ZooKeeperRegister
 from penstock.testing.zookeeper_ensemble import ZooKeeperEnsemble
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm, pytest.mark.slow]

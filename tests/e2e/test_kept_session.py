@@ -39,7 +39,7 @@ if "endless" in sys.argv:
 
 
 def command(script: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "penstock.cli.main", "run", "-q", "--keep-session", str(script), *arguments]
+    return [sys.executable, "-m", "penstock.service.cli.main", "run", "-q", "--keep-session", str(script), *arguments]
 
 
 def run(script: Path, directory: Path, **environment: str) -> tuple[int, str, str | None, str | None]:
@@ -79,7 +79,7 @@ def test_programs_share_a_jvm_and_nothing_else(tmp_path: Path) -> None:
     ends(jvm)
 
     other, *_ = run(script, first)
-    end_sessions, said = [sys.executable, "-m", "penstock.cli.main", "end-sessions"], ""
+    end_sessions, said = [sys.executable, "-m", "penstock.service.cli.main", "end-sessions"], ""
     deadline = time.monotonic() + 60
     # Again: it may come before the JVM is free, and end one of another test.
     while Path(f"/proc/{other}").exists():

@@ -61,7 +61,7 @@ class Flights:
         settings = {**SETTINGS, "execution.checkpointing.dir": str(self.checkpoints)}
         defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
         going_on = ["-s", "latest"] if any(self.checkpoints.glob("*/chk-*/_metadata")) else []
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, *going_on, str(PROGRAM)]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", *defaults, *going_on, str(PROGRAM)]
         with self.log.open("a") as log:
             self.driver = subprocess.Popen([*command, *self.arguments], stdout=log, stderr=log, start_new_session=True)
 

@@ -51,7 +51,7 @@ def penstock_command(folder: Path, *arguments: str) -> subprocess.CompletedProce
             if entry.name not in ("jobs", "logs"):
                 (cache / entry.name).symlink_to(entry)
     environ = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
-    command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+    command = [sys.executable, "-m", "penstock.service.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=folder, env=environ)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.browser import CHROMIUM, Browser
-from tests.unit.jobmaster.played_job import plan
-from tests.unit.rest.served import PlayedJob, Served, report
+from tests.unit.engine.jobmaster.played_job import plan
+from tests.unit.service.rest.served import PlayedJob, Served, report
 
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
 

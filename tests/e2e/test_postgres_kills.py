@@ -73,7 +73,7 @@ class Counts:
         settings = {**self.settings(), "execution.checkpointing.dir": self.checkpoints()}
         options = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
         options += ["-s", "latest"] if self.has_checkpoint() else []
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, self.program, *self.arguments]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", *options, self.program, *self.arguments]
         with (self.folder / "log").open("a") as log:
             self.driver = subprocess.Popen(
                 command, stdout=log, stderr=log, start_new_session=True, env=self.environment

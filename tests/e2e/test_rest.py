@@ -49,7 +49,9 @@ def _shows_flame_graphs(job: RestJob) -> None:
     while (shown := job.get(source))["endTimestamp"] == -3:
         pass
     frames, counts = _frames(shown["data"]), [node["value"] for node in shown["data"]["children"]]
-    assert any(name.startswith("penstock.spark.worker.pipelined_stage.WorkerHost.run:") for name in frames), frames
+    assert any(name.startswith("penstock.hosts.spark.worker.pipelined_stage.WorkerHost.run:") for name in frames), (
+        frames
+    )
     assert shown["data"]["value"] == sum(counts) and 0 < shown["data"]["value"] <= 100
     assert job.get(sink + "?subtaskindex=0&type=OFF_CPU")["endTimestamp"] != -2
 

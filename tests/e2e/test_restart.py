@@ -70,7 +70,7 @@ def test_a_driver_killed_and_run_again(tmp_path: Path) -> None:
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
     }
     defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
-    run = [sys.executable, "-m", "penstock.cli.main", "run", *defaults]
+    run = [sys.executable, "-m", "penstock.service.cli.main", "run", *defaults]
     with (tmp_path / "log").open("w") as log:
         first = subprocess.Popen([*run, "-p", "2", str(job), SLOWLY], stdout=log, stderr=log, start_new_session=True)
         deadline = time.monotonic() + 120

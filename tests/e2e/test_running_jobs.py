@@ -34,14 +34,14 @@ _started: list[subprocess.Popen[str]] = []
 
 
 def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock.cli.main", *arguments]
+    command = [sys.executable, "-m", "penstock.service.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
 
 
 def start(tmp_path: Path, log: Path, *options: str) -> subprocess.Popen[str]:
     job = tmp_path / "job.py"
     job.write_text(textwrap.dedent(JOB))
-    command = [sys.executable, "-m", "penstock.cli.main", "run", "-q", "-p", "2", *options, str(job)]
+    command = [sys.executable, "-m", "penstock.service.cli.main", "run", "-q", "-p", "2", *options, str(job)]
     with log.open("w") as file:
         running = subprocess.Popen(command, stdout=file, stderr=file, text=True)
     _started.append(running)
@@ -98,7 +98,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     assert "numbers" in top.stdout and "pressure" in top.stdout
     shown = penstock("checkpoints", "highest").stdout
     assert "alignment" in shown and "subtasks of checkpoint" in shown, shown
-    command = [sys.executable, "-m", "penstock.cli.main", "checkpoints", "highest", "--watch"]
+    command = [sys.executable, "-m", "penstock.service.cli.main", "checkpoints", "highest", "--watch"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as watching:
         assert watching.stdout is not None
         headings = [line for line, _ in zip(_headings(watching.stdout), range(2), strict=False)]

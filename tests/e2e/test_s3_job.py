@@ -42,7 +42,7 @@ def test_each_count_is_there_once(tmp_path: Path) -> None:
         options = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
         program = [lines_in_s3.__file__, bucket, str(tmp_path / "killed"), str(RECORDS // 2)]
         done = subprocess.run(
-            [sys.executable, "-m", "penstock.cli.main", "run", *options, *program],
+            [sys.executable, "-m", "penstock.service.cli.main", "run", *options, *program],
             env=environment,
             capture_output=True,
             text=True,

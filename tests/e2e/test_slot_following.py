@@ -77,7 +77,7 @@ def test_a_worker_comes_and_goes(tmp_path: Path) -> None:
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         }
         options = [part for key, value in settings.items() for part in ("-D", f"{key}={value}")]
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, "job.py"]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", *options, "job.py"]
         with errors.open("w") as log, subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log) as job:
             try:
                 follows(cluster, out, errors, job)

@@ -27,7 +27,7 @@ from penstock.testing.standalone_cluster import StandaloneCluster
 
 pytestmark = [pytest.mark.e2e, pytest.mark.own_jvm, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1_500)]
 SOURCE = str(Path(penstock.__file__).parents[1])
-RUN = [sys.executable, "-m", "penstock.cli.main", "run"]
+RUN = [sys.executable, "-m", "penstock.service.cli.main", "run"]
 SHORT_LIVED = {"JAVA_TOOL_OPTIONS": os.environ["SPARK_SUBMIT_OPTS"]}
 """What tests/conftest.py sets for drivers, for executors as well."""
 RUN_SECONDS = 600

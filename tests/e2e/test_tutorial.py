@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(1_800)]
 def variables(tmp_path: Path) -> dict[str, str]:
     """Those of a reader who has activated the environment, and has no other job in the registry."""
     (tmp_path / "bin").mkdir()
-    for name, program in (("python", sys.executable), ("penstock", f"{sys.executable} -m penstock.cli.main")):
+    for name, program in (("python", sys.executable), ("penstock", f"{sys.executable} -m penstock.service.cli.main")):
         command = tmp_path / "bin" / name
         command.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
         command.chmod(0o755)

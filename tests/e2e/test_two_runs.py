@@ -65,7 +65,7 @@ class Job:
             "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
         }
         defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
-        self.command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, "-p", "1"]
+        self.command = [sys.executable, "-m", "penstock.service.cli.main", "run", *defaults, "-p", "1"]
         self.job = str(job)
 
     def start(self, name: str, rate: str, *arguments: str) -> subprocess.Popen[str]:

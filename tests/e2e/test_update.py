@@ -80,7 +80,7 @@ SETTINGS = {
 
 
 def penstock(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "penstock.cli.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "penstock.service.cli.main", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
 
 
@@ -117,7 +117,7 @@ def test_a_running_job_gets_other_functions(tmp_path: Path) -> None:
     )
     other_records = program("records.py", ("    count: int = 0", "    count: float = 0"))
     log = tmp_path / "log"
-    command = [sys.executable, "-m", "penstock.cli.main", "run", str(first), str(out)]
+    command = [sys.executable, "-m", "penstock.service.cli.main", "run", str(first), str(out)]
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
         try:
             deadline = time.monotonic() + _SECONDS
@@ -160,7 +160,7 @@ def test_workers_are_killed_while_functions_change(tmp_path: Path, seed: int) ->
     programs = programs_of(tmp_path, versions, "changing")
     out, log = tmp_path / "out", tmp_path / "log"
     settings = [part for key, value in SETTINGS.items() for part in ("-D", f"{key}={value}")]
-    command = [sys.executable, "-m", "penstock.cli.main", "run", *settings, str(programs[0]), str(out)]
+    command = [sys.executable, "-m", "penstock.service.cli.main", "run", *settings, str(programs[0]), str(out)]
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as running:
         try:
             deadline = time.monotonic() + _SECONDS
@@ -210,7 +210,7 @@ def test_the_driver_is_killed_while_functions_change(tmp_path: Path, seed: int) 
 
     def start(program: Path) -> subprocess.Popen[bytes]:
         settings = ["-D", f"execution.checkpointing.dir={checkpoints}", *(["-s", "latest"] if out.exists() else [])]
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *settings, str(program), str(out)]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", *settings, str(program), str(out)]
         with log.open("a") as file:
             return subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from penstock.simulator import Circumstances, run_program
-from penstock.simulator.generation import generate
-from penstock.simulator.programs import Program
-from penstock.simulator.report import SimulationError
+from penstock.hosts.simulator import Circumstances, run_program
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.report import SimulationError
 
 SEEDS = 500
 _LONG_S = 10.0

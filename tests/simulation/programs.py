@@ -9,16 +9,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.client.context_environment import ContextEnvironment, as_context
-from penstock.client.plan_executor import PlanExecutor
 from penstock.common.configuration import Configuration
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.plan.job_graph import JobGraph
-from penstock.simulator import Circumstances, Simulation, Trace
-from penstock.simulator.generation import generate_from
-from penstock.simulator.programs import Program, Record, SplitScript
-from penstock.simulator.sources import ScriptedSource
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.hosts.simulator import Circumstances, Simulation, Trace
+from penstock.hosts.simulator.generation import generate_from
+from penstock.hosts.simulator.programs import Program, Record, SplitScript
+from penstock.hosts.simulator.sources import ScriptedSource
+from penstock.service.client.context_environment import ContextEnvironment, as_context
+from penstock.service.client.plan_executor import PlanExecutor
 
 ROOMY = Circumstances()
 TIGHT = Circumstances(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.runtime.operators.async_queues import OrderedQueue, UnorderedQueue
-from penstock.runtime.operators.async_wait import AsyncWaitOperator
-from penstock.runtime.operators.stateless import FunctionOperator
+from penstock.engine.runtime.operators.async_queues import OrderedQueue, UnorderedQueue
+from penstock.engine.runtime.operators.async_wait import AsyncWaitOperator
+from penstock.engine.runtime.operators.stateless import FunctionOperator
 
 pytestmark = pytest.mark.simulation
 

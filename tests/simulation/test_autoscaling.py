@@ -10,13 +10,13 @@ from tests.simulation.mutation import until_found
 from tests.simulation.test_rescaling import FAULTS
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
-from penstock.jobmaster.autoscaling.topology import groups_of, topology_of
-from penstock.jobmaster.rescaling import JobRescaling
-from penstock.simulator.autoscaling import autoscaler_of
-from penstock.simulator.building import build
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.programs import Program
-from penstock.simulator.runs import run_program
+from penstock.engine.jobmaster.autoscaling.topology import groups_of, topology_of
+from penstock.engine.jobmaster.rescaling import JobRescaling
+from penstock.hosts.simulator.autoscaling import autoscaler_of
+from penstock.hosts.simulator.building import build
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

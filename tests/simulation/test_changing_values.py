@@ -9,11 +9,11 @@ import pytest
 from tests.simulation.undisturbed import programs_that
 
 from penstock.common.copies import as_it_is
-from penstock.runtime.operators.operator import Operator
-from penstock.runtime.task import chain
-from penstock.simulator import Circumstances, SimulationError, run_program
-from penstock.simulator.changing import FORMS
-from penstock.simulator.programs import Program
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.task import chain
+from penstock.hosts.simulator import Circumstances, SimulationError, run_program
+from penstock.hosts.simulator.changing import FORMS
+from penstock.hosts.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 

@@ -10,7 +10,7 @@ from tests.simulation.programs import environment, explained, script, scripted, 
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.simulator import Simulation
+from penstock.hosts.simulator import Simulation
 
 pytestmark = pytest.mark.simulation
 

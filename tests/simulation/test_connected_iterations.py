@@ -12,7 +12,7 @@ from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.datastream.functions import CoProcessFunction
-from penstock.simulator import Circumstances
+from penstock.hosts.simulator import Circumstances
 
 pytestmark = pytest.mark.simulation
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.jobmaster.connections import SlotConnections
-from penstock.rpc.messages import Heartbeat
+from penstock.engine.jobmaster.connections import SlotConnections
+from penstock.engine.rpc.messages import Heartbeat
 
 pytestmark = pytest.mark.simulation
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.runtime.network import in_flight
-from penstock.runtime.network.in_flight import InFlight
-from penstock.runtime.task.slot import Slot
+from penstock.engine.runtime.network import in_flight
+from penstock.engine.runtime.network.in_flight import InFlight
+from penstock.engine.runtime.task.slot import Slot
 
 pytestmark = pytest.mark.simulation
 

@@ -14,8 +14,8 @@ from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import FlatMapFunction, MapFunction
-from penstock.simulator.functions import Add, Sum, key_of
-from penstock.simulator.lifecycles import Followed, Lifecycles, recorded
+from penstock.hosts.simulator.functions import Add, Sum, key_of
+from penstock.hosts.simulator.lifecycles import Followed, Lifecycles, recorded
 
 pytestmark = pytest.mark.simulation
 

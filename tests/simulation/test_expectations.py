@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
-from penstock.runtime.task.events import Result
-from penstock.runtime.task.opaque import Opaque
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.patience import STEPS_MAX, STEPS_PER_RECORD, Patience
-from penstock.simulator.programs import Node, Program, SplitScript
-from penstock.simulator.runs import run_program
+from penstock.engine.runtime.task.events import Result
+from penstock.engine.runtime.task.opaque import Opaque
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.patience import STEPS_MAX, STEPS_PER_RECORD, Patience
+from penstock.hosts.simulator.programs import Node, Program, SplitScript
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

@@ -11,12 +11,12 @@ import pytest
 from tests.simulation.mutation import until_found
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.external_store import OwnState
-from penstock.simulator.programs import Program
-from penstock.simulator.runs import run_program
-from penstock.state.backends.versioned.logged import LoggedStore
-from penstock.state.backends.versioned.store import StoreVersion
+from penstock.engine.state.backends.versioned.logged import LoggedStore
+from penstock.engine.state.backends.versioned.store import StoreVersion
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.external_store import OwnState
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

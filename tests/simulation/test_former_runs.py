@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
-from penstock.simulator import SimulationError, run_program
-from penstock.simulator.former_runs import FormerRuns
-from penstock.simulator.master_host import MasterHost
+from penstock.hosts.simulator import SimulationError, run_program
+from penstock.hosts.simulator.former_runs import FormerRuns
+from penstock.hosts.simulator.master_host import MasterHost
 
 pytestmark = pytest.mark.simulation
 

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from penstock.connectors.hybrid.enumerator import HybridEnumerator
-from penstock.simulator import Circumstances, SimulationError, run_program
-from penstock.simulator.generation import generate
-from penstock.simulator.in_turn import in_turn
+from penstock.hosts.simulator import Circumstances, SimulationError, run_program
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.in_turn import in_turn
 
 pytestmark = pytest.mark.simulation
 

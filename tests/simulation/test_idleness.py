@@ -12,8 +12,8 @@ from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import KeyedProcessFunction
-from penstock.simulator import Circumstances, Simulation
-from penstock.simulator.programs import SplitScript
+from penstock.hosts.simulator import Circumstances, Simulation
+from penstock.hosts.simulator.programs import SplitScript
 
 pytestmark = pytest.mark.simulation
 

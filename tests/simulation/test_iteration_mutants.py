@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import until_found
 
-from penstock.jobmaster.loops import LoopEnd
-from penstock.runtime.network.buffer import decode_header
-from penstock.runtime.network.channel_log import ChannelLog
-from penstock.runtime.task import replay
-from penstock.runtime.task.events import EndLoop, LoopQuiet
-from penstock.runtime.task.feedback import Feedback
-from penstock.runtime.task.loop_probe import LoopProbe
-from penstock.runtime.task.slot import Slot
-from penstock.simulator import Circumstances, run_program
-from penstock.simulator.generation import generate
-from penstock.simulator.network import Channel, FeedbackNetwork, Network
-from penstock.simulator.programs import Program
+from penstock.engine.jobmaster.loops import LoopEnd
+from penstock.engine.runtime.network.buffer import decode_header
+from penstock.engine.runtime.network.channel_log import ChannelLog
+from penstock.engine.runtime.task import replay
+from penstock.engine.runtime.task.events import EndLoop, LoopQuiet
+from penstock.engine.runtime.task.feedback import Feedback
+from penstock.engine.runtime.task.loop_probe import LoopProbe
+from penstock.engine.runtime.task.slot import Slot
+from penstock.hosts.simulator import Circumstances, run_program
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.network import Channel, FeedbackNetwork, Network
+from penstock.hosts.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 

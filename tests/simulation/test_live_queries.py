@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.programs import Program
-from penstock.simulator.queries import Queries
-from penstock.simulator.runs import run_program
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.queries import Queries
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

@@ -10,12 +10,12 @@ import pytest
 from tests.simulation.mutation import until_found
 from tests.simulation.test_live_queries import circumstances, programs
 
-from penstock.jobmaster import state_reads
-from penstock.jobmaster.state_reads import OpenRead, StateReads
-from penstock.runtime.task.events import ReadState
-from penstock.runtime.task.state_reader import StateReader
-from penstock.simulator.programs import Program
-from penstock.simulator.runs import run_program
+from penstock.engine.jobmaster import state_reads
+from penstock.engine.jobmaster.state_reads import OpenRead, StateReads
+from penstock.engine.runtime.task.events import ReadState
+from penstock.engine.runtime.task.state_reader import StateReader
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from penstock.runtime.task.deferred_input import DEPTH_MAX
-from penstock.simulator import Circumstances, run_program
-from penstock.simulator.generation import generate
-from penstock.simulator.programs import Node, Program
+from penstock.engine.runtime.task.deferred_input import DEPTH_MAX
+from penstock.hosts.simulator import Circumstances, run_program
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.programs import Node, Program
 
 pytestmark = pytest.mark.simulation
 

@@ -11,13 +11,13 @@ from tests.simulation.mutation import until_found
 from tests.simulation.undisturbed import CallsOf, programs_that
 
 from penstock.common.errors import SparkLostError
-from penstock.jobmaster import closing
-from penstock.jobmaster.attempt import Attempt
-from penstock.jobmaster.restarts import RestartDecision
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.programs import Program
-from penstock.simulator.runs import run_program
-from penstock.simulator.worker_faults import WorkerFaults
+from penstock.engine.jobmaster import closing
+from penstock.engine.jobmaster.attempt import Attempt
+from penstock.engine.jobmaster.restarts import RestartDecision
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.runs import run_program
+from penstock.hosts.simulator.worker_faults import WorkerFaults
 
 pytestmark = pytest.mark.simulation
 

@@ -9,44 +9,44 @@ import msgspec
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.checkpoint import job_record
-from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.effects import Commit
-from penstock.checkpoint.pending import PendingCheckpoint
-from penstock.checkpoint.storage_requests import StorageRequests
-from penstock.jobmaster import job_master
-from penstock.jobmaster.attempt import Attempt
-from penstock.jobmaster.ending import JobEnding
-from penstock.jobmaster.enumerators import SplitEnumerators
-from penstock.jobmaster.events import CancelRequested
-from penstock.jobmaster.job_master import JobMaster
-from penstock.jobmaster.region import Region
-from penstock.jobmaster.restarts import RestartDecision
-from penstock.jobmaster.results.collected import AttemptResults
-from penstock.runtime.batch.key_sorter import KeySorter
-from penstock.runtime.batch.sorted_run import SortedRun
-from penstock.runtime.network import output
-from penstock.runtime.network.alignment import AtLeastOnceAlignment
-from penstock.runtime.network.edge import EdgeInfo
-from penstock.runtime.network.elements import CheckpointBarrier, Element
-from penstock.runtime.network.output import OutputEdge
-from penstock.runtime.operators.interval_join import JoinSide
-from penstock.runtime.operators.keyed import KeyedOperator
-from penstock.runtime.operators.stateless import FlatMapOperator
-from penstock.runtime.task import checkpoints
-from penstock.runtime.task.checkpoints import TaskCheckpoints
-from penstock.runtime.task.events import Result, TriggerCheckpoint
-from penstock.runtime.task.slot import Slot
-from penstock.runtime.task.slot_lifecycle import SlotLifecycle
-from penstock.runtime.time.timers import HeapTimerQueue
-from penstock.runtime.time.watermarks import WatermarkValve
-from penstock.simulator.network import Channel, Network
-from penstock.simulator.storage import MemoryStorage
-from penstock.state.backends.rocksdb.store_files import TableStore
-from penstock.state.backends.rocksdb.table import RocksDBTable
-from penstock.state.layers import LayeredTable
-from penstock.state.operator_state import HeapOperatorStates
-from penstock.state.tables import FrozenTable
+from penstock.engine.checkpoint import job_record
+from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
+from penstock.engine.checkpoint.effects import Commit
+from penstock.engine.checkpoint.pending import PendingCheckpoint
+from penstock.engine.checkpoint.storage_requests import StorageRequests
+from penstock.engine.jobmaster import job_master
+from penstock.engine.jobmaster.attempt import Attempt
+from penstock.engine.jobmaster.ending import JobEnding
+from penstock.engine.jobmaster.enumerators import SplitEnumerators
+from penstock.engine.jobmaster.events import CancelRequested
+from penstock.engine.jobmaster.job_master import JobMaster
+from penstock.engine.jobmaster.region import Region
+from penstock.engine.jobmaster.restarts import RestartDecision
+from penstock.engine.jobmaster.results.collected import AttemptResults
+from penstock.engine.runtime.batch.key_sorter import KeySorter
+from penstock.engine.runtime.batch.sorted_run import SortedRun
+from penstock.engine.runtime.network import output
+from penstock.engine.runtime.network.alignment import AtLeastOnceAlignment
+from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.elements import CheckpointBarrier, Element
+from penstock.engine.runtime.network.output import OutputEdge
+from penstock.engine.runtime.operators.interval_join import JoinSide
+from penstock.engine.runtime.operators.keyed import KeyedOperator
+from penstock.engine.runtime.operators.stateless import FlatMapOperator
+from penstock.engine.runtime.task import checkpoints
+from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
+from penstock.engine.runtime.task.events import Result, TriggerCheckpoint
+from penstock.engine.runtime.task.slot import Slot
+from penstock.engine.runtime.task.slot_lifecycle import SlotLifecycle
+from penstock.engine.runtime.time.timers import HeapTimerQueue
+from penstock.engine.runtime.time.watermarks import WatermarkValve
+from penstock.engine.state.backends.rocksdb.store_files import TableStore
+from penstock.engine.state.backends.rocksdb.table import RocksDBTable
+from penstock.engine.state.layers import LayeredTable
+from penstock.engine.state.operator_state import HeapOperatorStates
+from penstock.engine.state.tables import FrozenTable
+from penstock.hosts.simulator.network import Channel, Network
+from penstock.hosts.simulator.storage import MemoryStorage
 
 pytestmark = pytest.mark.simulation
 

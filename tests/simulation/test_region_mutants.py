@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.checkpoint.commits import CommitLedger
-from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.checkpoint.effects import RetainOnly
-from penstock.checkpoint.storage_requests import StorageRequests
-from penstock.jobmaster.ending import JobEnding
-from penstock.jobmaster.failover import Failover
-from penstock.runtime.network.set_aside import AlignmentLimits
+from penstock.engine.checkpoint.commits import CommitLedger
+from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
+from penstock.engine.checkpoint.effects import RetainOnly
+from penstock.engine.checkpoint.storage_requests import StorageRequests
+from penstock.engine.jobmaster.ending import JobEnding
+from penstock.engine.jobmaster.failover import Failover
+from penstock.engine.runtime.network.set_aside import AlignmentLimits
 
 pytestmark = pytest.mark.simulation
 

@@ -11,9 +11,9 @@ from tests.simulation.programs import TIGHT, environment, explained, script, scr
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.simulator import Simulation
-from penstock.simulator.functions import Add, key_of
-from penstock.simulator.sinks import RecordingSink
+from penstock.hosts.simulator import Simulation
+from penstock.hosts.simulator.functions import Add, key_of
+from penstock.hosts.simulator.sinks import RecordingSink
 
 pytestmark = pytest.mark.simulation
 

@@ -9,11 +9,11 @@ import pytest
 from tests.simulation.mutation import until_found
 from tests.simulation.undisturbed import CallsOf, circumstances_with
 
-from penstock.jobmaster.region import Region
-from penstock.jobmaster.rescaling import JobRescaling
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.generation import generate
-from penstock.simulator.runs import run_program
+from penstock.engine.jobmaster.region import Region
+from penstock.engine.jobmaster.rescaling import JobRescaling
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator
-from penstock.jobmaster.ending import JobEnding
-from penstock.runtime.network.alignment import AtLeastOnceAlignment
-from penstock.runtime.network.elements import CheckpointBarrier
-from penstock.runtime.network.set_aside import AlignmentLimits
-from penstock.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
+from penstock.engine.jobmaster.ending import JobEnding
+from penstock.engine.runtime.network.alignment import AtLeastOnceAlignment
+from penstock.engine.runtime.network.elements import CheckpointBarrier
+from penstock.engine.runtime.network.set_aside import AlignmentLimits
+from penstock.engine.runtime.task.keyed_chain import KeyedChain
 
 pytestmark = pytest.mark.simulation
 

@@ -10,18 +10,18 @@ from random import Random
 import pytest
 from tests.simulation.programs import TIGHT, environment, explained, script, scripted, simulate
 
-from penstock.checkpoint.coordinator import CheckpointCoordinator
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.jobmaster import ending
-from penstock.jobmaster.results.collected import AttemptResults
-from penstock.runtime.operators.sink import SinkOperator
-from penstock.simulator.functions import Add, key_of
-from penstock.simulator.outside import Results
-from penstock.simulator.sinks import RecordingSink
-from penstock.simulator.storage import MemoryRun
+from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
+from penstock.engine.jobmaster import ending
+from penstock.engine.jobmaster.results.collected import AttemptResults
+from penstock.engine.runtime.operators.sink import SinkOperator
+from penstock.hosts.simulator.functions import Add, key_of
+from penstock.hosts.simulator.outside import Results
+from penstock.hosts.simulator.sinks import RecordingSink
+from penstock.hosts.simulator.storage import MemoryRun
 
 pytestmark = pytest.mark.simulation
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.programs import programs
 
-from penstock.simulator import Circumstances, run_program, run_seed
-from penstock.simulator.generation import generate
-from penstock.simulator.many_seeds import run_many
-from penstock.simulator.programs import Program
+from penstock.hosts.simulator import Circumstances, run_program, run_seed
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.many_seeds import run_many
+from penstock.hosts.simulator.programs import Program
 
 pytestmark = pytest.mark.simulation
 

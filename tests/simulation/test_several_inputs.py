@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from penstock.runtime.time.combined_watermark import CombinedWatermark
-from penstock.simulator import Circumstances, SimulationError, run_program
-from penstock.simulator.connected import connected
-from penstock.simulator.generation import generate
+from penstock.engine.runtime.time.combined_watermark import CombinedWatermark
+from penstock.hosts.simulator import Circumstances, SimulationError, run_program
+from penstock.hosts.simulator.connected import connected
+from penstock.hosts.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 

@@ -8,10 +8,10 @@ import pytest
 from tests.simulation.mutation import until_found
 from tests.simulation.undisturbed import circumstances_with
 
-from penstock.runtime.task.worker_slots import WorkerRoutes
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.generation import generate
-from penstock.simulator.runs import run_program
+from penstock.engine.runtime.task.worker_slots import WorkerRoutes
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

@@ -9,10 +9,10 @@ from tests.simulation.mutation import until_found
 from tests.simulation.test_rescaling import FAULTS, begun_from_the_start
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
-from penstock.jobmaster.rescaling import JobRescaling
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.programs import Program
-from penstock.simulator.runs import may_shrink, run_program
+from penstock.engine.jobmaster.rescaling import JobRescaling
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.runs import may_shrink, run_program
 
 pytestmark = pytest.mark.simulation
 

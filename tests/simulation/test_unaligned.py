@@ -9,10 +9,10 @@ from random import Random
 import pytest
 from tests.simulation.mutation import until_found
 
-from penstock.runtime.network.channel_log import ChannelLog
-from penstock.runtime.task import checkpoints, overtaken
-from penstock.simulator import Circumstances, run_program
-from penstock.simulator.generation import generate
+from penstock.engine.runtime.network.channel_log import ChannelLog
+from penstock.engine.runtime.task import checkpoints, overtaken
+from penstock.hosts.simulator import Circumstances, run_program
+from penstock.hosts.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 

@@ -10,13 +10,13 @@ import pytest
 from tests.simulation.mutation import until_found
 from tests.simulation.undisturbed import CallsOf, circumstances_with
 
-from penstock.jobmaster import updating
-from penstock.jobmaster.region import Region
-from penstock.plan.updating import updated
-from penstock.runtime.task.function_update import FunctionUpdate
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.generation import generate
-from penstock.simulator.runs import run_program
+from penstock.engine.jobmaster import updating
+from penstock.engine.jobmaster.region import Region
+from penstock.engine.plan.updating import updated
+from penstock.engine.runtime.task.function_update import FunctionUpdate
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from penstock.simulator.circumstances import Circumstances
-from penstock.simulator.generation import generate
-from penstock.simulator.programs import Program
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.programs import Program
 
 
 def circumstances_with(seed: int, **changes: Any) -> Circumstances:

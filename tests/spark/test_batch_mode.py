@@ -20,7 +20,7 @@ from penstock.datastream.connectors.hybrid_source import HybridSource
 from penstock.datastream.functions import KeyedProcessFunction, ProcessWindowFunction
 from penstock.datastream.state import ListStateDescriptor
 from penstock.datastream.window import EventTimeSessionWindows
-from penstock.rest.endpoint import endpoint_of
+from penstock.service.rest.endpoint import endpoint_of
 
 pytestmark = pytest.mark.spark
 COUNT = 4_000

@@ -26,9 +26,9 @@ from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
 from penstock.datastream.formats.parquet import ParquetBulkWriters
 from penstock.datastream.functions import KeyedProcessFunction, RuntimeContext
 from penstock.datastream.state import ValueStateDescriptor
-from penstock.spark.driver.session import session_for
-from penstock.spark.frames.exact_files import exact_files
-from penstock.spark.frames.frame_copy import FrameCopy
+from penstock.hosts.spark.driver.session import session_for
+from penstock.hosts.spark.frames.exact_files import exact_files
+from penstock.hosts.spark.frames.frame_copy import FrameCopy
 from penstock.testing.conformance.source import check_source, read_all
 
 pytestmark = pytest.mark.spark

@@ -102,7 +102,7 @@ def check_message(message: str, operator: str, *parts: str) -> None:
     assert "ValueError: refuse 777" in message
     assert "# the user's own line" in message, "the line of the user's code"
     assert "org.apache" not in message and "py4j" not in message, "no Java stack"
-    assert "/penstock/runtime/" not in message, "no frames of penstock"
+    assert "/penstock/engine/runtime/" not in message, "no frames of penstock"
     for part in parts:
         assert part in message
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.script import run_script
+from penstock.service.cli.script import run_script
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -24,7 +24,7 @@ from penstock.connectors.files.source import BulkFormat, FileSource, StreamForma
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.connectors.file_system import FileSink, OutputFileConfig
 from penstock.datastream.formats.parquet import ParquetBulkWriters
-from penstock.spark.driver.session import session_for
+from penstock.hosts.spark.driver.session import session_for
 from penstock.testing.conformance.source import read_all
 
 pytestmark = pytest.mark.spark

@@ -14,10 +14,10 @@ from tests.spark.test_lost_workers import killed, killing
 from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
 
-from penstock.cli.options import program_context
-from penstock.cli.script import run_script
 from penstock.common import WatermarkStrategy
 from penstock.datastream.connectors.http import HttpSink, ServerSentEventSource
+from penstock.service.cli.options import program_context
+from penstock.service.cli.script import run_script
 
 pytestmark = [pytest.mark.spark, pytest.mark.connectors]
 NONE = WatermarkStrategy.no_watermarks()

@@ -13,14 +13,14 @@ import pytest
 from tests.spark.jobs import wait_until
 
 from penstock.common import Configuration
-from penstock.spark.driver.pipelined_query import start_query
-from penstock.spark.driver.session import session_for
-from penstock.spark.failures import from_spark
-from penstock.spark.internals.jvm import concurrent_tasks, is_alive, java_stack_of, was_stopped_by_spark
-from penstock.spark.internals.memory_stream import empty_stream
-from penstock.spark.internals.python_daemons import renew_after
-from penstock.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
-from penstock.spark.rows import ROW_TYPE, buffers_of, to_batch
+from penstock.hosts.spark.driver.pipelined_query import start_query
+from penstock.hosts.spark.driver.session import session_for
+from penstock.hosts.spark.failures import from_spark
+from penstock.hosts.spark.internals.jvm import concurrent_tasks, is_alive, java_stack_of, was_stopped_by_spark
+from penstock.hosts.spark.internals.memory_stream import empty_stream
+from penstock.hosts.spark.internals.python_daemons import renew_after
+from penstock.hosts.spark.internals.settings import FIXED_AT_START, OFF, PER_BATCH_JOB, PER_QUERY
+from penstock.hosts.spark.rows import ROW_TYPE, buffers_of, to_batch
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +65,7 @@ def test_assumption_daemon(spark: Any) -> None:
             yield to_batch([(gc.get_freeze_count(), main.name.encode() if main else b"")])
 
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(origin, ROW_TYPE).collect()
-    assert bytes(row.buffer).decode() == "penstock.spark.worker.daemon"
+    assert bytes(row.buffer).decode() == "penstock.hosts.spark.worker.daemon"
     assert row.target > 10_000
 
 

@@ -28,8 +28,8 @@ from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.common.errors import PenstockError
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.connectors import NumberSequenceSource
-from penstock.spark.driver.java import find_java
-from penstock.spark.internals.settings import FIXED_AT_START
+from penstock.hosts.spark.driver.java import find_java
+from penstock.hosts.spark.internals.settings import FIXED_AT_START
 
 logging.basicConfig(level=logging.WARNING, stream=sys.stdout, format="%(message)s")
 
@@ -173,7 +173,7 @@ class Numbers:
         """Start its driver, as its user does."""
         settings = {**SETTINGS, **self._settings, "execution.checkpointing.dir": str(self._checkpoints)}
         defaults = [argument for key, value in settings.items() for argument in ("-D", f"{key}={value}")]
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *defaults, *going_on, str(self._program)]
+        command = [sys.executable, "-m", "penstock.service.cli.main", "run", *defaults, *going_on, str(self._program)]
         with self._log.open("a") as log:
             self.driver = subprocess.Popen(
                 [*command, str(self._out), str(self._to_end)], stdout=log, stderr=log, env=self._environment

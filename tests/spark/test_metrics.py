@@ -12,7 +12,7 @@ from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import RuntimeExecutionMode
 from penstock.datastream.functions import MapFunction
-from penstock.jobmaster.metrics import VertexMetrics
+from penstock.engine.jobmaster.metrics import VertexMetrics
 
 pytestmark = pytest.mark.spark
 NONE = WatermarkStrategy.no_watermarks()

@@ -14,12 +14,12 @@ from tests.spark.test_lost_workers import CountsAndDies, killed, visible
 from tests.spark.test_recovery import NONE, Slowly, settings
 from tests.spark.test_rescaling import KEYS, RECORDS, Counts
 
-from penstock.cli.options import program_context
-from penstock.cli.script import run_script
 from penstock.common import WatermarkStrategy
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from penstock.service.cli.options import program_context
+from penstock.service.cli.script import run_script
 from penstock.testing.postgres_server import PostgresServer, server_programs
 
 pytestmark = [pytest.mark.spark, pytest.mark.connectors]

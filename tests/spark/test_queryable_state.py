@@ -14,8 +14,6 @@ import pytest
 from tests.spark.jobs import environment, wait_until, workers
 from typer.testing import CliRunner
 
-from penstock.cli.main import app
-from penstock.cluster.running_jobs import JobRegistry
 from penstock.common import Types, WatermarkStrategy
 from penstock.common.errors import PenstockError, StateNotFoundError
 from penstock.common.job_threads import start_thread
@@ -30,7 +28,9 @@ from penstock.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from penstock.snapshots.state_answer import Isolation
+from penstock.engine.snapshots.state_answer import Isolation
+from penstock.service.cli.main import app
+from penstock.service.cluster.running_jobs import JobRegistry
 
 pytestmark = pytest.mark.spark
 

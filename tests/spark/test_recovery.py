@@ -13,10 +13,10 @@ import pytest
 from tests.spark.jobs import STREAMING, collect, environment, failure_of, no_worker_left, wait_until
 from tests.spark.test_lost_workers import CountsAndDies, kill_once, killed, killing, visible
 
-from penstock.checkpoint.manifest import VERSION
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.connectors.file_system import FileSink
+from penstock.engine.checkpoint.manifest import VERSION
 
 pytestmark = pytest.mark.spark
 NONE = WatermarkStrategy.no_watermarks()

@@ -12,10 +12,10 @@ from tests.spark.jobs import STREAMING, environment, no_worker_left
 from tests.spark.test_lost_workers import CountsAndDies, killed
 from tests.spark.test_recovery import NONE, Slowly, settings
 
-from penstock.cli.options import program_context
-from penstock.cli.script import run_script
 from penstock.common.errors import ConfigurationError
 from penstock.connectors.base.number_sequence import NumberSequenceSource
+from penstock.service.cli.options import program_context
+from penstock.service.cli.script import run_script
 from penstock.testing.redis_server import RedisServer, server_program
 
 pytestmark = [pytest.mark.spark, pytest.mark.connectors]

@@ -119,8 +119,8 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         from pyspark.sql import SparkSession
         from penstock.common.errors import PenstockError
         from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-        from penstock.spark.driver.java import find_java
-        from penstock.spark.internals.settings import FIXED_AT_START
+        from penstock.hosts.spark.driver.java import find_java
+        from penstock.hosts.spark.internals.settings import FIXED_AT_START
 
         def job(spark, parallelism, mode=RuntimeExecutionMode.STREAMING):
             env = StreamExecutionEnvironment.get_execution_environment(spark=spark)

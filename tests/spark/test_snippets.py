@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.snippets import PROGRAMS, ROOT, Snippet
 
-from penstock.cli.options import program_context
-from penstock.cli.script import run_script
+from penstock.service.cli.options import program_context
+from penstock.service.cli.script import run_script
 
 pytestmark = pytest.mark.spark
 OF_SERVERS = ("localhost:9092", "localhost:5432", "localhost:6379", "localhost:8080")

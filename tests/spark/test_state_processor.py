@@ -25,7 +25,7 @@ from penstock.datastream import FunctionInitializationContext, FunctionSnapshotC
 from penstock.datastream.connectors.file_system import FileSink
 from penstock.datastream.functions import KeyedProcessFunction, MapFunction, RuntimeContext
 from penstock.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from penstock.spark.driver.session import session_for
+from penstock.hosts.spark.driver.session import session_for
 from penstock.state_processor import (
     BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,

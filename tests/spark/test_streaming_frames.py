@@ -16,10 +16,10 @@ from penstock.common import Configuration, JobStatus, Types, WatermarkStrategy
 from penstock.common.errors import SourceError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.data_frame import StreamingDataFrameSource
-from penstock.spark.driver.held_slots import HELD
-from penstock.spark.driver.session import session_for
-from penstock.spark.frames.batches import Batches
-from penstock.spark.frames.frame_query import FrameQuery, QuerySettings
+from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.session import session_for
+from penstock.hosts.spark.frames.batches import Batches
+from penstock.hosts.spark.frames.frame_query import FrameQuery, QuerySettings
 
 pytestmark = pytest.mark.spark
 PATIENCE = 100

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from penstock.runtime.task.events import ControlEffect, ControlEvent
+from penstock.engine.runtime.task.events import ControlEffect, ControlEvent
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -61,7 +61,7 @@ def test_links_in_the_documentation_lead_somewhere(page: Path) -> None:
 def test_what_is_missing_is_found() -> None:
     """The checks above would pass whatever the pages say."""
     text = (
-        "`runtime/task/task.py`, `tests/unit/test_tidy.py`, `task.py`, `runtime/gone.py`\n"
+        "`engine/runtime/task/task.py`, `tests/unit/test_tidy.py`, `task.py`, `runtime/gone.py`\n"
         "[a](docs/testing.md) [b](docs/how-to/testing.md#test-your-functions) [c](https://spark.apache.org/x.md)\n"
         "[d](docs/gone.md) [e](docs/testing.md#gone) [f](#gone)\n"
     )

@@ -24,20 +24,20 @@ except (OSError, PenstockError) as error:
     print(f"{{type(error).__name__}}: {{error}}")
 """
 STATE_FILE = """
-    from penstock.checkpoint.storage import DirectoryStorage
+    from penstock.engine.checkpoint.storage import DirectoryStorage
     file = DirectoryStorage(place).create("chk-1-state", shared=True)
     for _ in range(100):
         file.write(b"x" * 10_000)
     file.close()
 """
 ROCKSDB = """
-    from penstock.stores.rocksdb import RocksStore
+    from penstock.engine.stores.rocksdb import RocksStore
     store = RocksStore(place, 8 << 20, {})
     store.write([(b"%d" % n, os.urandom(10_000)) for n in range(100)])
     store.link()
 """
 JOB_STORE = """
-    from penstock.dispatcher.whole_files import write_whole
+    from penstock.service.dispatcher.whole_files import write_whole
     write_whole(Path(place) / "state", b"x" * 1_000_000)
 """
 FILE_SINK = """

@@ -61,7 +61,10 @@ def test_options_have_a_row_with_their_default() -> None:
 def test_metrics_say_what_they_count() -> None:
     """Whoever reads a figure would have to guess."""
     assert "| `numLateRecordsDropped` | Records that were late" in "\n".join(operator_metrics())
-    for path in ("penstock.jobmaster.metrics.VertexMetrics", "penstock.checkpoint.report.CheckpointReport"):
+    for path in (
+        "penstock.engine.jobmaster.metrics.VertexMetrics",
+        "penstock.engine.checkpoint.report.CheckpointReport",
+    ):
         rows = list(fields_of(path))
         assert len(rows) > 10 and not [row for row in rows if row.endswith("|  |")]
 

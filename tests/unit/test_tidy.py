@@ -72,7 +72,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def functions_of(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Each function with its qualified name: penstock.runtime.task.task.Task.handle."""
+    """Each function with its qualified name: penstock.engine.runtime.task.task.Task.handle."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield f"{prefix}.{child.name}", child
@@ -89,7 +89,7 @@ def module_of(path: Path) -> str:
 
 SOURCES = python_files("src")
 ALL = python_files("src", "tests", "examples", "benchmarks")
-INSIDE_THE_TASK = python_files("src/penstock/api", "src/penstock/runtime", "src/penstock/state")
+INSIDE_THE_TASK = python_files("src/penstock/api", "src/penstock/engine/runtime", "src/penstock/engine/state")
 PACKAGES = [path for path in SOURCES if path.name == "__init__.py"]
 
 
@@ -97,13 +97,17 @@ def test_pages_name_the_layers_that_are_enforced() -> None:
     """Who adds a package would put it where the pages say, and be refused by the tool, or where nothing looks."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    floors = {one["containers"][0]: one["layers"] for one in contracts if one["type"] == "layers"}
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    (line,) = (line for line in contributing.splitlines() if line.startswith("    cli > "))
-    assert line.strip().split(" > ") == [layer.replace(" : ", ", ") for layer in layers]
-    table = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
-    names = [name for layer in layers for name in layer.split(" : ")]
-    assert [name for name in table if name in names] == names
+    lines = dict(re.findall(r"^    (penstock[.\w]*): (.*)$", contributing, re.MULTILINE))
+    assert lines == {
+        container: " > ".join(re.sub(" [:|] ", ", ", layer) for layer in layers) for container, layers in floors.items()
+    }
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    packages = [name for layers in floors.values() for layer in layers for name in re.split(" [:|] ", layer)]
+    described = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert {*packages} - {"service", "hosts", "engine"} <= {*described}
+    assert {*re.findall(r"^  (\w+)/ ", page, re.MULTILINE)} <= {*packages}
 
 
 def test_functions_fit_on_a_screen() -> None:
@@ -232,7 +236,7 @@ def test_tests_replace_nothing_private() -> None:
     """A test that reaches inside breaks with each change within, and shows nothing that a user could do."""
     found = {
         name_of(path): len(patches)
-        for path in python_files("tests", "src/penstock/simulator")
+        for path in python_files("tests", "src/penstock/hosts/simulator")
         if name_of(path) not in MAY_PATCH_ALL and (patches := [*private_patches(tree_of(path))])
     }
 

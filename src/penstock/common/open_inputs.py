@@ -1,7 +1,7 @@
 """Which inputs this process is reading: for the report of a process that crashes meanwhile.
 
 Libraries in C can crash on damaged input, and then nothing is left in the process that could raise an error. So the
-names are in a file, which what finds the process gone reads (`spark/worker/crash_reports.py`).
+names are in a file, which what finds the process gone reads (`hosts/spark/worker/crash_reports.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Functions of the job's script as values: sent and stored by name, as Python does with functions of modules.
 
 pickle takes a function by name only if it is the very object that its module has under this name. In a worker, the
-functions of the script that an operator refers to are copies: they came with the operator. `plan/script_names.py` gives
-the worker's `__main__` the functions of the script, too, and a copy with the same code is pickled as that one.
+functions of the script that an operator refers to are copies: they came with the operator.
+`engine/plan/script_names.py` gives the worker's `__main__` the functions of the script, too, and a copy with the same
+code is pickled as that one.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from penstock.common.typeinfo import (
     TypeInformation,
 )
 from penstock.common.whole_numbers import as_int
-from penstock.plan.call_capture import captured_call
-from penstock.runtime.operators.function import UserFunction
+from penstock.engine.plan.call_capture import captured_call
+from penstock.engine.runtime.operators.function import UserFunction
 
 
 def as_function(func: Any, method: str, interface: type) -> UserFunction:

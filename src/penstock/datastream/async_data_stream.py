@@ -12,8 +12,8 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import check_methods, checked_count, class_given, output_type_of
 from penstock.datastream.data_stream import DataStream
-from penstock.runtime.operators.async_wait import AsyncWaitOperator
-from penstock.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.async_wait import AsyncWaitOperator
+from penstock.engine.runtime.operators.function import UserFunction
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")

@@ -16,11 +16,11 @@ from penstock.datastream.functions import BroadcastProcessFunction, KeyedBroadca
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.state import MapStateDescriptor
-from penstock.plan.call_capture import captured, captured_parts
-from penstock.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from penstock.engine.plan.call_capture import captured, captured_parts
+from penstock.engine.runtime.operators.broadcast import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 
 if TYPE_CHECKING:
-    from penstock.runtime.operators.operator import Operator
+    from penstock.engine.runtime.operators.operator import Operator
 
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")

@@ -12,9 +12,9 @@ from penstock.common.errors import ProgramError
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.kept_records import KeptRecordsSource
 from penstock.datastream.data_stream import DataStream
-from penstock.jobmaster.results.result_sinks import ResultSink
-from penstock.plan.transformations import CacheTransformation, OperatorTransformation, SourceTransformation
-from penstock.runtime.operators.sink import CacheOperator
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.transformations import CacheTransformation, OperatorTransformation, SourceTransformation
+from penstock.engine.runtime.operators.sink import CacheOperator
 
 T = TypeVar("T")
 

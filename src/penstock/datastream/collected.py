@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from penstock.jobmaster.results.result_sinks import CollectedResults
+    from penstock.engine.jobmaster.results.result_sinks import CollectedResults
 
 T = TypeVar("T")
 

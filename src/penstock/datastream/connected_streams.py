@@ -20,12 +20,12 @@ from penstock.datastream.functions import (
 )
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
-from penstock.plan.transformations import OperatorTransformation
-from penstock.runtime.operators.stand_in import CoFlatMap, CoMap
-from penstock.runtime.operators.two_inputs import CoProcessOperator, KeyedCoProcessOperator
+from penstock.engine.plan.transformations import OperatorTransformation
+from penstock.engine.runtime.operators.stand_in import CoFlatMap, CoMap
+from penstock.engine.runtime.operators.two_inputs import CoProcessOperator, KeyedCoProcessOperator
 
 if TYPE_CHECKING:
-    from penstock.runtime.operators.operator import Operator
+    from penstock.engine.runtime.operators.operator import Operator
 
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")

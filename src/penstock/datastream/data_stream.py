@@ -31,7 +31,7 @@ from penstock.datastream.next_call import missing_method
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.datastream.program_ends import collected, printed, written
 from penstock.datastream.program_graph import unbounded_source_of
-from penstock.plan.transformations import (
+from penstock.engine.plan.transformations import (
     Chaining,
     OperatorTransformation,
     PartitionTransformation,
@@ -39,7 +39,7 @@ from penstock.plan.transformations import (
     Transformation,
     UnionTransformation,
 )
-from penstock.runtime.network.partitioners import (
+from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -50,9 +50,9 @@ from penstock.runtime.network.partitioners import (
     RescalePartitioner,
     ShufflePartitioner,
 )
-from penstock.runtime.operators.process import ProcessOperator
-from penstock.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, Projection
-from penstock.runtime.operators.timestamps import TimestampsAndWatermarksOperator
+from penstock.engine.runtime.operators.process import ProcessOperator
+from penstock.engine.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator, Projection
+from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from penstock.datastream.keyed_stream import KeyedStream
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.datastream.windowed_stream import AllWindowedStream
-    from penstock.runtime.operators.operator import Operator
+    from penstock.engine.runtime.operators.operator import Operator
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -389,7 +389,7 @@ class DataStream(OperatorSettings, Generic[T]):
         unbounded stream, for one without a type, and if there is something in `directory`; what `execute` raises.
         PyFlink has `to_data_stream`, the other way round.
         """
-        from penstock.spark.frames.written_frame import WrittenFrame, record_of
+        from penstock.hosts.spark.frames.written_frame import WrittenFrame, record_of
 
         unbounded = unbounded_source_of(self._transformation)
         if unbounded is not None:

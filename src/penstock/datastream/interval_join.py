@@ -17,7 +17,7 @@ from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import ProcessJoinFunction
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
-from penstock.runtime.operators.interval_join import IntervalJoinOperator
+from penstock.engine.runtime.operators.interval_join import IntervalJoinOperator
 
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")

@@ -11,8 +11,8 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.data_stream import DataStream, check_one_environment
-from penstock.plan.transformations import FeedbackTransformation, Transformation
-from penstock.runtime.operators.iteration import IterationHead
+from penstock.engine.plan.transformations import FeedbackTransformation, Transformation
+from penstock.engine.runtime.operators.iteration import IterationHead
 
 T = TypeVar("T")
 F = TypeVar("F")

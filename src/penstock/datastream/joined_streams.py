@@ -20,12 +20,12 @@ from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, KeySelector
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.windowed_stream import WindowedStream
-from penstock.runtime.windows.two_streams import CoGroup, FlatJoin, Join, TaggedKey, tag_first, tag_second
+from penstock.engine.runtime.windows.two_streams import CoGroup, FlatJoin, Join, TaggedKey, tag_first, tag_second
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from penstock.runtime.windows.evaluation import Evaluation
+    from penstock.engine.runtime.windows.evaluation import Evaluation
 
 T1 = TypeVar("T1")
 T2 = TypeVar("T2")

@@ -17,14 +17,14 @@ from penstock.datastream.functions import (
     MapFunction,
     ReduceFunction,
 )
-from penstock.plan.transformations import OperatorTransformation, Transformation
-from penstock.runtime.network.partitioners import Partitioner
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.operators.keyed import KeyedOperator
-from penstock.runtime.operators.process import KeyedProcessOperator
-from penstock.runtime.operators.reduce import ReduceOperator
-from penstock.runtime.operators.rolling import BestReduce, FieldReduce, SumReduce
-from penstock.runtime.operators.stand_in import InKeyContext, KeyedFilter, KeyedFlatMap, KeyedMap
+from penstock.engine.plan.transformations import OperatorTransformation, Transformation
+from penstock.engine.runtime.network.partitioners import Partitioner
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.keyed import KeyedOperator
+from penstock.engine.runtime.operators.process import KeyedProcessOperator
+from penstock.engine.runtime.operators.reduce import ReduceOperator
+from penstock.engine.runtime.operators.rolling import BestReduce, FieldReduce, SumReduce
+from penstock.engine.runtime.operators.stand_in import InKeyContext, KeyedFilter, KeyedFlatMap, KeyedMap
 
 if TYPE_CHECKING:
     from penstock.datastream.interval_join import IntervalJoin

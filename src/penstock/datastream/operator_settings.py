@@ -12,7 +12,7 @@ from penstock.common.driver_only import DriverOnly
 from penstock.common.execution_config import checked_max_parallelism, checked_parallelism
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.unicode_text import check_writable
-from penstock.plan.transformations import Chaining, Transformation
+from penstock.engine.plan.transformations import Chaining, Transformation
 
 
 class OperatorSettings(DriverOnly):

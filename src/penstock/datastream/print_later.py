@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.jobmaster.results.result_sinks import PrintResults
+from penstock.engine.jobmaster.results.result_sinks import PrintResults
 
 
 class PrintLater(PrintResults):

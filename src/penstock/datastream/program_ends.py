@@ -9,9 +9,9 @@ from penstock.common.declared_text import text_in_print
 from penstock.common.job_client import JobClient
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.print_later import PrintLater
-from penstock.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
-from penstock.plan.transformations import OperatorTransformation, Transformation
-from penstock.runtime.operators.sink import CollectOperator, SinkOperator
+from penstock.engine.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
+from penstock.engine.plan.transformations import OperatorTransformation, Transformation
+from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 
 
 class Program(Protocol):

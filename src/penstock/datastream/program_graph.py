@@ -8,8 +8,8 @@ from penstock.common.configuration import Configuration
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
-from penstock.plan.stream_graph import GraphSettings, StreamGraph
-from penstock.plan.transformations import SourceTransformation, Transformation
+from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.plan.transformations import SourceTransformation, Transformation
 
 
 def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:

@@ -1,10 +1,10 @@
 """State of a running job, asked for from outside. Source: Flink docs, "Queryable State"."""
 
-from penstock.client.async_queryable_state_client import AsyncQueryableStateClient
-from penstock.client.queryable_state_client import QueryableStateClient
 from penstock.common.door import publish
 from penstock.datastream.queryable_state_stream import QueryableStateStream
-from penstock.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer
+from penstock.engine.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer
+from penstock.service.client.async_queryable_state_client import AsyncQueryableStateClient
+from penstock.service.client.queryable_state_client import QueryableStateClient
 
 __all__ = [
     "AsyncQueryableStateClient",

@@ -9,9 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.source import Source
-from penstock.client.context_environment import context_environment
-from penstock.client.executor import PipelineExecutor, Submission
-from penstock.client.executor_loader import load_executor
 from penstock.common import cached_files, option_checks, options, pyflink_names
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
@@ -40,10 +37,13 @@ from penstock.datastream.checkpointing_mode import CheckpointingMode
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.operator_settings import buffer_timeout
 from penstock.datastream.program_graph import is_batched, stream_graph_of
-from penstock.jobmaster.results.result_sinks import ResultSink
-from penstock.plan.job_graph import JobGraph
-from penstock.plan.stream_graph import StreamGraph
-from penstock.plan.transformations import SourceTransformation, Transformation
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.plan.stream_graph import StreamGraph
+from penstock.engine.plan.transformations import SourceTransformation, Transformation
+from penstock.service.client.context_environment import context_environment
+from penstock.service.client.executor import PipelineExecutor, Submission
+from penstock.service.client.executor_loader import load_executor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -326,7 +326,7 @@ class StreamExecutionEnvironment(DriverOnly):
         parallelism. Raises ConfigurationError if the one that runs was started without settings that jobs in STREAMING
         mode need, NotEnoughSlotsError if it has fewer slots. Not in Flink.
         """
-        from penstock.spark.frames.frame_session import session_for_frames
+        from penstock.hosts.spark.frames.frame_session import session_for_frames
 
         return session_for_frames(self._configuration, self._spark, slots)
 
@@ -346,8 +346,8 @@ class StreamExecutionEnvironment(DriverOnly):
         in a temporary folder. Jobs run in the frame's session, unless the environment was given one.
         """
         from penstock.datastream.connectors.data_frame import DataFrameSource, StreamingDataFrameSource
-        from penstock.spark.frames.frame_session import users_session_of
-        from penstock.spark.frames.place import kept_below
+        from penstock.hosts.spark.frames.frame_session import users_session_of
+        from penstock.hosts.spark.frames.place import kept_below
 
         source_of = StreamingDataFrameSource if getattr(frame, "isStreaming", False) else DataFrameSource
         source = source_of(frame, directory or kept_below(self._configuration), source_name)

@@ -27,11 +27,11 @@ from penstock.datastream.functions import (
     WindowFunction,
 )
 from penstock.datastream.next_call import Unfinished
-from penstock.plan.call_capture import CapturedParts, captured, captured_parts
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.choice import window_operator
-from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
-from penstock.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
+from penstock.engine.plan.call_capture import CapturedParts, captured, captured_parts
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.choice import window_operator
+from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
+from penstock.engine.runtime.windows.evaluation import Apply, ApplyToAll, Evaluation, Process, ProcessAll
 
 if TYPE_CHECKING:
     from typing import Self

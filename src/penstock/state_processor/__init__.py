@@ -1,7 +1,7 @@
 """Savepoints and checkpoints as data: read, modify and create them, with the names of Flink's State Processor API."""
 
 from penstock.common.door import publish
-from penstock.snapshots.missing_classes import MissingObject
+from penstock.engine.snapshots.missing_classes import MissingObject
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,

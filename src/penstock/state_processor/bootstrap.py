@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
-from penstock.checkpoint.storage import SavepointStorage
 from penstock.common import options
 from penstock.common.decoding import from_json
 from penstock.common.errors import ProgramError
@@ -15,13 +13,15 @@ from penstock.common.unreadable import UNREADABLE
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.execution_mode import RuntimeExecutionMode
 from penstock.datastream.keyed_stream import KeyedStream
-from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.operators.operator import Operator
-from penstock.runtime.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock.runtime.task.keyed_chain import KeyedChain
-from penstock.runtime.task.snapshot import OperatorSnapshot
-from penstock.state.key_groups import KeyGroups
+from penstock.engine.checkpoint.manifest import OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.storage import SavepointStorage
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.process import KeyedProcessOperator, ProcessOperator
+from penstock.engine.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.runtime.task.snapshot import OperatorSnapshot
+from penstock.engine.state.key_groups import KeyGroups
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,
     KeyedStateBootstrapFunction,

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
-from penstock.checkpoint.columns import read_schema, read_tables
-from penstock.checkpoint.storage import SavepointStorage
-from penstock.checkpoint.type_encoding import encode_type
 from penstock.common.errors import ProgramError
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
-from penstock.plan.pickling import dump_main_classes, load_main_classes
-from penstock.snapshots.keyed_table import KeyedTable
-from penstock.state.handles import KeyedFile
+from penstock.engine.checkpoint.column_types import TYPE_KEY, field_for, from_column, pickled_field, to_column, type_of
+from penstock.engine.checkpoint.columns import read_schema, read_tables
+from penstock.engine.checkpoint.storage import SavepointStorage
+from penstock.engine.checkpoint.type_encoding import encode_type
+from penstock.engine.plan.pickling import dump_main_classes, load_main_classes
+from penstock.engine.snapshots.keyed_table import KeyedTable
+from penstock.engine.state.handles import KeyedFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

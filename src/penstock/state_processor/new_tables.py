@@ -6,18 +6,18 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.api.state.descriptors import StateDescriptor
-from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.user_traceback import user_traceback
-from penstock.runtime.task.context import shortened
-from penstock.snapshots.keyed_table import TIMERS, place_columns, row_columns
-from penstock.state.container_keys import as_key
-from penstock.state.handles import KeyedFile
-from penstock.state.key_groups import KeyGroups, key_group_of, subtask_of
-from penstock.state.schema import TableSchema, schema_of
-from penstock.state.snapshot.files import write_columns
-from penstock.state.tables import FrozenTable, pieces_of
+from penstock.engine.checkpoint.storage import StateFiles
+from penstock.engine.runtime.task.context import shortened
+from penstock.engine.snapshots.keyed_table import TIMERS, place_columns, row_columns
+from penstock.engine.state.container_keys import as_key
+from penstock.engine.state.handles import KeyedFile
+from penstock.engine.state.key_groups import KeyGroups, key_group_of, subtask_of
+from penstock.engine.state.schema import TableSchema, schema_of
+from penstock.engine.state.snapshot.files import write_columns
+from penstock.engine.state.tables import FrozenTable, pieces_of
 
 T = TypeVar("T")
 Entries = dict[Any, Any]

@@ -9,19 +9,19 @@ from typing import Any
 
 import msgspec
 
-from penstock.checkpoint.manifest import OperatorPart, SubtaskPart
-from penstock.checkpoint.storage import StateFiles
 from penstock.common.errors import StateNotFoundError
-from penstock.snapshots.keyed_table import KeyedTable, tables_of
-from penstock.snapshots.missing_classes import classes_found
-from penstock.snapshots.operator_lists import lists_of
-from penstock.snapshots.snapshot_files import SnapshotFiles
-from penstock.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
-from penstock.state.key_groups import KeyGroups, key_group_range
-from penstock.state.operator_state import NamedList
-from penstock.state.schema import TableSchema, as_before
-from penstock.state.snapshot.files import read_items, write_lists
-from penstock.state.snapshot.storage import check_crc, read_part, whole_or_nothing
+from penstock.engine.checkpoint.manifest import OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.storage import StateFiles
+from penstock.engine.snapshots.keyed_table import KeyedTable, tables_of
+from penstock.engine.snapshots.missing_classes import classes_found
+from penstock.engine.snapshots.operator_lists import lists_of
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles
+from penstock.engine.state.handles import KeyedFile, ListsFile, OperatorState, Redistribution
+from penstock.engine.state.key_groups import KeyGroups, key_group_range
+from penstock.engine.state.operator_state import NamedList
+from penstock.engine.state.schema import TableSchema, as_before
+from penstock.engine.state.snapshot.files import read_items, write_lists
+from penstock.engine.state.snapshot.storage import check_crc, read_part, whole_or_nothing
 from penstock.state_processor.new_tables import NewTable, changed, finished, write_entries
 
 _COPIED_BYTES = 8 << 20

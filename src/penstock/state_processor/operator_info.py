@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.checkpoint.manifest import OperatorPart
-from penstock.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
-from penstock.snapshots.operator_lists import lists_of
-from penstock.snapshots.snapshot_files import SnapshotFiles
+from penstock.engine.checkpoint.manifest import OperatorPart
+from penstock.engine.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
+from penstock.engine.snapshots.operator_lists import lists_of
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles
 
 
 class KeyedStateInfo(NamedTuple):

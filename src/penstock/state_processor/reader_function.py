@@ -10,22 +10,22 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
 from penstock.api.functions.function import Function
-from penstock.checkpoint.manifest import Manifest, OperatorPart
 from penstock.common.errors import StateNotFoundError
-from penstock.runtime.operators.emitted import emitted
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
-from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.runtime.task.counters import OperatorCounters
-from penstock.snapshots.keyed_table import TIMERS, place_columns, spans_of, tables_of
-from penstock.snapshots.missing_classes import classes_found
-from penstock.snapshots.snapshot_files import SnapshotFiles
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.state.handles import KeyedFile
-from penstock.state.key_groups import KeyGroups, key_group_range
-from penstock.state.layers import LayeredTable
-from penstock.state.snapshot.files import restore_keyed
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart
+from penstock.engine.runtime.operators.emitted import emitted
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
+from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
+from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.snapshots.keyed_table import TIMERS, place_columns, spans_of, tables_of
+from penstock.engine.snapshots.missing_classes import classes_found
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.state.handles import KeyedFile
+from penstock.engine.state.key_groups import KeyGroups, key_group_range
+from penstock.engine.state.layers import LayeredTable
+from penstock.engine.state.snapshot.files import restore_keyed
 
 K = TypeVar("K")
 OUT = TypeVar("OUT")

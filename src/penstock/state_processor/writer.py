@@ -13,17 +13,17 @@ import msgspec
 from pyarrow import fs
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
-from penstock.checkpoint.manifest import Manifest, OperatorPart
-from penstock.checkpoint.storage import absolute, file_system_of
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
 from penstock.common.result_kinds import check_result_kind
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.wall_clock import now_ms
-from penstock.snapshots.keyed_table import TIMERS, row_columns
-from penstock.snapshots.snapshot_files import SnapshotFiles
-from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
-from penstock.state.handles import Redistribution
-from penstock.state.key_groups import MAX_PARALLELISM_BOUND
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart
+from penstock.engine.checkpoint.storage import absolute, file_system_of
+from penstock.engine.snapshots.keyed_table import TIMERS, row_columns
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles
+from penstock.engine.snapshots.snapshot_on_disk import SnapshotOnDisk
+from penstock.engine.state.handles import Redistribution
+from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND
 from penstock.state_processor.bootstrap import Bootstrap
 from penstock.state_processor.new_tables import NewTable, column_types, named
 from penstock.state_processor.operator_draft import Change, NewList, OperatorDraft

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from penstock.runtime.task.async_calls import CallOutcome, Calls, ended_by
+from penstock.engine.runtime.task.async_calls import CallOutcome, Calls, ended_by
 
 
 class HarnessEventLoop:

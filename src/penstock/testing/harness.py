@@ -18,22 +18,22 @@ from penstock.common.types import Row
 from penstock.common.user_calls import RAISED
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
-from penstock.plan.call_capture import without_capture
-from penstock.plan.transformations import (
+from penstock.engine.plan.call_capture import without_capture
+from penstock.engine.plan.transformations import (
     OperatorTransformation,
     PartitionTransformation,
     SourceTransformation,
     Transformation,
 )
-from penstock.runtime.network.partitioners import Partitioner
-from penstock.runtime.operators.keyed import KeyedOperator
-from penstock.runtime.operators.operator import Operator, Timestamps, Values
-from penstock.runtime.task.async_calls import AsyncCalls
-from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.task.typed_output import typed_output
-from penstock.state.key_groups import KeyGroups
+from penstock.engine.runtime.network.partitioners import Partitioner
+from penstock.engine.runtime.operators.keyed import KeyedOperator
+from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values
+from penstock.engine.runtime.task.async_calls import AsyncCalls
+from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
+from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.typed_output import typed_output
+from penstock.engine.state.key_groups import KeyGroups
 from penstock.testing.event_loop import HarnessEventLoop
 from penstock.testing.harness_watch import Watch, WatchedBackend
 

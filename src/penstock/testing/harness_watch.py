@@ -13,8 +13,8 @@ from typing import Any
 from penstock.api.state.descriptors import StateDescriptor
 from penstock.api.state.state import ListState, MapState, ReducingState, ValueState
 from penstock.common.errors import PenstockError
-from penstock.runtime.task.context import shortened
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.runtime.task.context import shortened
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
 
 _IMMUTABLE = (type(None), bool, int, float, complex, str, bytes)
 

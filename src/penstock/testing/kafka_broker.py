@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.spark.driver.java import find_java
+from penstock.hosts.spark.driver.java import find_java
 from penstock.testing.loopback_server import LoopbackServer
 from penstock.testing.maven_jars import maven_jars
 from penstock.testing.server_process import LOOPBACK, free_ports, serve

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.spark.driver.java import find_java, quiet_home
+from penstock.hosts.spark.driver.java import find_java, quiet_home
 from penstock.testing.server_process import LOOPBACK, ServerProcess, serve
 
 _MASTER_STARTED = re.compile(r"Starting Spark master at (spark://\S+)")

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from penstock.common.errors import ConfigurationError
-from penstock.spark.driver.java import find_java
+from penstock.hosts.spark.driver.java import find_java
 from penstock.testing.loopback_server import LoopbackServer
 from penstock.testing.maven_jars import maven_jars
 from penstock.testing.server_process import LOOPBACK, free_ports, serve

@@ -16,7 +16,7 @@ from penstock_examples.flights.job import SOURCE
 
 _PART = 1 / 3
 _POLL_S = 0.02
-_WORKER = "-m penstock.spark.worker.daemon"
+_WORKER = "-m penstock.hosts.spark.worker.daemon"
 
 
 class Kill:

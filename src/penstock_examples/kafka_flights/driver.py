@@ -61,7 +61,15 @@ class Driver:
         options = ["-D", f"execution.checkpointing.dir={self._checkpoints}"]
         if any(self._checkpoints.glob("*/chk-*/_metadata")):
             options += ["-s", "latest"]
-        command = [sys.executable, "-m", "penstock.cli.main", "run", *options, str(job.__file__), *self._arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "penstock.service.cli.main",
+            "run",
+            *options,
+            str(job.__file__),
+            *self._arguments,
+        ]
         with self._log.open("ab") as log:
             # A session of its own: its processes can be killed together, and Ctrl-C is for who has started it.
             self._process = subprocess.Popen(

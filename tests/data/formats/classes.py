@@ -19,7 +19,6 @@ import msgspec
 from tests.data.formats.program import keep_only, stores_of, working_directory, write_expected
 from tests.data.formats.running import Running
 
-from penstock.checkpoint.manifest import Manifest
 from penstock.common import Configuration, Encoder, Row, Time, Types, WatermarkStrategy
 from penstock.datastream import (
     CheckpointedFunction,
@@ -44,6 +43,7 @@ from penstock.datastream.state import (
     ValueStateDescriptor,
 )
 from penstock.datastream.window import EventTimeSessionWindows, TumblingEventTimeWindows
+from penstock.engine.checkpoint.manifest import Manifest
 
 FAR_MS = 40_000_000_000_000
 LINES = 60
@@ -286,7 +286,7 @@ def _numbers(env: StreamExecutionEnvironment, directory: Path, name: str) -> Any
 
 def graph_of(directory: Path) -> Any:
     """The job graph of the program."""
-    from penstock.client.plan_executor import PlanExecutor
+    from penstock.service.client.plan_executor import PlanExecutor
 
     plans = PlanExecutor()
     env = StreamExecutionEnvironment(Configuration(), executor=plans).set_parallelism(1)

@@ -317,7 +317,7 @@ def _none(value: Any) -> bool:
 
 def graph_of(name: str, directory: Path) -> Any:
     """The job graph of the program that has left the snapshot `name`."""
-    from penstock.client.plan_executor import PlanExecutor
+    from penstock.service.client.plan_executor import PlanExecutor
 
     plans = PlanExecutor()
     env = StreamExecutionEnvironment(Configuration(), executor=plans).set_parallelism(1)
@@ -354,8 +354,8 @@ def stores_of(name: str) -> Any:
     """What keeps the state of the job of that snapshot; None: the heap."""
     if not name.endswith("rocksdb"):
         return None
-    from penstock.runtime.task.vertex import RocksDBSettings
-    from penstock.stores.rocksdb import rocksdb_stores
+    from penstock.engine.runtime.task.vertex import RocksDBSettings
+    from penstock.engine.stores.rocksdb import rocksdb_stores
 
     return rocksdb_stores(RocksDBSettings(None, 1 << 20, cached_entries=1))
 
@@ -371,7 +371,7 @@ def write(version: int) -> None:
     """Run the job once for each snapshot, and write what is stored to version-N beside this file."""
     from tests.data.formats.running import Running
 
-    from penstock.runtime.task.keyed_chain import KeyedChain
+    from penstock.engine.runtime.task.keyed_chain import KeyedChain
 
     # However small the state is: the third checkpoint refers to the files of the first two.
     KeyedChain.growth_max = 1_000
@@ -398,7 +398,7 @@ def write(version: int) -> None:
 
 def keep_only(stored: Path, checkpoint: int | None) -> None:
     """Of a job's directory what its last snapshot needs."""
-    from penstock.checkpoint.storage import DirectoryStorage, read_manifest
+    from penstock.engine.checkpoint.storage import DirectoryStorage, read_manifest
 
     if checkpoint is None:
         for folder in [*stored.glob("chk-*"), stored / "shared"]:

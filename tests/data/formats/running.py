@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed, unpacked
-from penstock.checkpoint.restore import assign
-from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage
-from penstock.plan.job_graph import JobGraph
-from penstock.plan.pickling import dump_level, load_level
-from penstock.runtime.checkpoint_options import CheckpointOptions
-from penstock.runtime.network.buffer import HEADER_BYTES
-from penstock.runtime.operators.sink import SinkOperator
-from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.environment import Environment
-from penstock.runtime.task.events import (
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed, unpacked
+from penstock.engine.checkpoint.restore import assign
+from penstock.engine.checkpoint.storage import DirectoryStorage, SavepointStorage
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.plan.pickling import dump_level, load_level
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.network.buffer import HEADER_BYTES
+from penstock.engine.runtime.operators.sink import SinkOperator
+from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.environment import Environment
+from penstock.engine.runtime.task.events import (
     Acknowledge,
     AssignSplits,
     CheckpointComplete,
@@ -28,8 +28,8 @@ from penstock.runtime.task.events import (
     TriggerCheckpoint,
     WriteSnapshot,
 )
-from penstock.runtime.task.opaque import Opaque
-from penstock.runtime.task.slot import Slot
+from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.slot import Slot
 
 _CHUNK_RECORDS = 5
 _STEP_BYTES = 300

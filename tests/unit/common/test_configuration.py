@@ -20,8 +20,8 @@ from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import IntegerType, parse_duration, parse_list, parse_memory_size
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
-from penstock.jobmaster.restarts import NoRestart, restart_strategy
-from penstock.jobmaster.settings import JobSettings
+from penstock.engine.jobmaster.restarts import NoRestart, restart_strategy
+from penstock.engine.jobmaster.settings import JobSettings
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.start_point import StartPoint, check_place
 from penstock.common import Configuration, Encoder
 from penstock.common.errors import CheckpointError, ProgramError, SourceError
 from penstock.common.s3 import check_answers
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat
+from penstock.service.client.start_point import StartPoint, check_place
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import traceback
 from typing import Any
 
 import pytest
-from tests.unit.jobmaster.played_job import Job
+from tests.unit.engine.jobmaster.played_job import Job
 
 from penstock.common.raised_line import raised_line
 from penstock.common.secrets import TOLD_MOST, told, told_error
-from penstock.jobmaster.failure_history import FailureHistory
-from penstock.jobmaster.notices import RestartScheduled
-from penstock.spark.driver.job_log_lines import JobLogLines
+from penstock.engine.jobmaster.failure_history import FailureHistory
+from penstock.engine.jobmaster.notices import RestartScheduled
+from penstock.hosts.spark.driver.job_log_lines import JobLogLines
 
 SECRET = "S3cr3t" * 6
 LONG_SECRET = "S3cr3t" * 500

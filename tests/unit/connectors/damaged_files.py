@@ -21,9 +21,9 @@ from penstock.connectors.files.formats.orc_format import OrcWriterFactory
 from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.formats.protobuf_format import ProtobufEncoder, ProtobufFormat
 from penstock.connectors.files.split import FoundFile, whole
+from penstock.connectors.formats.protobuf_schema import ProtobufSchema
 from penstock.datastream.connectors.file_system import BulkFormat, StreamFormat
 from penstock.datastream.formats.avro import AvroSchema
-from penstock.formats.protobuf_schema import ProtobufSchema
 
 NAMES = ["number", "text", "half", "flag"]
 TYPES = [Types.LONG(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN()]

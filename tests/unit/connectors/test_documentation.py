@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.snippets import snippets_of
 
-from penstock.client.connectors_check import check_connectors
-from penstock.client.context_environment import ContextEnvironment, as_context
-from penstock.client.executor import Submission
-from penstock.client.plan_executor import PlanExecutor
 from penstock.common import Configuration
 from penstock.common.job_client import JobClient
+from penstock.service.client.connectors_check import check_connectors
+from penstock.service.client.context_environment import ContextEnvironment, as_context
+from penstock.service.client.executor import Submission
+from penstock.service.client.plan_executor import PlanExecutor
 from penstock.testing.conformance.sink import check_sink
 from penstock.testing.conformance.source import check_source
 

@@ -12,7 +12,7 @@ from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
 from penstock.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.datastream.connectors.hybrid_source import HybridSource, SourceFactory
-from penstock.plan.static_splits import assign_statically
+from penstock.engine.plan.static_splits import assign_statically
 from penstock.testing.conformance.source import SourceRun, check_source, read_all
 
 

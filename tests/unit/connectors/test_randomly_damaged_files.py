@@ -20,7 +20,7 @@ def test_damage_is_an_error_that_names_the_file(name: str, tmp_path: Path) -> No
     whole = read(path, sample.format)
     assert len(whole) == len(RECORDS)
     for number in range(DAMAGES):
-        # Of a stream of ORC with other bits pyarrow may crash: tests/unit/spark/test_crash_reports.py.
+        # Of a stream of ORC with other bits pyarrow may crash: tests/unit/hosts/spark/test_crash_reports.py.
         choice = random.Random(f"{name} {number}")
         path.write_bytes(damaged(sample.data, choice, only_cut=name.endswith(".orc")))
         assert (number, fault(path, sample, whole)) == (number, "")

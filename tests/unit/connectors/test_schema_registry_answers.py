@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.connectors.formats.avro_schema import AvroSchema
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
 from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError
-from penstock.formats.avro_schema import AvroSchema
 
 
 class Answers(http.server.BaseHTTPRequestHandler):

@@ -24,10 +24,10 @@ from penstock.datastream.connectors.kafka import KafkaRecordSerializationSchema,
 from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresLookup, PostgresSink, PostgresSource
 from penstock.datastream.connectors.redis import RedisLookup, RedisSink, RedisStreamSource
 from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSerializationSchema
-from penstock.rest.answers import error_answer, json_answer
-from penstock.rest.java_exceptions import failure_cause
-from penstock.rest.secrets import shown
-from penstock.rpc.failures import describe
+from penstock.engine.rpc.failures import describe
+from penstock.service.rest.answers import error_answer, json_answer
+from penstock.service.rest.java_exceptions import failure_cause
+from penstock.service.rest.secrets import shown
 
 SECRET = "pa55-w0rd"
 _NOBODY = "127.0.0.1:1"

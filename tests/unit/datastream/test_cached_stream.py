@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from penstock.client.executor import PipelineExecutor, Submission
-from penstock.client.plan_executor import PlanExecutor
 from penstock.common import Configuration, Types, WatermarkStrategy
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.common.job_client import JobClient
 from penstock.connectors.base.kept_records import KeptRecordsSource
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.simulator import Circumstances, Trace
-from penstock.simulator.batched import BatchedSimulation
+from penstock.hosts.simulator import Circumstances, Trace
+from penstock.hosts.simulator.batched import BatchedSimulation
+from penstock.service.client.executor import PipelineExecutor, Submission
+from penstock.service.client.plan_executor import PlanExecutor
 from penstock.testing.conformance.source import check_source
 
 

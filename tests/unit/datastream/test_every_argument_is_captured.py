@@ -30,9 +30,9 @@ from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import AggregateFunction, AsyncFunction
 from penstock.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.datastream.window import CountEvictor, EventTimeTrigger, TumblingEventTimeWindows
-from penstock.plan.job_graph import JobGraph
-from penstock.plan.pickling import dump_level, load_level
-from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.plan.pickling import dump_level, load_level
+from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 
 NONE = WatermarkStrategy.no_watermarks()
 PLAIN = {

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.executor import PipelineExecutor, Submission
 from penstock.common import JobListener
 from penstock.common.errors import JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
-from penstock.jobmaster.metrics import JobMetrics
+from penstock.engine.jobmaster.metrics import JobMetrics
+from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.testing.conformance.source import read_all
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.common.errors import ProgramError
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 
 TAG = OutputTag("side")
 SETTINGS = {

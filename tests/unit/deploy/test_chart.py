@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import typer
 import yaml
-from tests.unit.cluster.high_availability.kubernetes_objects import NAMESPACE, api_server
+from tests.unit.service.cluster.high_availability.kubernetes_objects import NAMESPACE, api_server
 
-from penstock.cli.cluster import cluster
-from penstock.cli.options import high_availability_in, settings_in
-from penstock.cluster.high_availability.services import register_of
 from penstock.common.configuration import Configuration
+from penstock.service.cli.cluster import cluster
+from penstock.service.cli.options import high_availability_in, settings_in
+from penstock.service.cluster.high_availability.services import register_of
 
 kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="`make setup` installs it")
 

@@ -16,18 +16,18 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.windows.window import TimeWindow
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
-from penstock.checkpoint.storage import DirectoryStorage, SavepointStorage, StateFiles
 from penstock.common.typeinfo import Types
-from penstock.runtime.operators.keyed import EVENT_TIMERS_TABLE
-from penstock.runtime.time.timers import HeapTimerQueue
-from penstock.state.backends.backend import KeyedStateBackend
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.state.handles import KeyedFile, OperatorState, Redistribution
-from penstock.state.key_groups import KeyGroups, subtask_of
-from penstock.state.operator_state import NamedList
-from penstock.state.schema import schema_of
-from penstock.state.snapshot.files import write_columns, write_keyed, write_lists
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
+from penstock.engine.checkpoint.storage import DirectoryStorage, SavepointStorage, StateFiles
+from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE
+from penstock.engine.runtime.time.timers import HeapTimerQueue
+from penstock.engine.state.backends.backend import KeyedStateBackend
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.state.handles import KeyedFile, OperatorState, Redistribution
+from penstock.engine.state.key_groups import KeyGroups, subtask_of
+from penstock.engine.state.operator_state import NamedList
+from penstock.engine.state.schema import schema_of
+from penstock.engine.state.snapshot.files import write_columns, write_keyed, write_lists
 from penstock.state_processor.new_tables import finished
 
 MAX_PARALLELISM = 128

@@ -18,7 +18,7 @@ from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import CheckpointError, StateNotFoundError, UserFunctionError
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.snapshots.snapshot_files import SnapshotFiles
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles
 from penstock.state_processor import KeyedStateReaderFunction, MissingObject, SavepointReader, SavepointWriter
 
 
@@ -106,7 +106,7 @@ def test_states_of_a_key_together(snapshot: Path) -> None:
 
 def test_state_is_read_in_parts(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """State that is larger than the memory of one machine could not be read."""
-    monkeypatch.setattr("penstock.snapshots.keyed_table.SPAN_BYTES", 200)
+    monkeypatch.setattr("penstock.engine.snapshots.keyed_table.SPAN_BYTES", 200)
     reader = SavepointReader.read(snapshot)
     assert sorted(reader.entries("count", "count")) == [(n, n * n) for n in range(100)]
     assert len(list(reader.read_keyed_state("count", Joined()))) == 100

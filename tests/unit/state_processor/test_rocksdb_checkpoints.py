@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 from tests.unit.state_processor.conftest import COUNT, GROUPS, MAX_PARALLELISM
 
-from penstock.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
-from penstock.checkpoint.storage import DirectoryStorage
 from penstock.common.errors import CheckpointError
-from penstock.runtime.task.vertex import RocksDBSettings
-from penstock.snapshots import snapshot_files
-from penstock.snapshots.committed_state import CommittedState, StateName
-from penstock.snapshots.keyed_table import KeyedTable
-from penstock.snapshots.snapshot_on_disk import SnapshotOnDisk
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.store_files import write_store_files
-from penstock.state.handles import OperatorState, store_files_of
-from penstock.state.key_groups import subtask_of
-from penstock.state.snapshot.files import write_keyed
+from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.storage import DirectoryStorage
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.snapshots import snapshot_files
+from penstock.engine.snapshots.committed_state import CommittedState, StateName
+from penstock.engine.snapshots.keyed_table import KeyedTable
+from penstock.engine.snapshots.snapshot_on_disk import SnapshotOnDisk
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.store_files import write_store_files
+from penstock.engine.state.handles import OperatorState, store_files_of
+from penstock.engine.state.key_groups import subtask_of
+from penstock.engine.state.snapshot.files import write_keyed
+from penstock.engine.stores.rocksdb import rocksdb_stores
 from penstock.state_processor import SavepointReader, SavepointWriter
 from penstock.state_processor.new_tables import finished
-from penstock.stores.rocksdb import rocksdb_stores
 
 COUNTS = {key: key * key for key in range(300)}
 

@@ -20,10 +20,6 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.windows.window import TimeWindow
-from penstock.checkpoint.manifest import located
-from penstock.checkpoint.restore import assign, enumerator_states
-from penstock.checkpoint.storage import SavepointStorage, read_manifest
-from penstock.checkpoint.vertex import CheckpointVertex
 from penstock.common.errors import (
     CheckpointError,
     DamagedCheckpointError,
@@ -33,10 +29,14 @@ from penstock.common.errors import (
 )
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
-from penstock.state.backends.hashmap.backend import HashMapKeyedStateBackend
-from penstock.state.container_keys import as_key
-from penstock.state.key_groups import key_group_of, key_group_range
-from penstock.state.snapshot.files import read_items, restore_keyed
+from penstock.engine.checkpoint.manifest import located
+from penstock.engine.checkpoint.restore import assign, enumerator_states
+from penstock.engine.checkpoint.storage import SavepointStorage, read_manifest
+from penstock.engine.checkpoint.vertex import CheckpointVertex
+from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
+from penstock.engine.state.container_keys import as_key
+from penstock.engine.state.key_groups import key_group_of, key_group_range
+from penstock.engine.state.snapshot.files import read_items, restore_keyed
 from penstock.state_processor import SavepointReader, SavepointWriter
 
 BUFFER = ListStateDescriptor("buffer", Types.STRING())

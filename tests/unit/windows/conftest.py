@@ -11,18 +11,18 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import WindowAssigner
 from penstock.api.windows.trigger import Trigger
 from penstock.common.time import to_milliseconds
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.task.budget import Budget
-from penstock.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.windows.choice import window_operator
-from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
-from penstock.runtime.windows.evaluation import Apply, Evaluation, Process
-from penstock.runtime.windows.window_operator import WindowOperator
-from penstock.simulator.stores import MemoryStore
-from penstock.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
-from penstock.state.backends.rocksdb.store import Stores
-from penstock.state.key_groups import KeyGroups
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.task.budget import Budget
+from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
+from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.windows.choice import window_operator
+from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
+from penstock.engine.runtime.windows.evaluation import Apply, Evaluation, Process
+from penstock.engine.runtime.windows.window_operator import WindowOperator
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.hosts.simulator.stores import MemoryStore
 
 
 class Driver:

@@ -20,9 +20,9 @@ from penstock.datastream.window import (
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
 )
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.contents import Aggregated, AllRecords, Reduced
-from penstock.runtime.windows.evaluation import Evaluation, Process
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Reduced
+from penstock.engine.runtime.windows.evaluation import Evaluation, Process
 
 
 class Sums(AggregateFunction[Any, Any, Any]):
@@ -254,7 +254,7 @@ def test_batched(drivers: Any, windows: Any, chunks: list[Any]) -> None:
 
 def test_the_fast_operator_is_the_one_that_programs_get(drive_once: Any) -> None:
     """Windows would be slow where they need not be."""
-    from penstock.runtime.windows.sliced_window_operator import SlicedWindowOperator
+    from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
 
     for assigner in (TumblingEventTimeWindows.of(5), SlidingProcessingTimeWindows.of(10, 5)):
         assert isinstance(drive_once.sum(assigner).operator, SlicedWindowOperator)

@@ -39,7 +39,7 @@ from penstock.datastream.window import (
     Window,
     WindowAssigner,
 )
-from penstock.runtime.time.event_time import EventTime
+from penstock.engine.runtime.time.event_time import EventTime
 from penstock.testing import KeyedOneInputHarness, OperatorHarness
 
 
@@ -346,7 +346,7 @@ def test_a_threshold(threshold: Any) -> None:
 @pytest.mark.parametrize("index", [1.0, "1", None])
 def test_the_index_that_a_partitioner_returns(index: Any) -> None:
     """ "list indices must be integers" says nothing of the partitioner."""
-    from penstock.runtime.network.partitioners import CustomPartitioner
+    from penstock.engine.runtime.network.partitioners import CustomPartitioner
 
     partitioner = CustomPartitioner(lambda key, channels: index, first)
     partitioner.setup([None, None], 0)  # type: ignore[list-item]

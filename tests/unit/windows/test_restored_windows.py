@@ -9,10 +9,10 @@ import pytest
 from penstock.common.errors import CheckpointError
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.contents import Aggregated, Reduced
-from penstock.runtime.windows.evaluation import Evaluation
-from penstock.runtime.windows.sliced_window_operator import OWN_TABLE, SHARED_TABLE, SLICES_TABLE
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.contents import Aggregated, Reduced
+from penstock.engine.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.windows.sliced_window_operator import OWN_TABLE, SHARED_TABLE, SLICES_TABLE
 
 
 class SharedByWindows(Reduced):

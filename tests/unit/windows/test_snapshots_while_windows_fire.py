@@ -12,9 +12,9 @@ from tests.unit.windows.conftest import Drive, Driver
 
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
-from penstock.runtime.windows.evaluation import Evaluation, Process
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
+from penstock.engine.runtime.windows.evaluation import Evaluation, Process
 
 
 class Total(AggregateFunction):

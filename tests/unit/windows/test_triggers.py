@@ -28,10 +28,10 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.choice import window_operator
-from penstock.runtime.windows.contents import Reduced
-from penstock.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.choice import window_operator
+from penstock.engine.runtime.windows.contents import Reduced
+from penstock.engine.runtime.windows.evaluation import Evaluation
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 

@@ -18,9 +18,9 @@ from penstock.datastream.window import (
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.runtime.operators.function import UserFunction
-from penstock.runtime.windows.contents import Reduced
-from penstock.runtime.windows.evaluation import Evaluation
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.windows.contents import Reduced
+from penstock.engine.runtime.windows.evaluation import Evaluation
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 
@@ -267,8 +267,8 @@ def test_state_of_a_window_is_cleared_with_it(drive: Any) -> None:
 
 def test_a_window_function_sees_what_reduce_left(drive: Any) -> None:
     """The window function would be called with every record, or with none."""
-    from penstock.runtime.windows.contents import Aggregated
-    from penstock.runtime.windows.evaluation import Apply
+    from penstock.engine.runtime.windows.contents import Aggregated
+    from penstock.engine.runtime.windows.evaluation import Apply
 
     apply = Apply(UserFunction(lambda key, window, inputs: [(key, window.end, list(inputs))], "apply"))
     reduce = Reduced(UserFunction(lambda a, b: (a[0], max(a[1], b[1])), "reduce"))

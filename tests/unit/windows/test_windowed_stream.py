@@ -27,8 +27,8 @@ from penstock.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from penstock.runtime.windows.sliced_window_operator import SlicedWindowOperator
-from penstock.runtime.windows.window_operator import WindowOperator
+from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
+from penstock.engine.runtime.windows.window_operator import WindowOperator
 
 TUMBLING = TumblingEventTimeWindows.of(Time.seconds(5))
 

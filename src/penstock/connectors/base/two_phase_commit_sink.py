@@ -42,7 +42,7 @@ class TwoPhaseCommitSink(Sink[T], Generic[T, Transaction]):
     _run = ""
     """Identifies this run of the program. Pickled with the sink."""
     of_run: ClassVar[tuple[str, ...]] = ("_run",)
-    """Attributes that are others in each run of the same program: plan/same_code.py does not compare them."""
+    """Attributes that are others in each run of the same program: engine/plan/same_code.py does not compare them."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         # Not in __init__: subclasses may define their own without calling super().__init__().

@@ -10,7 +10,7 @@ import pyarrow
 from penstock.common.errors import ConfigurationError
 from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.formats.columns import Columns
+from penstock.connectors.formats.columns import Columns
 
 RecordType: TypeAlias = RowTypeInfo | pyarrow.Schema | type[Any]
 _types = pyarrow.types

@@ -1,8 +1,8 @@
 """DataFrames of Spark as sources. Streams become DataFrames by `DataStream.to_data_frame`."""
 
 from penstock.common.door import publish
-from penstock.spark.frames.source import DataFrameSource
-from penstock.spark.frames.streaming_source import StreamingDataFrameSource
+from penstock.hosts.spark.frames.source import DataFrameSource
+from penstock.hosts.spark.frames.streaming_source import StreamingDataFrameSource
 
 __all__ = ["DataFrameSource", "StreamingDataFrameSource"]
 

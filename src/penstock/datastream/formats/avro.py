@@ -11,13 +11,13 @@ from penstock.common.door import publish
 from penstock.common.file_systems import absolute
 from penstock.connectors.files.formats.avro_format import AvroFormat, AvroWriterFactory
 from penstock.connectors.files.source import FileSource
+from penstock.connectors.formats.avro_row import AvroRowDeserializationSchema, AvroRowSerializationSchema
+from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
 from penstock.connectors.kafka.schema_registry.avro import (
     ConfluentRegistryAvroDeserializationSchema,
     ConfluentRegistryAvroSerializationSchema,
 )
 from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError
-from penstock.formats.avro_row import AvroRowDeserializationSchema, AvroRowSerializationSchema
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo
 
 __all__ = [
     "AvroBulkWriters",

@@ -3,8 +3,8 @@
 from penstock.common.door import publish
 from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
 from penstock.connectors.files.formats.csv_writer import CsvWriterFactory
-from penstock.formats.csv_row import CsvRowDeserializationSchema, CsvRowSerializationSchema
-from penstock.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from penstock.connectors.formats.csv_row import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.connectors.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 
 __all__ = [
     "CsvBulkWriters",

@@ -2,8 +2,8 @@
 
 from penstock.common.door import publish
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
-from penstock.formats.json_row import JsonRowDeserializationSchema, JsonRowSerializationSchema
-from penstock.formats.json_values import JsonDeserializationSchema, JsonSerializationSchema
+from penstock.connectors.formats.json_row import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.connectors.formats.json_values import JsonDeserializationSchema, JsonSerializationSchema
 
 __all__ = [
     "JsonDeserializationSchema",

@@ -24,9 +24,9 @@ from penstock.api.source import (
     SplitEnumerator,
 )
 from penstock.common.user_calls import outcome_of
-from penstock.plan.static_splits import assign_statically
-from penstock.runtime.task.counters import OperatorCounters
-from penstock.runtime.task.metrics import OperatorMetricGroup
+from penstock.engine.plan.static_splits import assign_statically
+from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.metrics import OperatorMetricGroup
 
 MakeSource = Callable[[], Source[Any]]
 _POLLS_MAX = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.formats.avro_schema import fastavro
+from penstock.connectors.formats.avro_schema import fastavro
 
 _WIDER = {
     "int": {"long", "float", "double"},

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from penstock.formats.avro_schema import fastavro
+from penstock.connectors.formats.avro_schema import fastavro
 from penstock.testing.schema_registry.compatibility import LEVELS, incompatibilities
 
 

@@ -15,10 +15,10 @@ from typing import Any
 from penstock.common.errors import ConfigurationError, SourceError
 from penstock.common.extras import AVRO
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
-from penstock.formats.avro_defaults import unshared
-from penstock.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
-from penstock.formats.avro_rows import RowReader
-from penstock.formats.avro_schema import AvroSchema, fastavro
+from penstock.connectors.formats.avro_defaults import unshared
+from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
+from penstock.connectors.formats.avro_rows import RowReader
+from penstock.connectors.formats.avro_schema import AvroSchema, fastavro
 
 _BUFFER_BYTES = 128 * 1024
 _SYNC_BYTES = 16

@@ -11,7 +11,7 @@ from penstock.connectors.files.formats.avro_blocks import AvroBlocks
 from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
+from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
 _CODECS = ("null", "deflate", "bzip2", "xz", "snappy", "zstandard")
 

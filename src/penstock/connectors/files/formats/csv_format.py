@@ -16,11 +16,11 @@ from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser, text_lines
 from penstock.connectors.files.split import FoundFile
-from penstock.formats.byte_order_mark import UTF8_BOM
-from penstock.formats.conversion import column_converter, converter
-from penstock.formats.csv_dialect import CsvDialect
-from penstock.formats.csv_schema import CsvSchema
-from penstock.formats.row_values import row_maker
+from penstock.connectors.formats.byte_order_mark import UTF8_BOM
+from penstock.connectors.formats.conversion import column_converter, converter
+from penstock.connectors.formats.csv_dialect import CsvDialect
+from penstock.connectors.formats.csv_schema import CsvSchema
+from penstock.connectors.formats.row_values import row_maker
 
 _UNCLOSED = "unexpected end of data"
 _TOO_LONG = "field larger than field limit"

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from penstock.common.record_fields import fields_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder, csv_form
-from penstock.formats.csv_schema import ArrayConverter, CsvSchema
+from penstock.connectors.formats.csv_schema import ArrayConverter, CsvSchema
 
 
 class CsvWriterFactory(BulkWriterFactory):

@@ -29,8 +29,8 @@ from penstock.common.basic_types import (
 from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.integers import BITS
 from penstock.common.time import Instant
-from penstock.formats.conversion import decimal_of, integer_of
-from penstock.formats.row_values import row_maker
+from penstock.connectors.formats.conversion import decimal_of, integer_of
+from penstock.connectors.formats.row_values import row_maker
 
 Convert = Callable[[Any], Any]
 

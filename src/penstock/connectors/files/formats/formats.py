@@ -13,7 +13,7 @@ from penstock.connectors.files.formats.json_format import JsonLinesFormat
 from penstock.connectors.files.formats.orc_format import OrcFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.text_format import TextLineFormat
-from penstock.formats.avro_schema import AvroSchema
+from penstock.connectors.formats.avro_schema import AvroSchema
 
 
 class BulkFormat(BatchFormat):

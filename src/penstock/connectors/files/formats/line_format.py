@@ -19,7 +19,7 @@ from penstock.connectors.files.formats.streams import (
     reading,
 )
 from penstock.connectors.files.split import FileSplit
-from penstock.formats.byte_order_mark import UTF8_BOM
+from penstock.connectors.formats.byte_order_mark import UTF8_BOM
 
 _SHOWN_CHARACTERS = 120
 BEHIND_BAD_BYTES = 512

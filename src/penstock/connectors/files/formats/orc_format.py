@@ -17,8 +17,8 @@ from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.selected_columns import FileColumns, SelectedColumns
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.columns import ColumnBuffer, Columns
-from penstock.formats.row_values import row_maker
+from penstock.connectors.formats.columns import ColumnBuffer, Columns
+from penstock.connectors.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
 _BUFFER_RECORDS = 64 * 1024

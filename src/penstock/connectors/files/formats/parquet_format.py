@@ -17,7 +17,7 @@ from penstock.connectors.files.formats.format import BatchFormat
 from penstock.connectors.files.formats.selected_columns import SelectedColumns
 from penstock.connectors.files.formats.streams import check_all_skipped, reading_raw
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.row_values import row_maker
+from penstock.connectors.formats.row_values import row_maker
 
 _BATCH_RECORDS = 4096
 _BATCH_BYTES = 1024 * 1024

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from penstock.common.serialization import BulkWriter, BulkWriterFactory
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.formats.columns import ColumnBuffer, Columns
+from penstock.connectors.formats.columns import ColumnBuffer, Columns
 
 ROW_GROUP_RECORDS = 128 * 1024
 ROW_GROUP_BYTES = 64 * 1024 * 1024

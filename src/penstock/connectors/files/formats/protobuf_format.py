@@ -12,9 +12,9 @@ from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import RecordFormat
 from penstock.connectors.files.formats.streams import ByteStream, check_all_skipped, reading
 from penstock.connectors.files.split import FileSplit
-from penstock.formats.protobuf_row import ProtobufRowSerializationSchema, parsed
-from penstock.formats.protobuf_schema import ProtobufSchema, checked_schema
-from penstock.formats.protobuf_values import reader_of
+from penstock.connectors.formats.protobuf_row import ProtobufRowSerializationSchema, parsed
+from penstock.connectors.formats.protobuf_schema import ProtobufSchema, checked_schema
+from penstock.connectors.formats.protobuf_values import reader_of
 
 _BLOCK_BYTES = 128 * 1024
 _LENGTH_BYTES_MAX = 5

@@ -8,7 +8,7 @@ from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.text_format import TextLineFormat
 from penstock.connectors.files.source.source import FileEnumeratorProvider, FileSource, FileSourceBuilder
 from penstock.connectors.files.split import FileSplit, FoundFile
-from penstock.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from penstock.connectors.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 
 __all__ = [
     "BulkFormat",

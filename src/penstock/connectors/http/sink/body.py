@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.formats.json_values import JsonSerializationSchema
+from penstock.connectors.formats.json_values import JsonSerializationSchema
 
 _JSON = JsonSerializationSchema()
 

@@ -15,11 +15,11 @@ from typing import Any
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.connectors.formats.avro_defaults import unshared
+from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
+from penstock.connectors.formats.avro_rows import Reader, RowReader
+from penstock.connectors.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 from penstock.connectors.kafka.schema_registry.client import SchemaRegistryClient
-from penstock.formats.avro_defaults import unshared
-from penstock.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
-from penstock.formats.avro_rows import Reader, RowReader
-from penstock.formats.avro_schema import AvroSchema, GenericRecordAvroTypeInfo, fastavro
 
 _HEADER = struct.Struct(">bI")
 _MAGIC = 0

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
+from penstock.connectors.formats.avro_schema import AvroSchema, fastavro
 from penstock.connectors.kafka.schema_registry.access import Access
 from penstock.connectors.kafka.schema_registry.requests import SchemaRegistryError, request
-from penstock.formats.avro_schema import AvroSchema, fastavro
 
 _NO_SUCH_SUBJECT, _NO_SUCH_SCHEMA = 40401, 40403
 _PAUSES_S = (0.25, 0.5, 1.0)

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from penstock.connectors.formats.conversion import date_of, datetime_of, time_of
 from penstock.connectors.sql.database import sqlalchemy
 from penstock.connectors.sql.sqlite_numbers import decimal_of, stored_number
-from penstock.formats.conversion import date_of, datetime_of, time_of
 
 Read = Callable[[Any], Any]
 """From a value of the driver, not None. Raises ValueError for one that its column's type cannot express."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext
 from penstock.connectors.files.sink.partitions import folder_of, partition_values
+from penstock.connectors.formats.columns import Columns
 from penstock.connectors.tables.record_schema import RecordType, schema_of, without
-from penstock.formats.columns import Columns
 
 _KNOWN_MAX = 1_000
 

@@ -1,0 +1,150 @@
+"""Values of rows as msgspec is to write them. Source: Flink's JsonRowSerializationSchema (flink-json).
+
+Times are RFC 3339's, in UTC, without which Flink reads none; floats that are no numbers are texts, as Jackson's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from penstock.common.composite_types import LIST_TYPES
+from penstock.common.integers import BITS, bounds_of
+from penstock.common.record_fields import fields_of
+from penstock.common.serialization import number_text
+from penstock.common.time import Instant
+from penstock.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
+    ExternalTypeInfo,
+    InstantTypeInfo,
+    LocalTimeTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TypeInformation,
+)
+from penstock.connectors.formats.declared_fields import NUMBERS, Check, check_of, named
+
+Form = Callable[[Any], Any]
+
+
+def form_of(type_info: TypeInformation) -> Form:
+    """From a value of this type that is not None to what msgspec writes. Raises TypeError or ValueError for another."""
+    if isinstance(type_info, ExternalTypeInfo):
+        return form_of(type_info._type_info)
+    if isinstance(type_info, RowTypeInfo):
+        return _of_row(type_info)
+    check = check_of(type_info)
+    if isinstance(type_info, LIST_TYPES):
+        return _of_list(check, form_of(type_info._element_type))
+    if isinstance(type_info, MapTypeInfo):
+        return _of_map(check, form_of(type_info._key_type_info), form_of(type_info._value_type_info))
+    if isinstance(type_info, InstantTypeInfo):
+        return lambda value: _instant(check(value))
+    if isinstance(type_info, (TimestampTypeInfo, TimeTypeInfo, LocalTimeTypeInfo)):
+        return lambda value: _time(check(value))
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in NUMBERS:
+        return lambda value: _number(check(value))
+    return check
+
+
+def _of_row(type_info: RowTypeInfo) -> Form:
+    names = tuple(type_info.get_field_names())
+    forms = [form_of(kind) for kind in type_info.get_field_types()]
+    scope: dict[str, Any] = {f"form{position}": form for position, form in enumerate(forms)}
+    fields = [_expression(kind, position) for position, kind in enumerate(type_info.get_field_types())]
+    entries = ", ".join(f"{name!r}: {field}" for name, field in zip(names, fields, strict=True))
+    # Compiled for these fields: a call for each would cost more than to encode it.
+    exec(f"def write({''.join(f'f{position}, ' for position in range(len(names)))}): return {{{entries}}}", scope)
+    write = scope["write"]
+
+    def write_row(value: Any) -> dict[str, Any]:
+        fields = fields_of(value, names)
+        try:
+            return write(*fields)  # type: ignore[no-any-return]
+        except (TypeError, ValueError):
+            for name, form, field in zip(names, forms, fields, strict=True):
+                _name_error(name, form, field)
+            raise
+
+    return write_row
+
+
+def _expression(kind: TypeInformation, position: int) -> str:
+    """What writes the value of a field: without a call if it is one of those that its type usually has."""
+    field, condition = f"f{position}", ""
+    if isinstance(kind, BasicTypeInfo):
+        basic = kind._basic_type
+        if basic in BITS:
+            least, most = bounds_of(basic)
+            condition = f"type({field}) is int and {least} <= {field} <= {most}"
+        elif basic is BasicType.DOUBLE:
+            # Of what is no number, and of infinity, the difference is none.
+            condition = f"type({field}) is float and {field} - {field} == 0.0"
+        elif basic in _PLAIN:
+            condition = f"type({field}) is {_PLAIN[basic]}"
+    form = f"None if {field} is None else form{position}({field})"
+    return f"{field} if {condition} else {form}" if condition else form
+
+
+_PLAIN = {BasicType.STRING: "str", BasicType.CHAR: "str", BasicType.BOOLEAN: "bool"}
+
+
+def _name_error(name: str, form: Form, field: Any) -> None:
+    try:
+        if field is not None:
+            form(field)
+    except (TypeError, ValueError) as error:
+        raise named(name, error) from None
+
+
+def _of_list(check: Check, form: Form) -> Form:
+    def write(value: Any) -> Any:
+        if isinstance(value, (bytes, bytearray)):
+            return value
+        return [None if item is None else form(item) for item in check(value)]
+
+    return write
+
+
+def _of_map(check: Check, key_form: Form, form: Form) -> Form:
+    def write(value: Any) -> dict[Any, Any]:
+        return {_key(key_form(key)): None if item is None else form(item) for key, item in check(value).items()}
+
+    return write
+
+
+def _key(value: Any) -> Any:
+    # msgspec writes these without quotes, which is no JSON.
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else number_text(value)
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise ValueError(f"{value!r} is no number, and JSON has no form for it")
+    return value
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value.astimezone(datetime.UTC)
+    return value.replace(tzinfo=datetime.UTC) if isinstance(value, datetime.time) else value
+
+
+def _instant(value: Any) -> Any:
+    if not isinstance(value, Instant):
+        return value
+    text = (_EPOCH + datetime.timedelta(seconds=value.seconds)).isoformat()
+    return f"{text}.{value.nanos:09}Z" if value.nanos else f"{text}Z"
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)

@@ -1,0 +1,155 @@
+"""Rows as JSON messages. Source: Flink's JsonRowDeserializationSchema and JsonRowSerializationSchema (flink-json)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.common.serialization import DeserializationSchema, SerializationSchema
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.connectors.formats.byte_order_mark import without_mark
+from penstock.connectors.formats.json_fields import Reader, decode, row_reader
+from penstock.connectors.formats.json_forms import Form, form_of
+from penstock.connectors.formats.json_schema import type_of_schema
+from penstock.connectors.formats.json_typed import DecodeRows, typed_decoder
+from penstock.connectors.formats.row_values import row_type_of
+
+
+class JsonRowDeserializationSchema(DeserializationSchema):
+    """Makes a Row of each JSON object. Made by `builder()`."""
+
+    def __init__(self, type_info: RowTypeInfo, fail_on_missing_field: bool, ignore_parse_errors: bool) -> None:
+        self._type_info = type_info
+        self._fail_on_missing_field = fail_on_missing_field
+        self._ignore_parse_errors = ignore_parse_errors
+        self._read: Reader | None = None
+        self._typed: DecodeRows | None = None
+
+    @staticmethod
+    def builder() -> JsonRowDeserializationSchema.Builder:
+        """Start to build one."""
+        return JsonRowDeserializationSchema.Builder()
+
+    def deserialize(self, message: bytes | None) -> Any:
+        """Return the Row of `message`; None, which skips it, for None, and for what can't be read if that is ignored.
+
+        Raises ValueError for a message that is not a JSON object of these fields.
+        """
+        return self.deserialize_batch([message])[0]
+
+    def deserialize_batch(self, messages: Sequence[bytes | None]) -> list[Any]:
+        """Return the Rows of messages, as `deserialize` does each."""
+        if self._typed is None:
+            self._typed = typed_decoder(self._type_info, self._fail_on_missing_field)
+        try:
+            return self._typed(messages)
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED:
+            # One is none, or has values that are read though JSON has another type for them: a number in a text.
+            return list(map(self._row, messages))
+
+    def _row(self, message: bytes | None) -> Any:
+        if message is None:
+            return None
+        if self._read is None:
+            self._read = row_reader(self._type_info, self._fail_on_missing_field)
+        try:
+            return self._read(decode(without_mark(message)))
+        except NOT_OF_A_VALUE:
+            raise
+        except RAISED as error:
+            if self._ignore_parse_errors:
+                return None
+            raise ValueError(f"{message!r:.200} can't be read as JSON of {self._type_info}: {error}") from None
+
+    def get_produced_type(self) -> TypeInformation:
+        """The type of the Rows."""
+        return self._type_info
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_read": None, "_typed": None}
+
+    class Builder:
+        """Builds a JsonRowDeserializationSchema; each method returns the builder."""
+
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+            self._fail_on_missing_field = False
+            self._ignore_parse_errors = False
+
+        def type_info(self, type_info: TypeInformation) -> JsonRowDeserializationSchema.Builder:
+            """Set the type of the Rows, `Types.ROW_NAMED`: fields are found by their names."""
+            self._type_info = type_info
+            return self
+
+        def json_schema(self, json_schema: str) -> JsonRowDeserializationSchema.Builder:
+            """Set the type by a JSON schema. Raises ValueError for one that says less than a type needs."""
+            self._type_info = type_of_schema(json_schema)
+            return self
+
+        def fail_on_missing_field(self) -> JsonRowDeserializationSchema.Builder:
+            """Refuse messages in which a field is missing; else it is None."""
+            self._fail_on_missing_field = True
+            return self
+
+        def ignore_parse_errors(self) -> JsonRowDeserializationSchema.Builder:
+            """Skip messages that can't be read."""
+            self._ignore_parse_errors = True
+            return self
+
+        def build(self) -> JsonRowDeserializationSchema:
+            """Create the schema. Raises TypeError without a type of rows, ValueError if both settings are on."""
+            if self._fail_on_missing_field and self._ignore_parse_errors:
+                raise ValueError("either messages without a field fail, or what can't be read is skipped: not both")
+            type_info = row_type_of(self._type_info, "type_info")
+            return JsonRowDeserializationSchema(type_info, self._fail_on_missing_field, self._ignore_parse_errors)
+
+
+class JsonRowSerializationSchema(SerializationSchema):
+    """Writes Rows as JSON objects by name. Made by `builder()`."""
+
+    def __init__(self, type_info: RowTypeInfo) -> None:
+        self._type_info = type_info
+        self._form: Form | None = None
+
+    @staticmethod
+    def builder() -> JsonRowSerializationSchema.Builder:
+        """Start to build one."""
+        return JsonRowSerializationSchema.Builder()
+
+    def serialize(self, element: Any) -> bytes:
+        """Return the JSON of a record: a Row or a dict, or an object with attributes, by name; else by position.
+
+        Raises TypeError for a value that JSON has no form for, and for one that is no record, ValueError for another
+        number of fields, and for a decimal that is no number.
+        """
+        if self._form is None:
+            self._form = form_of(self._type_info)
+        assert self._form is not None
+        return _JSON.encode(None if element is None else self._form(element))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_form": None}
+
+    class Builder:
+        """Builds a JsonRowSerializationSchema."""
+
+        def __init__(self) -> None:
+            self._type_info: TypeInformation | None = None
+
+        def with_type_info(self, type_info: TypeInformation) -> JsonRowSerializationSchema.Builder:
+            """Set the type of the Rows, `Types.ROW_NAMED`."""
+            self._type_info = type_info
+            return self
+
+        def build(self) -> JsonRowSerializationSchema:
+            """Create the schema. Raises TypeError without a type of rows."""
+            return JsonRowSerializationSchema(row_type_of(self._type_info, "with_type_info"))
+
+
+# Module-level, because schemas are pickled. Decimals are numbers, as Jackson writes them.
+_JSON = msgspec.json.Encoder(decimal_format="number")

@@ -1,0 +1,121 @@
+"""JSON objects decoded straight to values of a type of rows: no call of Python's for a field, where JSON has its type.
+
+msgspec makes a struct of a message, whose fields become those of a Row. What is near to a type but not of it, such as a
+number in a text, it refuses: that is for `json_fields`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Annotated, Any
+
+import msgspec
+
+from penstock.common.composite_types import LIST_TYPES
+from penstock.common.decoding import json_decoder
+from penstock.common.integers import BITS, bounds_of
+from penstock.common.typeinfo import (
+    BasicType,
+    BasicTypeInfo,
+    DateTypeInfo,
+    ExternalTypeInfo,
+    MapTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TypeInformation,
+    Types,
+)
+from penstock.common.types import row_factory
+from penstock.connectors.formats.json_fields import Reader, reader_of
+
+DecodeRows = Callable[[Sequence[Any]], list[Any]]
+_TEXTS = (BasicType.STRING, BasicType.CHAR)
+_SIMPLE: dict[BasicType, Any] = {
+    BasicType.STRING: str,
+    BasicType.CHAR: str,
+    BasicType.BOOLEAN: bool,
+    BasicType.BIG_INT: int,
+    BasicType.FLOAT: float,
+    BasicType.DOUBLE: float,
+}
+
+
+def typed_decoder(type_info: RowTypeInfo, fail_on_missing: bool) -> DecodeRows:
+    """From messages to Rows. The function raises ValueError or TypeError if one of them has values of other types."""
+    try:
+        struct, to_row = _struct_of(type_info, fail_on_missing)
+        decode = json_decoder(struct, float_hook=Decimal).decode
+    except (TypeError, ValueError) as error:
+        # A name with a quotation mark, which structs can't have.
+        return _refusing(str(error))
+    return lambda messages: [to_row(found) for found in map(decode, messages)]
+
+
+def _refusing(reason: str) -> DecodeRows:
+    def refuse(messages: Sequence[Any]) -> list[Any]:
+        raise ValueError(reason)
+
+    return refuse
+
+
+def _struct_of(type_info: RowTypeInfo, fail_on_missing: bool) -> tuple[Any, Reader]:
+    """A class that msgspec decodes objects to, and what makes Rows of its instances."""
+    names = type_info.get_field_names()
+    parts = [_part_of(kind, fail_on_missing) for kind in type_info.get_field_types()]
+    # Names of JSON need not be names in Python.
+    own = [f"field{index}" for index in range(len(names))]
+    fields: list[Any] = [
+        (name, kind | None) if fail_on_missing else (name, kind | None, None)
+        for name, (kind, _) in zip(own, parts, strict=True)
+    ]
+    struct = msgspec.defstruct("Fields", fields, rename=dict(zip(own, names, strict=True)), gc=False)
+    finishing = [(index, finish) for index, (_, finish) in enumerate(parts) if finish is not None]
+    make, values_of = row_factory(names), msgspec.structs.astuple
+    if not finishing:
+        return struct, lambda found: make(values_of(found))
+
+    def to_row(found: Any) -> Any:
+        values = list(values_of(found))
+        for index, finish in finishing:
+            if values[index] is not None:
+                values[index] = finish(values[index])
+        return make(values)
+
+    return struct, to_row
+
+
+def _part_of(type_info: TypeInformation, fail_on_missing: bool) -> tuple[Any, Reader | None]:
+    """What msgspec decodes a field to, and what is to be done with that; None: nothing."""
+    if isinstance(type_info, ExternalTypeInfo):
+        return _part_of(type_info._type_info, fail_on_missing)
+    if isinstance(type_info, RowTypeInfo):
+        return _struct_of(type_info, fail_on_missing)
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _SIMPLE:
+        return _SIMPLE[type_info._basic_type], None
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in BITS:
+        least, most = bounds_of(type_info._basic_type)
+        return Annotated[int, msgspec.Meta(ge=least, le=most)], None
+    if isinstance(type_info, DateTypeInfo):
+        return datetime.date, None
+    is_bytes = isinstance(type_info, PrimitiveArrayTypeInfo) and type_info._element_type == Types.BYTE()
+    if isinstance(type_info, LIST_TYPES) and not is_bytes:
+        kind, finish = _part_of(type_info._element_type, fail_on_missing)
+        return list[kind | None], finish and _of_items(finish)  # type: ignore[valid-type]
+    if isinstance(type_info, MapTypeInfo):
+        kind, finish = _part_of(type_info._value_type_info, fail_on_missing)
+        key = type_info._key_type_info
+        if isinstance(key, BasicTypeInfo) and key._basic_type in _TEXTS:
+            return dict[str, kind | None], finish and _of_values(finish)  # type: ignore[valid-type]
+    # Decimals come with all their digits, by the decoder's hook, and in texts are not those of any program in Python.
+    # Times of more digits than Python's are rounded by msgspec, and would be others than those of a single message.
+    return Any, reader_of(type_info, fail_on_missing)
+
+
+def _of_items(finish: Reader) -> Reader:
+    return lambda items: [None if item is None else finish(item) for item in items]
+
+
+def _of_values(finish: Reader) -> Reader:
+    return lambda entries: {key: None if value is None else finish(value) for key, value in entries.items()}

@@ -1,0 +1,55 @@
+"""JSON messages as plain values or as those of a type, by batches. Source: Flink's JsonDeserializationSchema."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.common.decoding import json_decoder
+from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
+from penstock.connectors.formats.byte_order_mark import has_mark, without_mark
+
+
+class JsonDeserializationSchema(DeserializationSchema):
+    """Decodes JSON: to dicts, lists, strings, numbers, or to `record_type`, a dataclass or what else msgspec decodes.
+
+    Raises ValueError for a message that is no JSON, or not of that type. A byte order mark before it is left out, as
+    Jackson does.
+    """
+
+    def __init__(self, record_type: Any = Any) -> None:
+        self._type = record_type
+        self._decode = json_decoder(record_type).decode
+
+    def deserialize(self, message: bytes) -> Any:
+        """Decode one value."""
+        try:
+            return self._decode(message)
+        except ValueError:
+            # Almost no message has a mark: it is looked for only where one can't be read.
+            if not has_mark(message):
+                raise
+        return self._decode(without_mark(message))
+
+    def deserialize_batch(self, messages: Sequence[bytes]) -> list[Any]:
+        """Decode values."""
+        try:
+            return list(map(self._decode, messages))
+        except ValueError:
+            if not any(map(has_mark, messages)):
+                raise
+        return list(map(self._decode, map(without_mark, messages)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._type,)
+
+
+class JsonSerializationSchema(SerializationSchema):
+    """Encodes values as JSON: what `json` knows, dataclasses, Rows (objects, or arrays); dates and decimals as text.
+
+    NaN, Infinity and -Infinity are these texts. Source: Jackson, by which Flink's class writes.
+    """
+
+    def serialize(self, element: Any) -> bytes:
+        """Encode one value."""
+        return json_bytes(element)

@@ -1,0 +1,333 @@
+"""One attempt of a pipelined region: its graph, its slots, and the progress of its tasks.
+
+    state                event                               next
+    CREATED              what enumerators start has ended    CREATED      (deployed)
+    CREATED              all slots have registered           RUNNING
+    RUNNING              Close was sent, all tasks closed    FINISHED
+    CREATED, RUNNING     cancel                              CANCELLING   (Cancel to all tasks)
+    CREATED, RUNNING     a failure                           FAILING      (Cancel to all other tasks)
+    CANCELLING           all tasks closed, or abandoned      CANCELED
+    FAILING              all others closed, or abandoned     FAILED
+
+Everything that belongs to one attempt is held here, so that the next one may have another graph, parallelism and slots.
+What follows from a failure is decided by the job master. Source: Flink docs, "Jobs and Scheduling".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.common.errors import DamagedCheckpointError, SparkLostError, TaskLostError
+from penstock.common.job_status import JobStatus
+from penstock.engine.checkpoint.restore import Restored
+from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
+from penstock.engine.jobmaster.connections import SlotConnections
+from penstock.engine.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
+from penstock.engine.jobmaster.enumerators import SplitEnumerators
+from penstock.engine.jobmaster.execution_state import ExecutionState
+from penstock.engine.jobmaster.loops import Loops
+from penstock.engine.jobmaster.notices import EnumeratorNotClosed
+from penstock.engine.jobmaster.results.collected import AttemptResults
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.rpc.messages import ToTask
+from penstock.engine.runtime.ids import SlotId, SubtaskId
+from penstock.engine.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers, Senders
+
+_ENDS = {
+    JobStatus.RUNNING: JobStatus.FINISHED,
+    JobStatus.CANCELLING: JobStatus.CANCELED,
+    JobStatus.FAILING: JobStatus.FAILED,
+}
+_STATE_OF_ENDED = {
+    JobStatus.RUNNING: ExecutionState.FINISHED,
+    JobStatus.FINISHED: ExecutionState.FINISHED,
+    JobStatus.CANCELLING: ExecutionState.CANCELED,
+    JobStatus.CANCELED: ExecutionState.CANCELED,
+    JobStatus.FAILING: ExecutionState.CANCELED,
+    JobStatus.FAILED: ExecutionState.CANCELED,
+}
+"""Of a task that is closed or abandoned, by the status of its attempt."""
+
+
+class Attempt:
+    """`emit` takes its effects, in order."""
+
+    def __init__(self, id: AttemptId, graph: JobGraph, emit: Callable[[JobEffect], None], now_ms: int) -> None:
+        vertices = graph.vertices_of(id.region)
+        ids = {vertex.id for vertex in vertices}
+        self.id = id
+        self.number = id.number
+        self.graph = graph
+        """Of the whole job."""
+        self.vertices = [vertex for vertex in checkpoint_vertices(graph) if vertex.id in ids]
+        self.sources = {vertex: state_id for vertex, state_id in source_state_ids(graph).items() if vertex in ids}
+        self.restored: Restored = {}
+        """What its tasks are restored from."""
+        self.restored_id = 0
+        """The number of the checkpoint that they are restored from; 0: they start from the beginning."""
+        self.restored_savepoint = False
+        """Whether that is a savepoint."""
+        self.restored_path = ""
+        """Where that is; empty: in the job's own directory, by its number."""
+        self.status = JobStatus.CREATED
+        self.error: BaseException | None = None
+        self.failed_slot: SlotId | None = None
+        """The slot that failed with `error`; None: the attempt failed as a whole, or has not."""
+        self.deployed_ms: int | None = None
+        """When its tasks were deployed; None: they are not."""
+        self.has_run = False
+        """Whether all its tasks were running at some time."""
+        self.results = AttemptResults(id)
+        self.slots = slots_of(graph, id.region)
+        self.connections = SlotConnections()
+        self._emit = emit
+        self._slot_of = {task: slot for slot, tasks in self.slots.items() for task in tasks}
+        self._registered: dict[SlotId, str] = {}
+        """Slots that have registered, and where others reach them."""
+        self.loops = Loops(graph, frozenset(ids), self.send)
+        self._last_report_ms: dict[SlotId, int] = {}
+        self._data_ended: set[SubtaskId] = set()
+        self._finished: set[SubtaskId] = set()
+        self.enumerators = SplitEnumerators(
+            [vertex for vertex in vertices if vertex.is_source],
+            self.send,
+            self._call,
+            now_ms,
+            lambda error: emit(EnumeratorNotClosed(error)),
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all its tasks are closed, or abandoned."""
+        return self.status in (JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED)
+
+    @property
+    def tasks(self) -> list[SubtaskId]:
+        """All its tasks."""
+        return sorted(self._slot_of)
+
+    @property
+    def sinks(self) -> frozenset[int]:
+        """The ids of its sinks."""
+        return frozenset(sink for vertex in self.vertices for sink in vertex.sinks)
+
+    @property
+    def all_data_ended(self) -> bool:
+        """Whether all its tasks have processed and sent all their records."""
+        return len(self._data_ended) == len(self._slot_of)
+
+    @property
+    def silent_from_the_start(self) -> list[SlotId]:
+        """Slots that have neither registered nor sent a heartbeat: as far as is known, nothing runs there."""
+        return sorted(self.slots.keys() - self._registered - self._last_report_ms.keys())
+
+    @property
+    def unfinished(self) -> list[SlotId]:
+        """Slots of tasks that are not closed."""
+        return sorted({self._slot_of[task] for task in self._slot_of.keys() - self._finished})
+
+    def state_of(self, task: SubtaskId) -> ExecutionState:
+        """Where a task is, as far as its slot has reported."""
+        slot = self._slot_of[task]
+        if self.deployed_ms is None and self.status is JobStatus.CREATED:
+            return ExecutionState.SCHEDULED
+        if slot == self.failed_slot:
+            return ExecutionState.FAILED
+        if self.is_over or task in self._finished:
+            return _STATE_OF_ENDED[self.status]
+        if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            return ExecutionState.CANCELING
+        if slot in self._registered:
+            return ExecutionState.RUNNING
+        return ExecutionState.INITIALIZING if slot in self._last_report_ms else ExecutionState.DEPLOYING
+
+    def error_of_slot(self, slot: SlotId, error: BaseException) -> BaseException:
+        """What a slot has failed by. One that Spark has started again restores what checkpoints have replaced since."""
+        is_late = isinstance(error, DamagedCheckpointError) and slot in self._registered
+        return _started_again(slot) if is_late else error
+
+    def explained(self, error: BaseException) -> BaseException:
+        """The error of a query; of a lost worker with what it may have been doing, if tasks had not opened by then."""
+        unopened = sorted({slot.level for slot in self.slots.keys() - self._registered})
+        is_of_a_worker = isinstance(error, TaskLostError) and not isinstance(error, SparkLostError)
+        if not is_of_a_worker or self.status is not JobStatus.CREATED or not unopened:
+            return error
+        names = "; ".join(
+            f"level {level}: " + ", ".join(f"'{v.name}'" for v in self.graph.vertices if v.level == level)
+            for level in unopened
+        )
+        return TaskLostError(
+            f"{error}\n  These operators had not opened: {names}. The worker may have died while it unpickled one of "
+            "their functions, restored its state, or was in its open()"
+        )
+
+    def send(self, vertex: int, subtask: int, event: ControlEvent) -> None:
+        """Send an event to a task."""
+        slot = SlotId(self.graph.vertices[vertex].level, subtask)
+        self._emit(SendToSlot(slot, ToTask(self.number, vertex, event)))
+
+    def _call(self, number: int, call: Callable[[], Any]) -> None:
+        self._emit(CallAsync(self.id, number, call))
+
+    # Slots.
+
+    def deploy_if_started(self, now_ms: int) -> None:
+        """Deploy its tasks, once, when what its enumerators have called to start has ended."""
+        if self.deployed_ms is None and self.status is JobStatus.CREATED and not self.enumerators.is_starting:
+            self.deployed_ms = now_ms
+            self._emit(Deploy(self.id, self.graph, self.restored))
+
+    def reported(self, slot: SlotId, now_ms: int) -> None:
+        """A slot has sent a report."""
+        self._last_report_ms[slot] = now_ms
+
+    def registered(self, slot: SlotId, address: str = "") -> None:
+        """The tasks of a slot are open; other slots reach it by `address`.
+
+        A slot that registers twice was started again by Spark: its state is lost.
+        """
+        if slot in self._registered:
+            self.failed(_started_again(slot))
+            return
+        self._registered[slot] = address
+        if self.status is JobStatus.CREATED and len(self._registered) == len(self.slots):
+            self.status = JobStatus.RUNNING
+            self.has_run = True
+            self._introduce()
+            self.loops.begin()
+        elif self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            # Cancel went to those that had registered by then. Without its own this slot would run on.
+            self._send_to(self.slots[slot], Cancel())
+
+    def _introduce(self) -> None:
+        """Tell slots where those are that send to them, and the tasks that feed something back where it goes to.
+
+        The latter begin now.
+        """
+        reached: dict[int, list[tuple[int, int, str]]] = {}
+        for (level, index), address in sorted(self._registered.items()):
+            if address:
+                reached.setdefault(level, []).append((level, index, address))
+        for slot, tasks in sorted(self.slots.items()):
+            senders = reached.get(slot.level - 1)
+            if senders and tasks:
+                self.send(*min(tasks), Senders(senders))
+        ids = {vertex.id for vertex in self.vertices}
+        heads: dict[int, set[SlotId]] = {}
+        for edge in self.graph.edges:
+            if edge.feedback and edge.source in ids:
+                target = self.graph.vertices[edge.target]
+                slots = {SlotId(target.level, subtask) for subtask in range(target.parallelism)}
+                heads.setdefault(edge.source, set()).update(slots)
+        for vertex, slots in heads.items():
+            peers = Peers([(*slot, self._registered[slot]) for slot in sorted(slots)])
+            for subtask in range(self.graph.vertices[vertex].parallelism):
+                self.send(vertex, subtask, peers)
+
+    def silent(self, now_ms: int, timeout_ms: int) -> SlotId | None:
+        """A slot that sent heartbeats and has sent none for `timeout_ms`, while it restores its state or runs."""
+        # When it closes another deadline holds.
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            for slot, last_ms in self._last_report_ms.items():
+                if now_ms - last_ms > timeout_ms:
+                    return slot
+        return None
+
+    def next_silence_ms(self, timeout_ms: int) -> int | None:
+        """When the slot whose last report is the oldest counts as lost."""
+        if self.status not in (JobStatus.CREATED, JobStatus.RUNNING) or not self._last_report_ms:
+            return None
+        return min(self._last_report_ms.values()) + timeout_ms + 1
+
+    # Tasks.
+
+    def split_requested(self, vertex: int, subtask: int) -> None:
+        """A reader asks for a split."""
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.enumerators.split_requested(vertex, subtask)
+
+    def data_ended(self, task: SubtaskId) -> None:
+        """A task has processed and sent all its records."""
+        self._data_ended.add(task)
+
+    def finished(self, task: SubtaskId) -> None:
+        """A task is closed."""
+        self._finished.add(task)
+        self._end_if_all_finished()
+
+    # The end.
+
+    def close(self) -> None:
+        """Close all tasks: their data has ended, or they emit nothing any more."""
+        # Tasks of an attempt that was cancelled or has failed have received Cancel already.
+        if self.status is JobStatus.RUNNING:
+            self._send_to(self._slot_of, Close())
+
+    def drain(self) -> None:
+        """Let all sources end here."""
+        # Sources only: the end of their data reaches all other tasks in band, behind the records.
+        for vertex in self.vertices:
+            if vertex.is_source:
+                for subtask in range(vertex.parallelism):
+                    self.send(vertex.id, subtask, Drain())
+
+    def cancel(self) -> None:
+        """Stop all tasks at once."""
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.status = JobStatus.CANCELLING
+            self._send_to_registered(Cancel())
+            self._end_if_all_finished()
+
+    def cancel_again(self, slot: SlotId) -> None:
+        """Messages to this slot may be lost: if its tasks are to stop, Cancel is sent again."""
+        if self.status in (JobStatus.CANCELLING, JobStatus.FAILING):
+            self._send_to(self.slots[slot], Cancel())
+
+    def failed(self, error: BaseException, slot: SlotId | None = None) -> None:
+        """A slot failed or was lost; `slot` None: the attempt as a whole failed. The first error counts."""
+        if slot is not None:
+            # Its tasks will report nothing any more; only the others are waited for.
+            self._finished.update(self.slots[slot])
+        if self.status in (JobStatus.CREATED, JobStatus.RUNNING):
+            self.error = error
+            self.failed_slot = slot
+            self.status = JobStatus.FAILING
+            self._send_to_registered(Cancel())
+        self._end_if_all_finished()
+
+    def abandon(self) -> None:
+        """The tasks that are left will not answer any more."""
+        if not self.is_over:
+            self.status = JobStatus.CANCELED if self.status is JobStatus.CANCELLING else JobStatus.FAILED
+
+    def _end_if_all_finished(self) -> None:
+        # An attempt that was not deployed has no task that could close.
+        if self.deployed_ms is None or len(self._finished) == len(self._slot_of):
+            self.status = _ENDS.get(self.status, self.status)
+
+    def _send_to_registered(self, event: ControlEvent) -> None:
+        for slot in sorted(self._registered):
+            self._send_to(self.slots[slot], event)
+
+    def _send_to(self, tasks: Iterable[SubtaskId], event: ControlEvent) -> None:
+        for vertex, subtask in sorted(tasks):
+            if (vertex, subtask) not in self._finished:
+                self.send(vertex, subtask, event)
+
+
+def slots_of(graph: JobGraph, region: int) -> dict[SlotId, list[SubtaskId]]:
+    """The tasks that each slot of a region hosts, by (level, index)."""
+    widths = graph.widths
+    return {
+        SlotId(level, index): [
+            SubtaskId(v.id, index) for v in graph.vertices if v.level == level and index < v.parallelism
+        ]
+        for level in graph.regions[region]
+        for index in range(widths[level])
+    }
+
+
+def _started_again(slot: SlotId) -> TaskLostError:
+    return TaskLostError(f"level {slot[0]} slot {slot[1]} was lost and started again by Spark")

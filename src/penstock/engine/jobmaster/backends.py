@@ -1,0 +1,109 @@
+"""Which state backend a job uses for keyed state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
+
+from penstock.common import options, postgres_options, redis_options
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.common.extras import POSTGRES, REDIS, ROCKSDB
+from penstock.common.priority_queue_state_type import PriorityQueueStateType
+from penstock.common.secrets import has_password
+from penstock.connectors.postgres import connection as postgres
+from penstock.connectors.postgres.connection import Database
+from penstock.connectors.redis import server as redis
+from penstock.connectors.redis.server import RedisServer
+from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings, RocksDBSettings, StoreSettings
+
+
+def store_settings(configuration: Configuration) -> StoreSettings | None:
+    """Settings of the store that keyed state is in; None: it is on the heap.
+
+    Raises ConfigurationError for an unknown backend, or one that is not installed.
+    """
+    name = configuration.get(options.STATE_BACKEND).strip().lower()
+    if name == "hashmap":
+        return None
+    if name == "rocksdb":
+        return _rocksdb(configuration)
+    if name == "postgres":
+        return _postgres(configuration)
+    if name == "redis":
+        return _redis(configuration)
+    raise ConfigurationError(f"{options.STATE_BACKEND.key} must be hashmap, rocksdb, postgres or redis, got {name!r}")
+
+
+def _rocksdb(configuration: Configuration) -> RocksDBSettings:
+    _check_installed("rocksdb", "rocksdict", ROCKSDB)
+    return RocksDBSettings(
+        configuration.get(options.ROCKSDB_DIRECTORY),
+        configuration.get(options.ROCKSDB_MEMORY),
+        configuration.get(options.ROCKSDB_CACHED_ENTRIES),
+        configuration.get(options.ROCKSDB_TIMERS) is PriorityQueueStateType.ROCKSDB,
+    )
+
+
+def _postgres(configuration: Configuration) -> PostgresSettings:
+    _check_installed("postgres", "psycopg", POSTGRES)
+    return PostgresSettings(
+        _url(configuration, postgres_options, "postgresql://host:5432/database", postgres.checked_url, Database),
+        configuration.get(postgres_options.USER),
+        configuration.get(postgres_options.PASSWORD),
+        configuration.get(postgres_options.CACHED_ENTRIES),
+        configuration.get(options.RETAINED_CHECKPOINTS),
+    )
+
+
+def _redis(configuration: Configuration) -> RedisSettings:
+    _check_installed("redis", "redis", REDIS)
+    url = _url(configuration, redis_options, "redis://host:6379/0", redis.checked_url, RedisServer)
+    if checkpoint_interval_ms(configuration) is None:
+        # Its write-ahead log is applied when a checkpoint is complete: without any it would grow in memory.
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is redis, which takes what has changed with each checkpoint: set "
+            f"{options.CHECKPOINT_INTERVAL.key}, like 10s"
+        )
+    return RedisSettings(
+        url,
+        configuration.get(redis_options.USER),
+        configuration.get(redis_options.PASSWORD),
+        configuration.get(redis_options.CACHED_ENTRIES),
+    )
+
+
+def _url(
+    configuration: Configuration,
+    of_server: ModuleType,
+    like: str,
+    checked: Callable[[str], str],
+    server: Callable[[str], Database | RedisServer],
+) -> str:
+    """Where the server is, by its options. Raises ConfigurationError, which does not show it."""
+    option = of_server.URL
+    url = configuration.get(option)
+    if url is None:
+        name = configuration.get(options.STATE_BACKEND)
+        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name}: set {option.key}, like {like}")
+    if has_password(url):
+        raise ConfigurationError(
+            f"{option.key} is shown where settings are: give the password as {of_server.PASSWORD.key}"
+        )
+    try:
+        # Its text says where it is, for which the url must be readable.
+        str(server(checked(url)))
+    except ValueError as error:
+        raise ConfigurationError(f"{option.key}: {error}") from None
+    return str(url)
+
+
+def _check_installed(backend: str, package: str, extra: str) -> None:
+    # Reported here, before anything runs: a task could only fail with an ImportError.
+    if find_spec(package) is None:
+        raise ConfigurationError(
+            f"{options.STATE_BACKEND.key} is {backend}, and {package} is not installed: pip install '{extra}', here "
+            "and on the executors"
+        )

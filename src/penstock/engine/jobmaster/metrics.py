@@ -1,0 +1,269 @@
+"""Counters of a job, added up from the reports of its subtasks."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.operator_metrics import OPERATOR_METRICS
+from penstock.engine.checkpoint.report import CheckpointReport
+from penstock.engine.jobmaster.execution_graph import JobFailure
+from penstock.engine.jobmaster.notices import Autoscaled
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.rpc.messages import OperatorReport, TaskReport
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorMetrics:
+    """One operator over all its subtasks. Watermarks are the lowest of them (ms)."""
+
+    name: str
+    records_in: int
+    records_out: int
+    late_records_dropped: int
+    watermark: int
+    user: dict[str, int | float]
+    output_watermark: int = MIN_TIMESTAMP
+
+
+@dataclasses.dataclass(frozen=True)
+class VertexMetrics:
+    """One vertex: sums over its subtasks; times in ms; `subtasks` are the reports themselves."""
+
+    name: str
+    """The names of its operators, joined by arrows."""
+    parallelism: int
+    """The number of its subtasks."""
+    bytes_in: int
+    """Bytes of the buffers received over exchanges."""
+    bytes_out: int
+    """Bytes of the buffers that were sent over exchanges."""
+    busy_ms: int
+    """Time spent on records, timers and snapshots."""
+    idle_ms: int
+    """Time without input."""
+    back_pressured_ms: int
+    """Time in which the output could not be written, because the next vertex was slower."""
+    latency_mean_ms: float | None
+    """From a source to here, by latency markers; None without `metrics.latency.interval`."""
+    latency_max_ms: int | None
+    """The highest such time."""
+    operators: list[OperatorMetrics]
+    """One for each operator of the chain, in order."""
+    subtasks: list[TaskReport]
+    """The same by subtask, with times in nanoseconds."""
+    restored_bytes: int
+    """State restored when the tasks last started, in bytes."""
+    initializing: int = 0
+    """How many of its subtasks restore their state, or open their functions."""
+    bytes_to_restore: int = 0
+    """How many `restored_bytes` there will be at most, once no subtask initializes any more."""
+    restored_files: int = 0
+    """Files from which state was restored."""
+    files_to_restore: int = 0
+    """How many of these there will be at most."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobTotals:
+    """What a job has done since it was last started. `watermark`: the lowest at a sink (ms); None: there is none."""
+
+    records_in: int
+    """Emitted by its sources."""
+    records_out: int
+    """Arrived at its sinks."""
+    watermark: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class JobFigures:
+    """A job at one moment, as reported to clients."""
+
+    status: str
+    restarts: int
+    totals: JobTotals
+    vertices: list[VertexMetrics]
+    checkpoint: CheckpointReport | None
+    """The latest that has completed."""
+    rescales: int = 0
+    """How often it has gone on with another parallelism."""
+    failed_checkpoint: CheckpointReport | None = None
+    """The latest of those that have failed since."""
+    autoscaled: Autoscaled | None = None
+    """The newest decision of the autoscaler."""
+    failures: Sequence[JobFailure] = ()
+    """The newest, oldest first."""
+    updates: int = 0
+    """How often it has gone on with other functions."""
+
+
+class AttemptReport(NamedTuple):
+    """A report of a subtask, and the number of the attempt that has made it."""
+
+    attempt: int
+    report: TaskReport
+
+
+class JobMetrics:
+    """The newest report of each subtask."""
+
+    def __init__(self, graph: JobGraph) -> None:
+        self._graph = graph
+        self.rescales = 0
+        """How often attempts have begun with another parallelism than those before them."""
+        self.updates = 0
+        """How often they have begun with other functions, and as many subtasks."""
+        self._reports: dict[tuple[int, int], TaskReport] = {}
+        self._attempts: dict[tuple[int, int], int] = {}
+        self._lock = threading.Lock()
+
+    def deployed(self, graph: JobGraph) -> None:
+        """The plan of the attempts from now on, perhaps with fewer subtasks than there were."""
+        with self._lock:
+            if graph is not self._graph:
+                is_rescaled = _parallelism(graph) != _parallelism(self._graph)
+                self.rescales += is_rescaled
+                self.updates += not is_rescaled
+            self._graph = graph
+            for vertex, subtask in list(self._reports):
+                if subtask >= graph.vertices[vertex].parallelism:
+                    del self._reports[vertex, subtask]
+
+    def update(self, reports: list[TaskReport], attempt: int | None = None) -> None:
+        """Take over the reports of a heartbeat. `attempt`: of their slot; None: that which has reported last."""
+        with self._lock:
+            for report in reports:
+                self._reports[report.vertex, report.subtask] = report
+                if attempt is not None:
+                    self._attempts[report.vertex, report.subtask] = attempt
+
+    def reports(self) -> dict[tuple[int, int], TaskReport]:
+        """The newest report by vertex and subtask. It is a copy: the reports themselves never change."""
+        with self._lock:
+            return dict(self._reports)
+
+    def of_attempts(self) -> dict[tuple[int, int], AttemptReport]:
+        """The same, with the attempt of each: counters of a new one begin at zero."""
+        with self._lock:
+            return {key: AttemptReport(self._attempts.get(key, 0), report) for key, report in self._reports.items()}
+
+    def vertices(self) -> list[VertexMetrics]:
+        """The metrics of each vertex, in the order of the graph."""
+        reports = self.reports()
+        result = []
+        for vertex in self._graph.vertices:
+            subtasks = [reports[key] for key in sorted(reports) if key[0] == vertex.id]
+            result.append(_sum_up(vertex.name, vertex.parallelism, subtasks))
+        return result
+
+    def totals(self) -> JobTotals:
+        """Records in and out, and event time."""
+        return totals_of(self._graph, self.vertices())
+
+    def as_dict(self) -> dict[str, dict[str, int | float]]:
+        """By operator name: OPERATOR_METRICS, and users' own."""
+        return by_operator(self.vertices())
+
+
+def _parallelism(graph: JobGraph) -> list[int]:
+    return [vertex.parallelism for vertex in graph.vertices]
+
+
+def by_operator(vertices: Iterable[VertexMetrics]) -> dict[str, dict[str, int | float]]:
+    """Counters by operator name: OPERATOR_METRICS, and users' own."""
+    metrics: dict[str, dict[str, int | float]] = {}
+    for vertex in vertices:
+        for operator in vertex.operators:
+            name = operator.name
+            # Operators of the same name are numbered in the order of the program.
+            while name in metrics:
+                name = _next_name(name)
+            metrics[name] = {
+                **{name: getattr(operator, field) for name, (field, _) in OPERATOR_METRICS.items()},
+                **operator.user,
+            }
+    return metrics
+
+
+def totals_of(graph: JobGraph, vertices: list[VertexMetrics]) -> JobTotals:
+    """Add up metrics of the vertices of a graph."""
+    sending = {edge.source for edge in graph.stream_graph.edges}
+    records_in = records_out = 0
+    watermark = MAX_TIMESTAMP
+    for vertex, figures in zip(graph.vertices, vertices, strict=True):
+        # Of a vertex that has not reported yet there are no operators.
+        for node, operator in zip(vertex.nodes, figures.operators, strict=False):
+            if vertex.is_source and node is vertex.nodes[0]:
+                records_in += operator.records_out
+            if node.id not in sending:
+                records_out += operator.records_in
+                watermark = min(watermark, operator.watermark)
+    return JobTotals(records_in, records_out, watermark if MIN_TIMESTAMP < watermark < MAX_TIMESTAMP else None)
+
+
+def _next_name(name: str) -> str:
+    stem, _, number = name.rpartition(" #")
+    return f"{stem} #{int(number) + 1}" if stem and number.isdigit() else f"{name} #2"
+
+
+def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMetrics:
+    latencies = sum(report.latency_count for report in subtasks)
+    per_operator = zip(*(report.operators for report in subtasks), strict=True)
+    return VertexMetrics(
+        name=name,
+        parallelism=parallelism,
+        bytes_in=sum(report.bytes_in for report in subtasks),
+        bytes_out=sum(report.bytes_out for report in subtasks),
+        busy_ms=sum(report.busy_ns for report in subtasks) // 1_000_000,
+        idle_ms=sum(report.idle_ns for report in subtasks) // 1_000_000,
+        back_pressured_ms=sum(report.back_pressured_ns for report in subtasks) // 1_000_000,
+        latency_mean_ms=sum(report.latency_sum_ms for report in subtasks) / latencies if latencies else None,
+        latency_max_ms=max((report.latency_max_ms for report in subtasks), default=0) if latencies else None,
+        operators=[
+            OperatorMetrics(
+                name=reports[0].name,
+                records_in=sum(report.records_in for report in reports),
+                records_out=sum(report.records_out for report in reports),
+                late_records_dropped=sum(report.late_records_dropped for report in reports),
+                watermark=min(report.watermark for report in reports),
+                user={
+                    metric: _combined(metric, [report for report in reports if metric in report.user])
+                    for metric in sorted({metric for report in reports for metric in report.user})
+                },
+                output_watermark=min(report.output_watermark for report in reports),
+            )
+            for reports in per_operator
+        ],
+        subtasks=subtasks,
+        restored_bytes=sum(report.restored_bytes for report in subtasks),
+        initializing=sum(report.initializing for report in subtasks),
+        bytes_to_restore=sum(report.bytes_to_restore for report in subtasks),
+        restored_files=sum(report.restored_files for report in subtasks),
+        files_to_restore=sum(report.files_to_restore for report in subtasks),
+    )
+
+
+def records_of(subtask: TaskReport) -> int:
+    """How many came to its chain; a source receives none, and has emitted so many."""
+    first = subtask.operators[0] if subtask.operators else None
+    return (first.records_in or first.records_out) if first else 0
+
+
+def skew(values: Sequence[float]) -> float:
+    """The mean deviation from the mean, in percent of the mean, at most 100. Flink: DoubleDataSkew."""
+    mean = sum(values) / len(values) if values else 0
+    deviation = sum(abs(value - mean) for value in values) / len(values) if values else 0
+    return min(100.0, 100 * deviation / mean) if mean else 0.0
+
+
+_COMBINE = {"min": min, "max": max}
+
+
+def _combined(metric: str, reports: list[OperatorReport]) -> int | float:
+    """One metric over its subtasks: a sum, except for the ends of a distribution."""
+    kind = reports[0].extremes.get(metric)
+    values = [report.user[metric] for report in reports]
+    return sum(values) if kind is None else _COMBINE[kind](values)

@@ -1,0 +1,148 @@
+"""Where results of a job arrive on the driver: printed, collected, or committed.
+
+The path of a result: an operator's sink (engine/runtime/operators/sink.py) emits it, the task reports it (Result, or in
+an Acknowledge), the job master holds it back until its checkpoint completes (collected.py,
+engine/checkpoint/commits.py), and a lane (lanes.py) delivers it to its ResultSink here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from penstock.api.sink import Committer
+from penstock.common.errors import JobError
+from penstock.common.user_calls import RAISED
+from penstock.engine.jobmaster.results.spilling_queue import SpillingQueue
+
+_log = logging.getLogger(__name__)
+
+
+class ResultSink:
+    """Takes what the subtasks of one sink sent to the driver. Its methods are called one at a time."""
+
+    exactly_once = False
+    """Whether, with checkpoints, results are held back until the checkpoint they belong to is complete."""
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        """A chunk of one subtask, in its order."""
+        raise NotImplementedError
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        """The checkpoint to which these belong is complete."""
+        self.take(subtask, values)
+
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        """The job was restored from the checkpoint to which these belong: they may have been committed already."""
+        self.commit(subtask, values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        """The checkpoint to which these belong was aborted: discard them."""
+
+    def restarted(self) -> None:
+        """The job restarts: discard what was taken from the last attempt and not committed; it will be sent again."""
+
+    def succeeded(self) -> None:
+        """The job has succeeded: nothing more comes."""
+
+    def failed(self, error: BaseException) -> None:
+        """The job failed or was cancelled: nothing more comes."""
+
+
+class PrintResults(ResultSink):
+    """Writes each value on a line, as Flink does: `identifier:subtask> value`, subtasks counted from 1."""
+
+    def __init__(self, identifier: str | None, parallel: bool, text_of: Callable[[Any], str] = str) -> None:
+        self._identifier = identifier
+        self._text_of = text_of
+        self._parallel = parallel
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        parts = [part for part in (self._identifier, str(subtask + 1) if self._parallel else None) if part]
+        prefix = f"{':'.join(parts)}> " if parts else ""
+        text = "".join(f"{prefix}{self._text_of(value)}\n" for value in values)
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            raise JobError(
+                f"what print() shows can't be written to the standard output of the job's process: {error}"
+            ) from error
+
+
+class CollectedResults(ResultSink):
+    """Iterates over the values as they come; an error of the job is raised there."""
+
+    exactly_once = True
+
+    def __init__(self) -> None:
+        self._arrived = SpillingQueue()
+        self._error: BaseException | None = None
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._arrived.put(values)
+
+    def succeeded(self) -> None:
+        self._arrived.close()
+
+    def failed(self, error: BaseException) -> None:
+        self._error = error
+        self._arrived.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        while (values := self._arrived.get()) is not None:
+            yield from values
+        if self._error is not None:
+            raise self._error
+
+
+class CommittedResults(ResultSink):
+    """Commits what the writers of a sink prepared when the job succeeds; aborts it if the job fails.
+
+    `retry_pauses_s`: how long it waits before each further attempt to commit if the store is not reachable then.
+    """
+
+    def __init__(self, committer: Committer, retry_pauses_s: Sequence[float] = (1, 3, 9)) -> None:
+        self._committer = committer
+        self._retry_pauses_s = retry_pauses_s
+        self._committables: list[Any] = []
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._committables.extend(values)
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        self._committer.commit(values)
+
+    def commit_again(self, subtask: int, values: list[Any]) -> None:
+        self._committer.commit_again(values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        self._committer.abort(values)
+
+    def restarted(self) -> None:
+        # A job without checkpoints does all of it again: committed as well, each row would be there twice.
+        committables, self._committables = self._committables, []
+        self._committer.abort(committables)
+
+    def succeeded(self) -> None:
+        for pause_s in self._retry_pauses_s:
+            try:
+                self._committer.commit(self._committables)
+                break
+            except OSError as error:
+                # Some of it may have been published already: aborting now would leave a partial result.
+                _log.warning("results could not be committed, retrying in %g s: %s", pause_s, error)
+                time.sleep(pause_s)
+        else:
+            self._committer.commit(self._committables)
+        # If another sink fails to commit now, `failed` must not remove what is committed here.
+        self._committables = []
+
+    def failed(self, error: BaseException) -> None:
+        # What is left behind is invisible to readers, and the error of the job must not be hidden by another.
+        with contextlib.suppress(*RAISED):
+            self._committer.abort(self._committables)

@@ -1,0 +1,287 @@
+"""StreamGraph: the program's operators and edges, with partitionings, unions and side outputs resolved."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Boundedness
+from penstock.common.errors import ProgramError
+from penstock.engine.plan.transformations import (
+    CacheTransformation,
+    DeployedTransformation,
+    FeedbackTransformation,
+    PartitionTransformation,
+    SideOutputTransformation,
+    SourceTransformation,
+    Transformation,
+    UnionTransformation,
+)
+from penstock.engine.runtime.network.partitioners import ForwardPartitioner, Partitioner, RebalancePartitioner
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.source import SourceOperator
+from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND, default_max_parallelism
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphSettings:
+    """The environment's defaults for operators without settings of their own."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    buffer_timeout_ms: int = 5
+    watermark_interval_ms: int = 200
+    chaining: bool = True
+    auto_generate_uids: bool = True
+    """Whether an operator may be without a uid."""
+
+
+@dataclasses.dataclass
+class StreamNode:
+    """An operator to be deployed. `uid` is the user's, or derived from the position in the program."""
+
+    id: int
+    name: str
+    operator: Operator
+    parallelism: int
+    max_parallelism: int
+    uid: str
+    uid_is_users: bool
+    buffer_timeout_ms: int
+    transformation: Transformation
+    max_is_derived: bool = False
+    """Whether the maximum parallelism was not set: then state that is restored brings its own."""
+
+
+@dataclasses.dataclass
+class StreamEdge:
+    """Sends records of `source`, or of its side output `tag`, to input `input_index` of `target`."""
+
+    source: int
+    target: int
+    partitioner: Partitioner
+    tag: OutputTag[Any] | None = None
+    input_index: int = 0
+    feedback: bool = False
+    """Whether it closes a loop: it leads back to the head of an iteration."""
+
+
+class StreamGraph:
+    """Built once per submission. Raises ProgramError for an invalid program."""
+
+    def __init__(self, sinks: list[Transformation], settings: GraphSettings) -> None:
+        self.settings = settings
+        self.nodes: dict[int, StreamNode] = {}
+        self.edges: list[StreamEdge] = []
+        self.unfilled: list[CacheTransformation] = []
+        """Cached streams that no job has computed yet."""
+        for transformation in _in_order(sinks):
+            if isinstance(transformation, CacheTransformation) and not transformation.is_filled:
+                self.unfilled.append(transformation)
+            if isinstance(transformation, DeployedTransformation):
+                self._add(transformation)
+        for head in self._heads():
+            self._close(head)
+        self._check_uids()
+
+    def _add(self, transformation: DeployedTransformation) -> None:
+        parallelism = self._parallelism(transformation)
+        max_is_set = transformation.max_parallelism or self.settings.max_parallelism
+        max_parallelism = max_is_set or default_max_parallelism(parallelism)
+        if not parallelism <= max_parallelism <= MAX_PARALLELISM_BOUND:
+            raise ProgramError(
+                f"operator '{transformation.name}' has parallelism {parallelism} and maximum parallelism "
+                f"{max_parallelism}: parallelism <= maximum parallelism <= {MAX_PARALLELISM_BOUND} is required"
+            )
+        operator = transformation.operator
+        operator.name = transformation.name
+        if isinstance(operator, SourceOperator):
+            operator.interval_ms = self.settings.watermark_interval_ms
+        timeout = transformation.buffer_timeout_ms
+        self.nodes[transformation.id] = StreamNode(
+            transformation.id,
+            transformation.name,
+            operator,
+            parallelism,
+            max_parallelism,
+            transformation.uid or f"{len(self.nodes)}-{transformation.name}",
+            transformation.uid is not None,
+            self.settings.buffer_timeout_ms if timeout is None else timeout,
+            transformation,
+            max_is_derived=max_is_set is None,
+        )
+        for index, input in enumerate(transformation.inputs):
+            self._connect(input, transformation.id, index)
+
+    def _parallelism(self, transformation: Transformation) -> int:
+        """Its own, or the default.
+
+        The head of an iteration has that of what is fed back to it as it is, else that of its input.
+        """
+        if transformation.parallelism is None and isinstance(transformation, FeedbackTransformation):
+            source: Transformation | None = next(iter(transformation.feedback), None)
+            while source is not None and source.edge_kind is not None:
+                source = None if isinstance(source, PartitionTransformation) else source.inputs[0]
+            if source is None or isinstance(source, FeedbackTransformation):
+                source = transformation.inputs[0]
+                while source.edge_kind is not None:
+                    source = source.inputs[0]
+            return self._parallelism(source)
+        return transformation.parallelism or self.settings.parallelism
+
+    def _heads(self) -> list[FeedbackTransformation]:
+        nodes = (node.transformation for node in self.nodes.values())
+        return [transformation for transformation in nodes if isinstance(transformation, FeedbackTransformation)]
+
+    def _close(self, head: FeedbackTransformation) -> None:
+        """Connect the feedback of an iteration with its head. Raises ProgramError if there is none."""
+        if not head.feedback:
+            raise ProgramError(
+                f"the iteration '{head.name}' is not closed: call close_with() on it with the stream that is fed back"
+            )
+        # Partitioned as the input is, unless the program says how. Source: Flink docs, "Iterations".
+        into = head.inputs[0]
+        chosen = into.partitioner if isinstance(into, PartitionTransformation) else None
+        for feedback in head.feedback:
+            self._connect(feedback, head.id, 1, chosen)
+
+    def _connect(
+        self, stream: Transformation, target: int, input_index: int, default: Partitioner | None = None
+    ) -> None:
+        """Resolve `stream` to its operators. Iterative, as `_in_order` is.
+
+        Of several partitionings in sequence, the one nearest to the target applies; `default` if there is none.
+        """
+        stack: list[tuple[Transformation, Partitioner | None, OutputTag[Any] | None]] = [(stream, None, None)]
+        while stack:
+            source, partitioner, tag = stack.pop()
+            if isinstance(source, PartitionTransformation):
+                stack.append((source.inputs[0], partitioner or source.partitioner, tag))
+            elif isinstance(source, (UnionTransformation, CacheTransformation)):
+                stack.extend((input, partitioner, tag) for input in reversed(source.inputs))
+            elif isinstance(source, SideOutputTransformation):
+                # Its input is an operator (DataStream.get_side_output checks that), so no other tag is lost here.
+                stack.append((source.inputs[0], partitioner, source.tag))
+            else:
+                self._add_edge(source, target, input_index, partitioner or default, tag)
+
+    def _add_edge(
+        self,
+        source: Transformation,
+        target: int,
+        input_index: int,
+        chosen: Partitioner | None,
+        tag: OutputTag[Any] | None,
+    ) -> None:
+        feedback = input_index == 1 and isinstance(self.nodes[target].transformation, FeedbackTransformation)
+        if feedback and chosen is None:
+            self._check_forwarded(source.id, target)
+        chosen = self._partitioner(source.id, target, chosen)
+        self.edges.append(StreamEdge(source.id, target, chosen, tag, input_index, feedback))
+
+    def _check_forwarded(self, source: int, head: int) -> None:
+        """Raises ProgramError if what is fed back as it is has another parallelism than the head."""
+        sender, receiver = self.nodes[source], self.nodes[head]
+        if sender.parallelism != receiver.parallelism:
+            raise ProgramError(
+                f"'{sender.name}' (parallelism {sender.parallelism}) is fed back to '{receiver.name}' (parallelism "
+                f"{receiver.parallelism}): give both the same parallelism, or partition what is fed back, for example "
+                "close_with(stream.rebalance())"
+            )
+
+    def _partitioner(self, source: int, target: int, chosen: Partitioner | None) -> Partitioner:
+        senders, receivers = self.nodes[source], self.nodes[target]
+        same = senders.parallelism == receivers.parallelism
+        if chosen is None:
+            return ForwardPartitioner() if same else RebalancePartitioner()
+        if type(chosen) is ForwardPartitioner and not same:
+            raise ProgramError(
+                f"forward() from '{senders.name}' (parallelism {senders.parallelism}) to '{receivers.name}' "
+                f"(parallelism {receivers.parallelism}) requires equal parallelism. Use rescale() or rebalance()"
+            )
+        return chosen
+
+    def _check_uids(self) -> None:
+        seen: dict[str, StreamNode] = {}
+        for node in self.nodes.values():
+            if not node.uid_is_users:
+                self._check_uid_is_derived(node)
+            # A uid of the user's may be that which another operator has by its position and name.
+            if node.uid in seen:
+                raise ProgramError(
+                    f"two operators have the uid '{node.uid}': '{seen[node.uid].name}' and '{node.name}'. A uid ties "
+                    "state to one operator, so each needs its own"
+                )
+            seen[node.uid] = node
+
+    def _check_uid_is_derived(self, node: StreamNode) -> None:
+        transformation = node.transformation
+        if self.settings.auto_generate_uids or transformation.is_nameless or transformation.uid_hash is not None:
+            return
+        raise ProgramError(
+            f"operator '{node.name}' has no uid, and pipeline.auto-generate-uids is false: its state might not be "
+            "found after a change of the program. Add .uid('...') to it"
+        )
+
+    @property
+    def sources(self) -> list[SourceTransformation]:
+        """The source transformations, in program order."""
+        nodes = (node.transformation for node in self.nodes.values())
+        return [transformation for transformation in nodes if isinstance(transformation, SourceTransformation)]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether all sources are bounded."""
+        return all(source.source.get_boundedness() is Boundedness.BOUNDED for source in self.sources)
+
+    def as_plan(self) -> dict[str, Any]:
+        """Return Flink's plan JSON of the nodes: id, type, contents, parallelism, predecessors with ship strategy."""
+        nodes = []
+        for node in self.nodes.values():
+            entry: dict[str, Any] = {
+                "id": node.id,
+                "type": node.name,
+                "pact": _pact(node.transformation),
+                "contents": node.transformation.description or node.name,
+                "parallelism": node.parallelism,
+            }
+            predecessors = [
+                {"id": edge.source, "ship_strategy": edge.partitioner.ship_strategy, "side": "second"}
+                for edge in self.edges
+                if edge.target == node.id
+            ]
+            if predecessors:
+                entry["predecessors"] = predecessors
+            nodes.append(entry)
+        return {"nodes": nodes}
+
+
+def _pact(transformation: Transformation) -> str:
+    if isinstance(transformation, SourceTransformation):
+        return "Data Source"
+    return "Data Sink" if getattr(transformation, "is_sink", False) else "Operator"
+
+
+def _in_order(sinks: list[Transformation]) -> list[Transformation]:
+    """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth.
+
+    What is fed back to an iteration comes after its head, and need not lead to a sink.
+    """
+    ordered: dict[int, Transformation] = {}
+    stack: list[tuple[Transformation, bool]] = [(sink, False) for sink in reversed(sinks)]
+    fed_back: list[Transformation] = []
+    while stack or fed_back:
+        if not stack:
+            stack.append((fed_back.pop(0), False))
+        transformation, inputs_done = stack.pop()
+        if transformation.id in ordered:
+            continue
+        if inputs_done:
+            ordered[transformation.id] = transformation
+            if isinstance(transformation, FeedbackTransformation):
+                fed_back.extend(transformation.feedback)
+        else:
+            stack.append((transformation, True))
+            stack.extend((input, False) for input in reversed(transformation.inputs))
+    return list(ordered.values())

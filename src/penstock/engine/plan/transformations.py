@@ -1,0 +1,182 @@
+"""Transformations: the nodes that calls of the DataStream API create, each with its inputs.
+
+Sources and operators are deployed; partitionings, unions and side outputs only define how these are connected.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.api.output_tag import OutputTag
+from penstock.api.source import Source
+from penstock.common.shallow_copy import shallow_copy
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.plan.call_capture import captured
+from penstock.engine.runtime.network.partitioners import Partitioner
+from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.source import SourceOperator
+
+
+class Chaining(enum.Enum):
+    """The neighbours with which an operator may be chained."""
+
+    ALWAYS = "always"
+    HEAD = "only with those after it"
+    NEVER = "never"
+
+
+class Transformation:
+    """A node of the program. `parallelism` None: the environment's default at submission."""
+
+    edge_kind: str | None = None
+    """What it is called where it only defines edges between operators; None: it is deployed."""
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        inputs: Sequence[Transformation],
+        output_type: Any = None,
+        parallelism: int | None = None,
+    ) -> None:
+        self.id = id
+        self.name = name
+        self.inputs = list(inputs)
+        self.output_type = output_type
+        self.parallelism = parallelism
+        self.max_parallelism: int | None = None
+        self.parallelism_fixed: str | None = None
+        """The reason why the parallelism must be 1, or None."""
+        self.uid: str | None = None
+        self.uid_hash: str | None = None
+        self.is_nameless = False
+        """Whether a call of the API made it beside what the user sees, who can't give it a uid. It has no state."""
+        self.description: str | None = None
+        self.buffer_timeout_ms: int | None = None
+        self.chaining = Chaining.ALWAYS
+        self.slot_sharing_group: str | None = None
+
+
+class DeployedTransformation(Transformation):
+    """An operator; `operator` is the unopened instance that subtasks run a copy of, as it is now."""
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        inputs: Sequence[Transformation],
+        operator: Operator,
+        output_type: Any,
+        parallelism: int | None,
+    ) -> None:
+        super().__init__(id, name, inputs, output_type, parallelism)
+        self.operator = operator
+        if operator.captured is None:
+            operator.captured = captured(operator)
+
+
+class SourceTransformation(DeployedTransformation):
+    """A source with its watermark strategy."""
+
+    operator: SourceOperator
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        source: Source[Any],
+        strategy: WatermarkStrategy,
+        output_type: Any,
+        parallelism: int | None,
+    ) -> None:
+        # The graph sets the interval that the program has when it is submitted. The source as it is now is used here,
+        # too, with what it keeps out of its pickles: it gives out the splits.
+        of_driver = shallow_copy(source, own_containers=True)
+        operator = SourceOperator(name, of_driver, shallow_copy(strategy), interval_ms=0)
+        operator.given = source
+        super().__init__(id, name, [], operator, output_type, parallelism)
+
+    @property
+    def source(self) -> Source[Any]:
+        """What it reads."""
+        return self.operator.source
+
+
+class OperatorTransformation(DeployedTransformation):
+    """An operator that reads streams."""
+
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        inputs: Sequence[Transformation],
+        operator: Operator,
+        output_type: Any = None,
+        parallelism: int | None = None,
+        is_sink: bool = False,
+    ) -> None:
+        super().__init__(id, name, inputs, operator, output_type, parallelism)
+        self.is_sink = is_sink
+
+
+class PartitionTransformation(Transformation):
+    """Defines how records of its input are distributed to its consumers."""
+
+    edge_kind = "a partitioned stream"
+
+    def __init__(self, id: int, input: Transformation, partitioner: Partitioner) -> None:
+        super().__init__(id, partitioner.ship_strategy.lower(), [input], input.output_type)
+        self.partitioner = partitioner
+
+
+class FeedbackTransformation(OperatorTransformation):
+    """The head of an iteration: reads its input, and what is fed back to it by `feedback`."""
+
+    def __init__(self, id: int, name: str, input: Transformation, operator: Operator) -> None:
+        super().__init__(id, name, [input], operator, input.output_type)
+        self.feedback: list[Transformation] = []
+        self.chaining = Chaining.HEAD
+
+
+class UnionTransformation(Transformation):
+    """Merges several streams into one."""
+
+    edge_kind = "a union"
+
+    def __init__(self, id: int, inputs: Sequence[Transformation]) -> None:
+        super().__init__(id, "union", inputs, inputs[0].output_type)
+
+
+class CacheTransformation(Transformation):
+    """A stream whose records a job keeps for the jobs after it: what it is computed from, or their source."""
+
+    edge_kind = "a cached stream"
+
+    def __init__(self, id: int, input: Transformation) -> None:
+        super().__init__(id, "cache", [input], input.output_type)
+        self._computed_from = input
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether a job has computed it."""
+        return self.inputs[0] is not self._computed_from
+
+    def fill(self, source: SourceTransformation) -> None:
+        """Read from `source` from now on."""
+        self.inputs = [source]
+
+    def invalidate(self) -> None:
+        """Compute it again when it is needed."""
+        self.inputs = [self._computed_from]
+
+
+class SideOutputTransformation(Transformation):
+    """A side output of an operator."""
+
+    edge_kind = "a side output"
+
+    def __init__(self, id: int, input: Transformation, tag: OutputTag[Any]) -> None:
+        super().__init__(id, f"side output {tag.tag_id}", [input], tag.type_info)
+        self.tag = tag

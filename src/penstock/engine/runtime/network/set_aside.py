@@ -1,0 +1,126 @@
+"""Buffers set aside while barriers are aligned: in memory up to a limit, then on local disk up to a second limit."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from penstock.engine.runtime.network.buffer import content_bytes, decode_segments
+
+
+class SpillFile(Protocol):
+    """Scratch space on local disk, provided by the host."""
+
+    def write(self, data: bytes) -> int:
+        """Append `data`; returns the offset at which it starts."""
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on."""
+
+    def close(self) -> None:
+        """Remove it."""
+
+
+class AlignmentLimits(msgspec.Struct, frozen=True):
+    """In bytes, for each task."""
+
+    memory_bytes: int = 64 << 20
+    """What is set aside beyond this goes to local disk."""
+    bytes_max: int = 4 << 30
+    """What is set aside beyond this ends the alignment: the checkpoint is declined."""
+
+
+class Whole(NamedTuple):
+    """A buffer that is not decoded."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self.data)
+
+    @property
+    def content(self) -> int:
+        """The bytes that it brings."""
+        return content_bytes(self.data)
+
+    def segments(self) -> list[Any]:
+        """What it holds."""
+        return decode_segments(self.data)
+
+
+class Spilled(NamedTuple):
+    """A buffer on disk."""
+
+    owner: SetAside
+    offset: int
+    size: int
+    content: int
+    """The bytes that it brings."""
+
+    def segments(self) -> list[Any]:
+        """What it holds. May be called once."""
+        return decode_segments(self.owner.unspill(self.offset, self.size))
+
+
+class SetAside:
+    """What one task has set aside. Without `open_spill` all is held in memory."""
+
+    def __init__(self, limits: AlignmentLimits, open_spill: Callable[[], SpillFile] | None = None) -> None:
+        self.bytes = 0
+        self.bytes_max = limits.bytes_max
+        self._limits = limits
+        self._open_spill = open_spill
+        self._items: deque[tuple[Hashable, Any]] = deque()
+        self._file: SpillFile | None = None
+        self._on_disk = 0
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether more is set aside than `bytes_max`: the alignment must end."""
+        return self.bytes > self.bytes_max
+
+    def append(self, channel: Hashable, item: Any) -> None:
+        """Set an item of a channel aside, after all earlier items."""
+        if isinstance(item, Whole):
+            self.bytes += len(item.data)
+            if self.bytes > self._limits.memory_bytes and self._open_spill is not None:
+                item = self._spilled(item.data)
+        elif isinstance(item, Spilled):
+            # It was being replayed when the barrier of a newer checkpoint blocked its channel again. Its bytes stay
+            # on disk and count again, because `take` has reset the sum.
+            self.bytes += item.size
+        self._items.append((channel, item))
+
+    def take(self) -> deque[tuple[Hashable, Any]]:
+        """Take all items, in order; what is on disk stays there until it is decoded."""
+        items, self._items = self._items, deque()
+        self.bytes = 0
+        return items
+
+    def unspill(self, offset: int, length: int) -> bytes:
+        """Read bytes that were spilled; the file is removed when all have been read."""
+        assert self._file is not None
+        data = self._file.read(offset, length)
+        # Nothing is removed from the middle of the file: alignments are short, so all of it is soon read.
+        self._on_disk -= 1
+        if not self._on_disk:
+            self.close()
+        return data
+
+    def close(self) -> None:
+        """Remove what is on disk."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _spilled(self, data: bytes) -> Spilled:
+        if self._file is None:
+            assert self._open_spill is not None
+            self._file = self._open_spill()
+        self._on_disk += 1
+        return Spilled(self, self._file.write(data), len(data), content_bytes(data))

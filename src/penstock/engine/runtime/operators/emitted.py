@@ -1,0 +1,126 @@
+"""What a function that may emit several values has returned: its results one by one, or an error if it is none such.
+
+A dict, a Row or text can be iterated over, but what comes out, names of fields or characters, is not what the function
+means to emit. And what a generator returns beside its yields would be dropped.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections import UserString, deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from enum import Enum
+from inspect import CO_GENERATOR
+from types import CodeType, FunctionType, GeneratorType
+from typing import Any
+
+from penstock.common.copies import ATOMS, copied_by
+from penstock.common.replaced_field import declared_names
+from penstock.common.result_kinds import UNAWAITED, check_awaited
+from penstock.common.types import Row
+from penstock.engine.runtime.task.context import shortened
+
+COLLECTIONS: set[type] = {list, tuple, set, frozenset, deque, map, filter, zip, range}
+"""Types that are collections of values, in addition to generators. Others are added when they are first seen."""
+
+_TEXT = frozenset({str, bytes})
+_RECORDS = (str, bytes, bytearray, memoryview, Mapping, Row, Enum, UserString)
+_RECORDS_ELSEWHERE = {
+    ("pandas", "DataFrame"), ("pyarrow", "Table"), ("pyarrow", "RecordBatch"), ("polars", "DataFrame"),
+    ("numpy", "void"),
+}  # fmt: skip
+"""Package and name of classes whose packages are not imported for this."""
+
+
+for _kind in UNAWAITED:
+    # A function can return a coroutine without being async itself: what it returns is copied when it is emitted.
+    copied_by(_kind, lambda value, _: check_awaited(value))
+
+
+class NeverReturned:
+    """In place of the type of generators, in a loop that has to look at each generator."""
+
+
+def trusted_generator(call: Callable[..., Any]) -> type[Any]:
+    """The type of what a function returns that needs no look: a generator if the function itself is one.
+
+    A generator function that returns nothing beside its yields can give nothing else.
+    """
+    function = getattr(call, "__func__", call)
+    if type(function) is FunctionType and _is_generator(function.__code__) and not _returns_a_value(function.__code__):
+        return GeneratorType
+    return NeverReturned
+
+
+def emitted(results: Any) -> Any:
+    """The results for a loop over them; none for None.
+
+    Raises TypeError for a record, text or coroutine in place of a collection, and, after the last result of a
+    generator, if it returns a value. What can't be iterated over at all fails in the loop.
+    """
+    if results is None:
+        return ()
+    kind = type(results)
+    if kind is GeneratorType:
+        return _to_its_end(results) if _returns_a_value(results.gi_code) else results
+    if kind not in COLLECTIONS:
+        check_awaited(results)
+        if _is_record(kind):
+            raise _record_returned(results)
+        if hasattr(kind, "__iter__"):
+            COLLECTIONS.add(kind)
+    return results
+
+
+def flattened(results: Any) -> Any:
+    """`emitted` for a flat_map, which may split text into its characters."""
+    return iter(results) if type(results) in _TEXT else emitted(results)
+
+
+def _to_its_end(results: Generator[Any, Any, Any]) -> Iterator[Any]:
+    returned = yield from results
+    if returned is not None:
+        raise TypeError(
+            f"it returned {shortened(returned)} beside its yields, which emits nothing: yield the value as well, or "
+            "return without a value"
+        )
+
+
+def _is_generator(code: CodeType) -> bool:
+    return bool(code.co_flags & CO_GENERATOR)
+
+
+@functools.lru_cache(maxsize=10_000)
+def _returns_a_value(code: CodeType) -> bool:
+    """Whether the code of a generator has a `return` with a value. True if that can't be told."""
+    before: dis.Instruction | None = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "RETURN_VALUE":
+            is_none = before is not None and before.opname == "LOAD_CONST" and before.argval is None
+            if instruction.is_jump_target or not is_none:
+                return True
+        elif instruction.opname == "RETURN_CONST" and instruction.argval is not None:
+            return True
+        before = instruction
+    return False
+
+
+def _is_record(kind: type) -> bool:
+    """Whether values of this class are one record each, although a loop can go over their parts."""
+    if issubclass(kind, _RECORDS) or declared_names(kind) is not None:
+        return True
+    if kind in ATOMS and hasattr(kind, "__iter__"):
+        # A network of addresses.
+        return True
+    if issubclass(kind, tuple) and hasattr(kind, "__fields__"):
+        # A Row of Spark.
+        return True
+    classes = {(base.__module__.partition(".")[0], base.__name__) for base in kind.__mro__}
+    return not classes.isdisjoint(_RECORDS_ELSEWHERE)
+
+
+def _record_returned(record: Any) -> TypeError:
+    shown, name = shortened(record), type(record).__name__
+    what = "the text " if isinstance(record, str | bytes) else "" if shown.startswith(name) else f"the {name} "
+    return TypeError(f"it returned {what}{shown}, not a collection of values: yield it, or return it in a list")

@@ -1,0 +1,146 @@
+"""A user's function as operators see it: a callable, the name of its method in errors, and its life cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import MethodType
+from typing import TYPE_CHECKING, Any
+
+from penstock.api.functions.function import Function
+from penstock.common.user_calls import RAISED
+from penstock.engine.runtime.operators.pickled import Pickled
+from penstock.engine.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
+from penstock.engine.runtime.task.context import StreamingRuntimeContext
+from penstock.engine.runtime.task.metrics import OperatorMetricGroup
+
+if TYPE_CHECKING:
+    from penstock.api.state.state import KeyedStateStore
+    from penstock.engine.runtime.task.context import OperatorContext
+
+
+class CapturedCall:
+    """A key selector or partitioner as it was when the program named it, which is what workers get.
+
+    In the driver it is the user's own callable. One object is shared by all that select keys for one call.
+    """
+
+    def __init__(self, call: Callable[..., Any], pickled: Pickled) -> None:
+        self.call = call
+        self.pickled = pickled
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.call(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.pickled.__reduce__()
+
+
+class UserFunction:
+    """A plain callable, or an object of a Function class of which `method` is called for each record."""
+
+    def __init__(self, function: Any, method: str) -> None:
+        self.instance = function
+        # A callable without `open` is called itself, whatever methods it has: numpy's ufuncs have a `reduce`.
+        self.is_plain = callable(function) and not (hasattr(function, "open") and hasattr(function, method))
+        self.method = _name_of(function) if self.is_plain else f"{type(function).__name__}.{method}"
+        self._method = method
+        self.metrics: OperatorMetricGroup | None = None
+
+    @property
+    def has_open(self) -> bool:
+        """Whether the user's class has an `open` of its own, where it may ask for keyed state."""
+        opener = getattr(type(self.instance), "open", None)
+        return not self.is_plain and opener is not None and opener is not Function.open
+
+    @property
+    def keeps_operator_state(self) -> bool:
+        """Whether it has an `initialize_state`, which reads what its last `snapshot_state` has written."""
+        return not self.is_plain and getattr(self.instance, "initialize_state", None) is not None
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The callable for a record."""
+        return self.instance if self.is_plain else getattr(self.instance, self._method)  # type: ignore[no-any-return]
+
+    @classmethod
+    def of_object(cls, instance: Any, method: str) -> UserFunction:
+        """A method of an object, even if the object can be called itself."""
+        function = cls(instance, method)
+        function.is_plain = False
+        function.method = function.named(method)
+        return function
+
+    def named(self, method: str) -> str:
+        """How errors name another method of the same object."""
+        # An adapter stands for the object that the user knows.
+        return f"{type(getattr(self.instance, 'stands_for', self.instance)).__name__}.{method}"
+
+    def called(self, method: str) -> Callable[..., Any] | None:
+        """The user's callable that errors name so, if it is one of this object."""
+        if self.is_plain:
+            return self.instance if method == self.method else None
+        of_user = getattr(self.instance, "stands_for", self.instance)
+        name = method.rpartition(".")[2]
+        return getattr(of_user, name, None) if method == self.named(name) else None
+
+    def open(self, context: OperatorContext, state: KeyedStateStore | None = None) -> None:
+        """Call the user's `open`, if there is one."""
+        # One that takes another's place goes on counting where that one stopped.
+        self.metrics = self.metrics or OperatorMetricGroup(context.counters)
+        context.functions.append(self)
+        self._call_if_there(
+            context,
+            "initialize_state",
+            lambda: StateInitializationContext(context.operator_states, state, context.operator_states.is_restored),
+        )
+        opener = None if self.is_plain else getattr(self.instance, "open", None)
+        if opener is not None:
+            try:
+                opener(StreamingRuntimeContext(context.info, self.metrics, state))
+            except RAISED as error:
+                raise context.user_error(error, self.named("open")) from error
+
+    def snapshot_state(self, context: OperatorContext, checkpoint_id: int, timestamp_ms: int) -> None:
+        """Call the user's `snapshot_state`, if there is one."""
+        self._call_if_there(context, "snapshot_state", lambda: StateSnapshotContext(checkpoint_id, timestamp_ms))
+
+    def checkpoint_complete(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """Call the user's `notify_checkpoint_complete`, if there is one."""
+        self._call_if_there(context, "notify_checkpoint_complete", lambda: checkpoint_id)
+
+    def checkpoint_aborted(self, context: OperatorContext, checkpoint_id: int) -> None:
+        """Call the user's `notify_checkpoint_aborted`, if there is one."""
+        self._call_if_there(context, "notify_checkpoint_aborted", lambda: checkpoint_id)
+
+    def _call_if_there(self, context: OperatorContext, method: str, argument: Callable[[], Any]) -> None:
+        call = None if self.is_plain else getattr(self.instance, method, None)
+        if call is not None:
+            try:
+                call(argument())
+            except RAISED as error:
+                raise context.user_error(error, self.named(method)) from error
+
+    def close(self, context: OperatorContext) -> None:
+        """Call the user's `close`, if there is one."""
+        closer = None if self.is_plain else getattr(self.instance, "close", None)
+        if closer is not None:
+            try:
+                closer()
+            except RAISED as error:
+                raise context.user_error(error, self.named("close")) from error
+
+
+def functions_behind(calls: Iterable[Callable[..., Any]]) -> list[UserFunction]:
+    """The key selectors and partitioners whose methods these callables are, each once: they may have a life cycle."""
+    found: dict[int, UserFunction] = {}
+    for call in calls:
+        for selector in getattr(call, "selectors", (call,)):
+            method = selector.call if isinstance(selector, CapturedCall) else selector
+            # Of a class with that method, not of any object: `len` belongs to a module, which has an `open`.
+            if isinstance(method, MethodType) and method.__name__ in ("get_key", "partition"):
+                found[id(method.__self__)] = UserFunction.of_object(method.__self__, method.__name__)
+    return list(found.values())
+
+
+def _name_of(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)

@@ -1,0 +1,299 @@
+"""The source of a vertex: polls its reader, gives records their timestamps, generates watermarks per split."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.api.metrics import MetricGroup
+from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
+from penstock.common.errors import InputLostError, SourceError
+from penstock.common.time import returned_time_ms
+from penstock.common.user_calls import RAISED
+from penstock.common.user_traceback import without_our_frames
+from penstock.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
+from penstock.engine.runtime.operators.operator import Input, Timestamps, Values
+from penstock.engine.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
+from penstock.engine.runtime.time.alignment_gate import AlignmentGate
+from penstock.engine.runtime.time.combined_watermark import CombinedWatermark
+from penstock.engine.runtime.time.event_time import EventTime, checked_timestamps
+from penstock.engine.state.handles import Redistribution
+from penstock.engine.state.operator_state import NamedList
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+_BATCHED_RECORDS = 256
+_NO_SPLIT = "no split yet"
+SPLITS = "(source) splits"
+"""Name of the state that holds a reader's splits, each at its position."""
+
+
+class SourceOperator(EventTimeOrigin):
+    """Head of a source vertex. It has no inputs; `poll` takes the place of `process`."""
+
+    reader: SourceReader[Any]
+    set_on_submission = ("name", "interval_ms")
+
+    def __init__(self, name: str, source: Source[Any], strategy: WatermarkStrategy, interval_ms: int) -> None:
+        super().__init__(name)
+        self.source = source
+        self.strategy = strategy
+        self.interval_ms = interval_ms
+        """Time between periodic watermarks."""
+        self.given: Source[Any] | None = None
+        """The object of the program that `source` was copied from. In the driver alone: what both refer to, such as a
+        temporary folder, may go when this one does."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"given": None}
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        alignment = None if context.info.batched else self.strategy.alignment
+        self._gate = alignment and AlignmentGate(alignment, context.now_ms, context.report_watermark)
+        self._times: dict[str, EventTime] = {_NO_SPLIT: self._new_time()}
+        self._combined = CombinedWatermark([_NO_SPLIT])
+        self._split: str | None = None
+        self._split_finished = False
+        self._awaits_split = False
+        self._next_ms = context.now_ms() + self.interval_ms
+        self.poll_at_ms: int | None = context.now_ms()
+        self.ended = False
+        self.polled_records = 0
+        """How many records the last poll brought."""
+        self._restored: list[Any] = []
+
+    def open(self) -> None:
+        counters = self.context.counters
+        self.metrics = OperatorMetricGroup(counters)
+        self.metrics.gauge("watermarkLag", lambda: watermark_lag_ms(counters, self.context.now_ms()))
+        counters.extremes["watermarkLag"] = "max"
+        with self._errors_named("create_reader"):
+            self.reader = self.source.create_reader(SubtaskReaderContext(self.context, self.metrics))
+        if self._restored:
+            self.add_splits(self._restored)
+        with self._errors_named("reader.start"):
+            self.reader.start()
+
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        with self._errors_named("reader.prepare_snapshot"):
+            self.reader.prepare_snapshot(checkpoint_id)
+        return []
+
+    def lists(self) -> list[NamedList]:
+        with self._errors_named("reader.snapshot_state"):
+            return [NamedList(SPLITS, Redistribution.SPLIT, self.reader.snapshot_state())]
+
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        self._restored = [item for one in lists if one.name == SPLITS for item in one.items]
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        with self._errors_named("reader.notify_checkpoint_complete"):
+            self.reader.notify_checkpoint_complete(checkpoint_id)
+
+    def checkpoint_aborted(self, checkpoint_id: int) -> None:
+        with self._errors_named("reader.notify_checkpoint_aborted"):
+            self.reader.notify_checkpoint_aborted(checkpoint_id)
+
+    def close(self) -> None:
+        if hasattr(self, "reader"):
+            with self._errors_named("reader.close"):
+                self.reader.close()
+
+    @contextlib.contextmanager
+    def _errors_named(self, method: str) -> Iterator[None]:
+        """Failures of the reader name the source, the subtask and what could not be read."""
+        try:
+            yield
+        except SourceError as error:
+            info = self.context.info
+            kind = InputLostError if isinstance(error, InputLostError) else SourceError
+            raise kind(f"source '{self.name}', subtask {info.subtask + 1} of {info.parallelism}: {error}") from error
+        except RAISED as error:
+            raise self.context.user_error(error, f"{type(self.source).__name__} {method}") from error
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        """The enumerator assigned splits."""
+        with self._errors_named("reader.add_splits"):
+            self.reader.add_splits(splits)
+            interleaved = [split.split_id for split in splits if self.reader.interleaves(split)]
+        for split_id in interleaved:
+            self._time_of(split_id)
+        self.poll_at_ms = self.context.now_ms()
+
+    def no_more_splits(self) -> None:
+        """The enumerator has nothing left for this subtask."""
+        with self._errors_named("reader.no_more_splits"):
+            self.reader.no_more_splits()
+        self.poll_at_ms = self.context.now_ms()
+
+    def data_available(self) -> None:
+        """The reader has something, or has failed: it is to be polled."""
+        self.poll_at_ms = self.context.now_ms()
+
+    def align(self, max_watermark: int) -> None:
+        """Sources of the alignment group may emit up to this event time (ms)."""
+        if self._gate is not None:
+            self._gate.move(max_watermark)
+            self.poll_at_ms = self.context.now_ms()
+
+    def inputs(self) -> Sequence[Input]:
+        return ()
+
+    def poll(self, records_max: int) -> bool:
+        """Read one chunk and emit it. False: stop for now; `ended` and `poll_at_ms` say how to go on."""
+        self.polled_records = 0
+        if self._gate is not None and self._gate.is_closed(self._combined.current):
+            # Until `align` opens it.
+            self.poll_at_ms = None
+            return False
+        with self._errors_named("reader.poll"):
+            result = self.reader.poll(self._poll_max(records_max))
+            if isinstance(result, Nothing):
+                self.poll_at_ms = returned_time_ms(result.retry_at_ms, f"Nothing of {type(self.reader).__name__}.poll")
+                self._awaits_split = self.poll_at_ms is None and _NO_SPLIT in self._times
+                return False
+        self._awaits_split = False
+        if result is END_OF_INPUT:
+            self.ended = True
+            return False
+        assert isinstance(result, Records)
+        self.poll_at_ms = self.context.now_ms()
+        self._split, self._split_finished = result.split_id, result.split_finished
+        self.polled_records = len(result.values)
+        self.context.counters.records_in += len(result.values)
+        return self.emit_pieces(self._stamped(result) if result.values else iter(()))
+
+    def _poll_max(self, records_max: int) -> int:
+        """In batched mode always the same: a task that runs twice has to read its splits in the same order."""
+        if self.context.info.batched:
+            return _BATCHED_RECORDS
+        return min(records_max, self.context.budget.chunk_records)
+
+    def _time_of(self, split_id: str) -> EventTime:
+        """Event time of a split. From the first call on, the watermark waits for this split."""
+        times = self._times.get(split_id)
+        if times is None:
+            times = self._add(split_id)
+            if _NO_SPLIT in self._times:
+                self._remove(_NO_SPLIT)
+            self.announce_status(self._combined.active)
+        return times
+
+    def _stamped(self, records: Records) -> Iterator[tuple[Values, Timestamps]]:
+        times = self._time_of(records.split_id)
+        rest, known, method = iter(records.values), records.timestamps, "reader.poll"
+        try:
+            if known is not None:
+                known = checked_timestamps(known, len(records.values))
+            method = "timestamp assigner"
+            stamped = times.timestamps(rest, len(records.values), known)
+        except RAISED as error:
+            value = records.values[failed_at(error, records.values, rest)]
+            raise self.context.user_error(without_our_frames(error), method, value) from error
+        return times.pieces(records.values, stamped)
+
+    def advance(self) -> None:
+        assert self._split is not None
+        self._apply(self._split)
+
+    def pieces_done(self) -> None:
+        if not self._split_finished or self._split not in self._times:
+            return
+        self._times[self._split].periodic()
+        self._apply(self._split)
+        self._split_finished = False
+        if len(self._times) == 1:
+            self._add(_NO_SPLIT)
+        self._remove(self._split)
+        self.announce_status(self._combined.active)
+
+    def wake_at_ms(self) -> int | None:
+        # An interval of 0 means that no watermark is generated for the passing of time alone.
+        quiet = self.context.info.batched or self._time_ended or not self.interval_ms
+        if self._gate is None:
+            return None if quiet else self._next_ms
+        return self._gate.report_at_ms if quiet else min(self._next_ms, self._gate.report_at_ms)
+
+    def processing_time(self, now_ms: int) -> bool:
+        if self._gate is not None and now_ms >= self._gate.report_at_ms:
+            # One that has ended does not limit the group. Nor does one that has nothing to read: it may get its next
+            # split only when the others have read theirs.
+            limits = self._combined.active and not self.ended and not self._awaits_split
+            self._gate.tick(self._combined.current, limits)
+        if now_ms < self._next_ms:
+            return True
+        self._next_ms = now_ms + self.interval_ms
+        for split, times in self._times.items():
+            times.periodic()
+            self._apply(split)
+        return self.hand_on_or_pause()
+
+    def _apply(self, split: str) -> None:
+        times, combined = self._times[split], self._combined
+        watermark = times.take()
+        advanced = combined.status(split, times.active)
+        if watermark is not None:
+            advanced = combined.watermark(split, watermark) or advanced
+        self.announce_status(combined.active)
+        if advanced:
+            self.announce_watermark(combined.current)
+
+    def _unblocked_ms(self) -> int:
+        """The clock of idle timeouts: it stands still while the source may not emit."""
+        unblocked_ms = self.context.unblocked_ms()
+        return unblocked_ms if self._gate is None else unblocked_ms - self._gate.waited_ms
+
+    def _new_time(self) -> EventTime:
+        return EventTime(self.strategy, self.interval_ms, self._unblocked_ms, self.context.user_error)
+
+    def _add(self, split: str) -> EventTime:
+        times = self._times[split] = self._new_time()
+        self._combined.add(split)
+        return times
+
+    def _remove(self, split: str) -> None:
+        del self._times[split]
+        if self._combined.remove(split):
+            self.announce_watermark(self._combined.current)
+
+
+class SubtaskReaderContext:
+    """The ReaderContext of a subtask."""
+
+    def __init__(self, context: OperatorContext, metrics: MetricGroup) -> None:
+        self._context = context
+        self._metrics = metrics
+
+    @property
+    def subtask(self) -> int:
+        return self._context.info.subtask
+
+    @property
+    def parallelism(self) -> int:
+        return self._context.info.parallelism
+
+    @property
+    def checkpointing(self) -> bool:
+        return self._context.info.checkpointing
+
+    @property
+    def batched(self) -> bool:
+        return self._context.info.batched
+
+    def now_ms(self) -> int:
+        return self._context.now_ms()
+
+    def request_split(self) -> None:
+        self._context.request_split()
+
+    def notify_available(self) -> None:
+        self._context.notify_available()
+
+    @property
+    def metric_group(self) -> MetricGroup:
+        return self._metrics

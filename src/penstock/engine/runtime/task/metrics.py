@@ -1,0 +1,101 @@
+"""Metrics of the functions of one operator in one subtask, reported with its counters."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from typing import Any
+
+from penstock.api.metrics import Counter, Distribution, Meter, MetricGroup
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.unicode_text import check_writable
+from penstock.common.user_calls import RAISED
+from penstock.engine.runtime.task.counters import OperatorCounters
+
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+"""What the driver can be told."""
+
+
+class OperatorMetricGroup(MetricGroup):
+    """Joins names to a path and writes present values into the counters of the operator."""
+
+    def __init__(self, counters: OperatorCounters, scope: str = "") -> None:
+        self._counters = counters
+        self._scope = scope
+        self._read: dict[str, Callable[[], int | float | None]] = {}
+        self._metrics: dict[str, Counter | Meter | Distribution] = {}
+        self._groups: list[OperatorMetricGroup] = []
+
+    def add_group(self, name: str, extra: str | None = None) -> OperatorMetricGroup:
+        for part in (name,) if extra is None else (name, extra):
+            check_writable(part, "the name of a group of metrics")
+        scope = f"{self._scope}{name}." + (f"{extra}." if extra is not None else "")
+        group = OperatorMetricGroup(self._counters, scope)
+        self._groups.append(group)
+        return group
+
+    def counter(self, name: str) -> Counter:
+        _check_name(name)
+        counter = self._metrics.setdefault(name, Counter())
+        if not isinstance(counter, Counter):
+            raise ValueError(f"the metric '{name}' is registered as a {type(counter).__name__} already")
+        self._read[name] = counter.get_count
+        return counter
+
+    def gauge(self, name: str, obj: Callable[[], int | float | None]) -> None:
+        _check_name(name)
+        self._read[name] = obj
+
+    def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
+        _check_name(name)
+        meter = self._metrics.setdefault(name, Meter())
+        if not isinstance(meter, Meter):
+            raise ValueError(f"the metric '{name}' is registered as a {type(meter).__name__} already")
+        self._read[name] = meter.get_count
+        return meter
+
+    def distribution(self, name: str) -> Distribution:
+        _check_name(name)
+        distribution = self._metrics.setdefault(name, Distribution())
+        if not isinstance(distribution, Distribution):
+            raise ValueError(f"the metric '{name}' is registered as a {type(distribution).__name__} already")
+        for figure in ("count", "sum", "min", "max"):
+            self._read[f"{name}.{figure}"] = lambda figure=figure: getattr(distribution, figure) or 0  # type: ignore[misc]
+        self._counters.extremes |= {f"{self._scope}{name}.min": "min", f"{self._scope}{name}.max": "max"}
+        return distribution
+
+    def collect(self) -> None:
+        """Write the present values where the subtask's counters are reported from."""
+        # A copy: the heartbeat's thread collects while a function may register another metric.
+        for name, read in list(self._read.items()):
+            try:
+                value = _plain(read())
+            except RAISED:
+                value = None  # a user's gauge that fails has no value now; the other metrics are still reported
+            if value is not None:
+                self._counters.user[self._scope + name] = value
+            else:
+                self._counters.user.pop(self._scope + name, None)
+        for group in self._groups:
+            group.collect()
+
+
+def watermark_lag_ms(counters: OperatorCounters, now_ms: int) -> int | None:
+    """How far behind the clock event time is that an operator has emitted; None: it has not begun, or has ended.
+
+    Source: FLIP-33, watermarkLag.
+    """
+    emitted_ms = counters.output_watermark
+    return now_ms - emitted_ms if MIN_TIMESTAMP < emitted_ms < MAX_TIMESTAMP else None
+
+
+def _check_name(name: str) -> None:
+    check_writable(name, "the name of a metric")
+
+
+def _plain(value: Any) -> int | float | None:
+    """A number as one of Python's, numpy's included; None: it is none, or is too large to be reported."""
+    if isinstance(value, numbers.Integral):
+        number = int(value)
+        return number if _LEAST <= number <= _MOST else None
+    return float(value) if isinstance(value, numbers.Real) else None

@@ -1,0 +1,446 @@
+"""A task: one subtask of one vertex, as a state machine without I/O.
+
+Events and buffers come in; rows go to the slot's outbox, and everything else that the task requests is an effect.
+What is to be done waits in a queue of work items, in order. A step does items until the queue is empty or the budget is
+used up; an item that is too long puts its rest back at the head of the queue, and an operator that paused is resumed
+before the next item.
+
+    state       event                                  next
+    CREATED     open                                   RUNNING
+    RUNNING     end of data on all inputs, all sent    DATA_ENDED
+    DATA_ENDED  Close                                  FINISHED
+    any         Cancel, or an error                    FINISHED
+
+Its parts: the inputs (`inputs.py`) or, in a source, polling (`polling.py`); the chain of operators (`chain.py`); its
+part in checkpoints (`checkpoints.py`); the buffer timeout (`flush_timer.py`); latency markers (`latency.py`); in the
+head of an iteration what comes back (`feedback.py`), in all tasks of a loop their part in its end (`loop_probe.py`).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.earliest import earliest
+from penstock.engine.runtime.ids import ChannelId, SubtaskId
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
+from penstock.engine.runtime.network.elements import EndOfData
+from penstock.engine.runtime.operators.iteration import IterationHead
+from penstock.engine.runtime.operators.source import SourceOperator
+from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
+from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
+from penstock.engine.runtime.task.context import TaskContext
+from penstock.engine.runtime.task.counters import TaskCounters
+from penstock.engine.runtime.task.environment import Environment
+from penstock.engine.runtime.task.events import (
+    AlignWatermarks,
+    AssignSplits,
+    CallsEnded,
+    Cancel,
+    Close,
+    DataAvailable,
+    DataEnded,
+    Drain,
+    Effect,
+    EndLoop,
+    Event,
+    Finished,
+    InputEnded,
+    LoopQuiet,
+    NoMoreSplits,
+    Peers,
+    ProbeLoop,
+    ReportWatermark,
+    RequestSplit,
+    Result,
+    SnapshotWritten,
+)
+from penstock.engine.runtime.task.feedback import Feedback
+from penstock.engine.runtime.task.flush_timer import FlushTimer
+from penstock.engine.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.engine.runtime.task.journal import Journal
+from penstock.engine.runtime.task.latency import LatencyMarkers
+from penstock.engine.runtime.task.loop_probe import LoopProbe
+from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.parts import TaskParts
+from penstock.engine.runtime.task.polling import Polling
+from penstock.engine.runtime.task.snapshot import Snapshots
+from penstock.engine.runtime.task.state_reader import QUESTIONS, StateReader
+from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
+from penstock.engine.runtime.task.wiring import output_edges, sorted_inputs, wired_chain
+from penstock.engine.state.handles import RestoredOperator
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.snapshot.storage import SnapshotStorage
+
+
+class TaskState(enum.Enum):
+    """Where a task is in its life."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    DATA_ENDED = "data ended"
+    FINISHED = "finished"
+
+
+class Task:
+    """One subtask. The host calls `open`, then `receive`, `handle` and `step`; `busy` and `wake_at_ms` say when."""
+
+    def __init__(self, vertex: VertexSpec, level: LevelSpec, subtask: int, environment: Environment) -> None:
+        self.vertex = vertex
+        self.id = SubtaskId(vertex.id, subtask)
+        self.info = level.subtask_info(vertex, subtask, environment.run)
+        self.state = TaskState.CREATED
+        self.counters = TaskCounters()
+        self.journal = Journal()
+        self.effects: list[Effect] = []
+        self._now_ms = environment.now_ms
+        self._clock = environment.clock
+        self._budget = environment.budget
+        self._work: deque[Work] = deque()
+        key_groups = KeyGroups(vertex.max_parallelism)
+        self.edges = output_edges(vertex, self.info, self.counters, key_groups, environment)
+        context = self._context(environment, key_groups)
+        self._async_calls = context.async_calls
+        self.chain = wired_chain(vertex, context, self.edges, level)
+        self.counters.operators = self.chain.counters
+        head = self.chain.head
+        first = environment.first_records
+        self._polling = Polling(head, self.chain, self._clock, first) if isinstance(head, SourceOperator) else None
+        self._latency = LatencyMarkers(self.id, self.edges, self.counters, level.latency_interval_ms, self._now_ms)
+        self.inputs = TaskInputs(
+            vertex, subtask, self.chain, self._work, self._clock, first, self._latency.arrived, self._end_operators
+        )
+        self._channels = self.inputs.by_id
+        self._sorted = sorted_inputs(vertex, level, self.chain, self._work, environment)
+        # `ask` is looked up at each call: the simulator's checks put themselves in its place.
+        parts = TaskParts(
+            self.id, self.info, vertex, level, environment, key_groups, self.chain, self.edges, self.inputs, self._work,
+            self.counters, lambda effect: self.ask(effect),
+        )  # fmt: skip
+        self._checkpoints = TaskCheckpoints(parts)
+        self._feedback = self._with_feedback(parts)
+        self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
+        self._awaits_peers = any(edge.info.feedback for edge in self.edges)
+        """Whether it must not begin: it does not know yet where what it feeds back goes to."""
+        timeout_ms = -1 if level.batched else vertex.buffer_timeout_ms
+        self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
+        self._handlers = self._handled_events()
+
+    def _context(self, environment: Environment, key_groups: KeyGroups) -> TaskContext:
+        open_loop, vertex, counters = environment.open_event_loop, self.id.vertex, self.counters
+        return TaskContext(
+            self.info,
+            environment.now_ms,
+            environment.budget,
+            key_groups,
+            environment.stores,
+            # For idleness: a source that cannot emit because of back pressure is not idle.
+            unblocked_ms=lambda: environment.now_ms() - counters.back_pressured_ns // 1_000_000,
+            request_split=lambda: self.ask(RequestSplit(*self.id)),
+            # Pickled here, not where the message is encoded: the encoder cannot name the operator in an error.
+            deliver_result=lambda sink, values: self.ask(
+                Result(*self.id, sink, Opaque.pickled(values), self._checkpoints.last)
+            ),
+            report_watermark=lambda group, watermark: self.ask(ReportWatermark(*self.id, group, watermark)),
+            notify_available=lambda: environment.notify(vertex),
+            async_calls=AsyncCalls(partial(open_loop, vertex) if open_loop is not None else no_event_loop),
+        )
+
+    def _with_feedback(self, parts: TaskParts) -> Feedback | None:
+        """What comes back, if the task has the head of an iteration."""
+        head = self.chain.head
+        if not isinstance(head, IterationHead):
+            return None
+        feedback = self._checkpoints.feedback = Feedback(parts, head, self._checkpoints.logs)
+        return feedback
+
+    def _handled_events(self) -> dict[type[Event], Callable[[Any], None]]:
+        checkpoints, work = self._checkpoints, self._work
+        return {
+            # In order with triggers: a split that is assigned after a trigger is not in its snapshot.
+            AssignSplits: lambda event: work.append(partial(self._source.add_splits, event.splits.value)),
+            NoMoreSplits: lambda event: work.append(self._source.no_more_splits),
+            DataAvailable: lambda event: self._source.data_available(),
+            AlignWatermarks: lambda event: self._source.align(event.max_watermark),
+            # At once: what the chain waits for must not wait behind the chain.
+            CallsEnded: lambda event: self._async_calls.ended(event.outcomes),
+            InputEnded: self._input_ended,
+            Drain: lambda event: work.append(self._end_early),
+            Peers: self._peers_known,
+            ProbeLoop: self._probe.asked,
+            EndLoop: self._end_loop,
+            **StateReader(self.id, self.chain, lambda effect: self.ask(effect)).handlers,
+            SnapshotWritten: lambda event: checkpoints.written(event, ended=self.state is TaskState.DATA_ENDED),
+            **checkpoints.handlers,
+            Close: self._close,
+            Cancel: self._cancel,
+        }
+
+    # What hosts call.
+
+    @property
+    def channels(self) -> list[ChannelId]:
+        """The channels that it receives from."""
+        return [channel.id for channel in self.inputs.channels]
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Its snapshots, and the files that make up the last one."""
+        return self._checkpoints.snapshots
+
+    def restore(self, state: dict[str, RestoredOperator], storage: SnapshotStorage) -> int:
+        """Restore state, before `open`. Returns how many bytes were read; raises CheckpointError."""
+        return self.snapshots.restore(state, storage)
+
+    def open(self) -> None:
+        """Open the operators: users' `open` methods run."""
+        assert self.state is TaskState.CREATED
+        self.chain.open()
+        if self._feedback is not None:
+            self._feedback.open()
+        self._checkpoints.open()
+        self.state = TaskState.RUNNING
+
+    def receive(self, header: Header, buffer: bytes) -> None:
+        """A buffer arrived on one of the task's channels."""
+        channel = self._received(header, buffer)
+        if header.key_group != NO_KEY_GROUP and self._sorted is not None:
+            self._sorted.receive(header.key_group, channel.input.index, buffer)
+            return
+        self._checkpoints.receive(channel, buffer)
+
+    def receive_feedback(self, header: Header, buffer: bytes) -> None:
+        """A buffer was fed back to the head of an iteration."""
+        assert self._feedback is not None
+        channel = self._received(header, buffer)
+        # In transit when the task was closed.
+        if self.state is not TaskState.FINISHED:
+            self._feedback.receive(channel, header, buffer)
+
+    def _received(self, header: Header, buffer: bytes) -> InputChannel:
+        channel = self._channels[header.edge, header.sender]
+        self.counters.buffers_in += 1
+        self.counters.bytes_in += len(buffer)
+        if not self.info.batched:
+            assert header.sequence == channel.sequence, (
+                f"{channel.id}: buffer {header.sequence}, expected {channel.sequence}\n{self.journal}"
+            )
+            channel.sequence += 1
+        return channel
+
+    def handle(self, event: Event) -> None:
+        """A control event. Its work is done by the next steps, except for Close and Cancel, which act at once."""
+        if not isinstance(event, QUESTIONS):
+            self.journal.note(self._now_ms(), event)
+        # It was in transit when the task was closed: a reader, for example, is closed, too.
+        if self.state is TaskState.FINISHED:
+            return
+        self._handlers[type(event)](event)
+
+    def step(self) -> None:
+        """Do what can be done within the budget, then flush what is due."""
+        started_ns = self._clock()
+        if self.state is not TaskState.FINISHED and not self._awaits_peers:
+            self._queue_due(self._now_ms())
+            self._do_work()
+            # Not while something waits: what is read now would overtake it, a barrier included.
+            if self._polling is not None and not self._work and not self.chain.paused:
+                self._poll(self._polling)
+            if self._checkpoints.compacting:
+                # A few entries per step: compaction of large state must not delay records, barriers or flushes.
+                self._checkpoints.compact()
+            self._flush_timer.flush_due()
+            if self._probe.round is not None:
+                self._answer_probe(self._probe.round)
+        self.counters.busy_ns += self._clock() - started_ns
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is work that can be done now."""
+        if self.state is TaskState.FINISHED or self._awaits_peers:
+            return False
+        if self.chain.paused:
+            return not self.chain.waiting
+        if self._work or self._checkpoints.alignment.behind:
+            return True
+        return self._polling is not None and self._is_live and self._polling.is_due(self._now_ms())
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is blocked until a call completes or a timeout expires: it takes no more input."""
+        return self.state is not TaskState.FINISHED and (self._awaits_peers or self.chain.waiting)
+
+    def wake_at_ms(self) -> int | None:
+        """When to call `step` though nothing has arrived: a timer, a flush, a source that asked to be polled again."""
+        if self.state is TaskState.FINISHED or self._awaits_peers:
+            return None
+        if self._checkpoints.compacting:
+            return self._now_ms()
+        times = [self._flush_timer.at_ms, self._checkpoints.wake_at_ms()]
+        if self._is_live:
+            times.append(self.chain.wake_at_ms())
+            if self._polling is not None and not self.chain.paused:
+                times.append(self._polling.source.poll_at_ms)
+            if self._feedback is not None:
+                times.append(self._feedback.wake_at_ms())
+        return earliest(*times)
+
+    def ask(self, effect: Effect) -> None:
+        """Add an effect to those that the host takes next."""
+        self.effects.append(effect)
+
+    def take_effects(self) -> list[Effect]:
+        """The effects since the last call."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def check(self) -> None:
+        """Assert what must hold between any two events."""
+        assert self.state is not TaskState.FINISHED or not self._work
+        assert not (self.state is TaskState.DATA_ENDED and self.chain.paused), "paused after the end of data"
+        self.inputs.check()
+
+    # Control events.
+
+    def _input_ended(self, event: InputEnded) -> None:
+        if self._sorted is not None:
+            self._sorted.end()
+        self._work.extend(input.end_input for input in self.inputs.inputs)
+        if self._sorted is not None:
+            self._work.append(self._sorted.flush)
+        self._work.append(self._end_time)
+
+    def _close(self, event: Close) -> None:
+        # A checkpoint may have been triggered just before. The job has ended, so its snapshot would be discarded.
+        self._work.clear()
+        self.snapshots.give_back()
+        try:
+            for operator in self.chain.operators:
+                operator.job_ended()
+        finally:
+            self._finish()
+
+    def _cancel(self, event: Cancel) -> None:
+        self._work.clear()
+        self.snapshots.give_back()
+        self.chain.abandon()
+        self._finish()
+
+    def _finish(self) -> None:
+        # The state first: `close` may raise, and nothing is closed twice. Finished last: what a function fails to write
+        # in `close` must not be lost unnoticed.
+        self.state = TaskState.FINISHED
+        self._checkpoints.close()
+        if self._feedback is not None:
+            self._feedback.close()
+        if self._sorted is not None:
+            self._sorted.close()
+        self.chain.close()
+        self.ask(Finished(*self.id))
+
+    # Loops.
+
+    def _peers_known(self, event: Peers) -> None:
+        self._awaits_peers = False
+
+    def _answer_probe(self, round: int) -> None:
+        aligning = self._checkpoints.alignment.current is not None or self._checkpoints.alignment.behind
+        holds = self._feedback is not None and self._feedback.holds_records
+        if self._work or self.chain.paused or aligning or holds or not self._probe.at_rest:
+            return
+        self._probe.round = None
+        self.ask(LoopQuiet(*self.id, round, *self._probe.counted()))
+
+    def _end_loop(self, event: EndLoop) -> None:
+        if self._feedback is not None:
+            self._feedback.end()
+
+    # Work items, in the order in which they were queued.
+
+    def _queue_due(self, now_ms: int) -> None:
+        self._checkpoints.overtake_if_due(now_ms)
+        if self._is_live and not self.chain.paused:
+            # Processing-time timers, watermark intervals, state that expires.
+            for operator in self.chain.due(now_ms):
+                self._work.appendleft(partial(operator.processing_time, now_ms))
+            if self._feedback is not None:
+                self._feedback.end_if_due(now_ms)
+
+    def _do_work(self) -> None:
+        work, chain, go_on, alignment = self._work, self.chain, self._budget.go_on, self._checkpoints.alignment
+        while True:
+            # The chain still holds records of the previous item: the next item would overtake them. So it is looked at
+            # once more: what was resumed may have paused what is behind it.
+            if chain.paused and (not chain.resume() or chain.paused):
+                return
+            if not work and alignment.behind:
+                self._checkpoints.go_on()
+            if not work or not go_on():
+                return
+            work.popleft()()
+
+    def _end_time(self) -> None:
+        """Batched mode: event time goes to its end, then the operators finish."""
+        self._end_operators()
+        self.chain.head.watermark(MAX_TIMESTAMP)
+
+    def _end_operators(self) -> None:
+        """All inputs have ended: operators finish, before what is queued, and then the data of the task has ended.
+
+        What is queued may be the barrier of a savepoint with which the job stops. What came behind it would be
+        committed at the end, and be written again by the job that is restored from the savepoint.
+        """
+        endings = self.chain.endings()
+        if self._sorted is not None:
+            # Behind the head's: what it emits at its end has to arrive before the operators behind it end.
+            endings.insert(1, self._sorted.flush)
+        self._work.appendleft(partial(self._end_next, endings))
+
+    def _end_next(self, endings: list[Callable[[], bool]]) -> None:
+        if endings:
+            # Before the call: work that it puts at the head of the queue comes before the next ending.
+            self._work.appendleft(partial(self._end_next, endings[1:]))
+            endings[0]()
+            return
+        for edge in self.edges:
+            edge.element(EndOfData())
+            edge.flush()
+        self.state = TaskState.DATA_ENDED
+        self.ask(DataEnded(*self.id))
+
+    # A source.
+
+    @property
+    def _source(self) -> SourceOperator:
+        assert self._polling is not None, f"{self.info} is no source"
+        return self._polling.source
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether records may still be read and timers may still fire."""
+        return self.state is TaskState.RUNNING and self._checkpoints.stopped_by is None
+
+    def _poll(self, polling: Polling) -> None:
+        if not self._is_live or polling.source.ended:
+            return
+        self._latency.begin()
+        if polling.is_due(self._now_ms()):
+            polling.poll(self._budget.go_on)
+            if self._source.ended:
+                self._work.append(self._end_source)
+                self._do_work()
+
+    def _end_early(self) -> None:
+        assert self._checkpoints.stopped_by is None, "a job that stops with a savepoint was drained"
+        source = self._source
+        if not source.ended and self.state is TaskState.RUNNING:
+            source.ended = True
+            self._work.append(self._end_source)
+
+    def _end_source(self) -> None:
+        self._end_operators()
+        self._source.end_time()

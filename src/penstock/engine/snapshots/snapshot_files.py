@@ -1,0 +1,43 @@
+"""Read access to the files of a snapshot, including those of a RocksDB database."""
+
+from __future__ import annotations
+
+import weakref
+from importlib.util import find_spec
+from typing import Any
+
+from penstock.common.errors import CheckpointError
+from penstock.common.extras import ROCKSDB
+from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
+from penstock.engine.checkpoint.storage import SavepointStorage
+from penstock.engine.runtime.task.vertex import RocksDBSettings
+from penstock.engine.state.backends.rocksdb.store import Stores
+from penstock.engine.state.backends.rocksdb.store_files import StoreReader
+
+
+class SnapshotFiles(SavepointStorage):
+    """State files below a directory, and the databases among them. Can be sent to another process.
+
+    `stores_kept`: how many of the databases stay open, each with a copy on the local disk.
+    """
+
+    def __init__(self, directory: str, stores_kept: int = 1) -> None:
+        super().__init__(directory)
+        self.store_reader = StoreReader(_stores, stores_kept)
+        # Stores are opened from a copy on local disk.
+        weakref.finalize(self, self.store_reader.close)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Open handles are not valid in another process.
+        return SnapshotFiles, (self.directory,)
+
+
+def _stores() -> Stores:
+    if find_spec("rocksdict") is None:
+        raise CheckpointError(
+            "this checkpoint consists of RocksDB files, and rocksdict, which reads them, is not installed: "
+            f"pip install '{ROCKSDB}'. Alternatively take a savepoint, which needs no RocksDB"
+        )
+    from penstock.engine.stores.rocksdb import rocksdb_stores
+
+    return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))

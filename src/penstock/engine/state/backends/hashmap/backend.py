@@ -1,0 +1,26 @@
+"""Keyed state on the heap: Python objects in one dict for each state and subtask."""
+
+from __future__ import annotations
+
+from penstock.engine.state.backends.backend import KeyedStateBackend
+from penstock.engine.state.collection_tables import ListTable, MapTable
+from penstock.engine.state.layers import LayeredTable
+from penstock.engine.state.sliced import SlicedTable, Slices
+
+
+class HashMapKeyedStateBackend(KeyedStateBackend):
+    """`state.backend.type: hashmap`, the default. State must fit into memory."""
+
+    __slots__ = ()
+
+    def make_layered(self, name: str, namespaced: bool = False) -> LayeredTable:
+        return LayeredTable(namespaced)
+
+    def make_maps(self, name: str, namespaced: bool = False) -> MapTable:
+        return MapTable(namespaced)
+
+    def make_lists(self, name: str, namespaced: bool = False) -> ListTable:
+        return ListTable(namespaced)
+
+    def slices(self, name: str, lists: bool = False) -> Slices:
+        return self.table(name, lambda: SlicedTable(ListTable if lists else LayeredTable))

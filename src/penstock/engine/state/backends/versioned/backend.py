@@ -1,0 +1,140 @@
+"""Keyed state in an external store: `state.backend.type: postgres`, which knows its older versions, or `redis`.
+
+Tables, their layers and the bytes of their entries are those of the RocksDB backend: recent changes are in memory, and
+larger numbers of them are written to the store in batches. Only a snapshot is another thing. It seals the version of
+the store, and what is in memory at that moment is written with that version by the snapshot's thread. The checkpoint
+itself holds the number of the version, so every checkpoint is complete and none grows with the state. A store that has
+no versions is behind a log, which is in the checkpoint too: logged.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
+from penstock.engine.state.backends.rocksdb.store import LinkedFiles, StoredFile, Stores
+from penstock.engine.state.backends.rocksdb.store_files import FrozenStore, TableStore
+from penstock.engine.state.backends.rocksdb.table import RocksDBTable
+from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion, VersionedStore, VersionedStores
+from penstock.engine.state.handles import EXTERNAL_VERSION, TableInFile
+from penstock.engine.state.key_groups import KeyGroups
+from penstock.engine.state.tables import FrozenTable, Layer
+
+T = TypeVar("T", bound=RocksDBTable)
+
+
+class VersionedTableStore(TableStore):
+    """The store of one operator's subtask. It knows tables by their names: prefixes are this subtask's own."""
+
+    def __init__(self, stores: Stores) -> None:
+        super().__init__(stores)
+        opened: VersionedStore = self.store  # type: ignore[assignment]
+        self.versions = opened
+
+    def add_table(self, name: str, unit: str) -> bytes:
+        prefix = super().add_table(name, unit)
+        self.versions.name_table(prefix, name)
+        return prefix
+
+    def some(self, prefix: bytes, groups: Iterable[int]) -> Iterator[tuple[bytes, bytes]]:
+        """Some entries of the table with this prefix: a store answers that in one request, and not for each group."""
+        return self.versions.some(prefix)
+
+
+class VersionFile:
+    """The one file that a store has in a snapshot: its version."""
+
+    def __init__(self, version: StoreVersion) -> None:
+        self._data = msgspec.json.encode(version)
+        self.sizes = {EXTERNAL_VERSION: len(self._data)}
+
+    def is_lasting(self, name: str) -> bool:
+        """No: each snapshot has another version."""
+        return False
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """A part of the file."""
+        return self._data[offset : offset + length]
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+
+class FrozenVersion(FrozenStore):
+    """A version of a store, and the layers that have to be written for it to be complete."""
+
+    def __init__(
+        self, store: VersionedTableStore, above: dict[str, FrozenTable], layers: list[tuple[RocksDBTable, list[Layer]]]
+    ) -> None:
+        super().__init__(store, above)
+        self.version = store.versions.seal()
+        self._versions = store.versions
+        self._layers = layers
+
+    def link(self) -> LinkedFiles:
+        """Write what was in memory. Nothing else writes to the store until `release`."""
+        if self._linked is None:
+            for table, layers in self._layers:
+                for layer in layers:
+                    self._versions.write_at(self.version, table.writes_of(layer))
+            self._linked = VersionFile(self._versions.all_written(self.version))
+        return self._linked
+
+    def release(self) -> None:
+        if self._linked is not None:
+            for table, layers in self._layers:
+                table.written(layers)
+        super().release()
+
+
+class VersionedKeyedStateBackend(RocksDBKeyedStateBackend):
+    """Each operator's subtask has a store of its own, opened by its host for `owner`."""
+
+    __slots__ = ("_sealed", "kind")
+    embedded: VersionedTableStore
+
+    def __init__(
+        self, now_ms: Callable[[], int], stores: VersionedStores, key_groups: KeyGroups, owner: StoreOwner
+    ) -> None:
+        opened = Stores(lambda files: stores.open(owner), stores.cached_entries, stores.holds_timers)
+        super().__init__(now_ms, opened, key_groups, range(owner.first, owner.after))
+        self.kind = stores.kind
+        self._sealed: dict[int, int] = {}
+        """By number, the versions of checkpoints that are not complete yet."""
+
+    def _table_store(self, stores: Stores) -> TableStore:
+        return VersionedTableStore(stores)
+
+    def _add(self, name: str, table: T) -> T:
+        table.forget_changes()
+        return super()._add(name, table)
+
+    def needs_full_snapshot(self) -> bool:
+        return True
+
+    def freeze_store(self, checkpoint_id: int = 0) -> FrozenStore | None:
+        """Seal the version of the store; None: there is no table."""
+        if not self._tables_of_store:
+            return None
+        frozen = {name: table.freeze_to_write() for name, table in self._tables_of_store.items()}
+        above = {name: table for name, (table, _) in frozen.items()}
+        layers = [(self._tables_of_store[name], of_table) for name, (_, of_table) in frozen.items()]
+        version = self.embedded.hold(FrozenVersion(self.embedded, above, layers))
+        self._sealed[checkpoint_id] = version.version.version
+        return version
+
+    def checkpoint_complete(self, checkpoint_id: int) -> None:
+        version = self._sealed.get(checkpoint_id)
+        self._sealed = {number: sealed for number, sealed in self._sealed.items() if number > checkpoint_id}
+        if version is not None:
+            self.embedded.versions.completed(version)
+
+    def begin_with_versions(self, versions: list[StoreVersion]) -> None:
+        """Begin with what these versions hold of the own key groups."""
+        self.embedded.versions.begin_with(versions)
+
+    def begin_with(self, tables: list[TableInFile], files: Mapping[str, StoredFile]) -> None:
+        raise NotImplementedError("a version is no file to open a store with: restored_versions.py")

@@ -1,0 +1,49 @@
+"""A store that begins with versions of others: nothing is read or copied, whatever the parallelism was.
+
+A subtask's checkpoint names the version of its key groups. After rescaling a subtask owns groups of several: of each it
+takes what is not above the version there. Only the state of another job is copied, within the store. A few entries are
+read, to see that their classes are what they were.
+"""
+
+from __future__ import annotations
+
+from penstock.common.decoding import from_json
+from penstock.common.errors import CheckpointError
+from penstock.engine.state.backends.rocksdb.store_files import contents_of
+from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
+from penstock.engine.state.backends.versioned.store import StoreVersion
+from penstock.engine.state.handles import EXTERNAL_VERSION, KeyedFile
+from penstock.engine.state.snapshot.storage import SnapshotStorage
+
+
+def restore_versions(
+    backend: VersionedKeyedStateBackend, storage: SnapshotStorage, stores: list[list[KeyedFile]], groups: range
+) -> list[KeyedFile]:
+    """Restore these stores, each given by its files, into the backend, whose tables must be there.
+
+    Returns the files that the next snapshot may have in common with them: none. Raises CheckpointError.
+    """
+    versions = []
+    for files in stores:
+        if any(file.store_file != EXTERNAL_VERSION for file in files):
+            raise CheckpointError(
+                f"the state in {files[0].path} is in RocksDB's own files. Only a savepoint can be restored with "
+                "another backend; or set state.backend.type to rocksdb"
+            )
+        if not backend.can_begin_with(files[0].tables):
+            raise CheckpointError(
+                f"the state in {files[0].path} is in an external store, with states of other kinds than the job has "
+                "now. Change the kind of a state between a savepoint and the start from it"
+            )
+        (data,) = (b"".join(file.parts) for file in contents_of(storage, files).values())
+        version = from_json(data, StoreVersion)
+        if version.kind != backend.kind:
+            raise CheckpointError(
+                f"the state in {files[0].path} is in an external store: set state.backend.type to {version.kind}, with "
+                "the server that it is in. To change the backend, take a savepoint"
+            )
+        versions.append(version)
+    if versions:
+        backend.begin_with_versions(versions)
+        backend.check_keys(groups)
+    return []

@@ -1,0 +1,130 @@
+"""The folders of logs: one for each job, named by its id.
+
+A process that writes into a folder holds a lock on it (flock, shared), so a folder without a lock is of a job that has
+ended. These are removed when another job starts, but for the newest ones. Only folders with the file that penstock has
+put there are looked at: `env.log.dir` may be a directory that others use, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from penstock.common.decoding import from_json
+from penstock.common.errors import JobError
+from penstock.common.unreadable import UNREADABLE
+from penstock.hosts.logs.settings import LoggedJob, LogSettings
+
+_ABOUT = "job.json"
+_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class HeldFolder:
+    """The folder of a job: it exists, and stays as long as this process, or until it is released. Raises OSError.
+
+    `begins`: a run of the job starts with it. A worker on another machine may be the first there, too.
+    """
+
+    def __init__(self, settings: LogSettings, begins: bool = False) -> None:
+        self.path = folder = Path(settings.folder)
+        while True:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(folder, os.O_RDONLY)
+            # It waits while another process looks whether the folder can go. If it went, there is another one to make.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
+            if _is_at(descriptor, folder):
+                break
+            os.close(descriptor)
+        self._descriptor: int | None = descriptor
+        about = folder / _ABOUT
+        if begins or not about.exists():
+            about.write_bytes(msgspec.json.encode(settings.job))
+            remove_ended(folder.parent, settings.retained_jobs)
+
+    def release(self) -> None:
+        """Nothing more is written there by this process."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), folder.stat())
+    except FileNotFoundError:
+        return False
+
+
+def is_held(folder: Path) -> bool:
+    """Whether some process on this machine writes there."""
+    try:
+        with _locked(folder):
+            return False
+    except OSError:
+        return True
+
+
+def jobs_in(directory: Path) -> list[tuple[Path, LoggedJob]]:
+    """The folders in a directory, and their jobs, oldest first."""
+    found = []
+    for folder in directory.glob("*") if directory.is_dir() else ():
+        if _ID.fullmatch(folder.name):
+            # Others are no folders of ours, or are being made or removed.
+            with contextlib.suppress(OSError, *UNREADABLE):
+                found.append((folder, from_json((folder / _ABOUT).read_bytes(), LoggedJob)))
+    return sorted(found, key=lambda entry: entry[1].started_ms)
+
+
+def remove_ended(directory: Path, retained_jobs: int) -> None:
+    """Remove folders of jobs that have ended, but for the newest ones. Raises nothing: what can't be removed stays."""
+    ended = [folder for folder, _ in jobs_in(directory) if not is_held(folder)]
+    for folder in ended[: max(0, len(ended) - retained_jobs)]:
+        with contextlib.suppress(OSError):
+            if folder.is_symlink():
+                # The folder itself is in a directory of the user's choice, where jobs that log there remove it.
+                folder.unlink()
+                continue
+            with _locked(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+    for link in directory.glob("*"):
+        if link.is_symlink() and _ID.fullmatch(link.name) and not link.exists():
+            link.unlink(missing_ok=True)
+
+
+def find(directory: Path, reference: str) -> Path:
+    """The folder of the job with this id, prefix of an id, or name; of several of one name the newest.
+
+    Raises JobError if there is none, or if several ids begin so.
+    """
+    jobs = jobs_in(directory)
+    named = [folder for folder, job in jobs if reference in (job.job_id, job.name)]
+    if named:
+        return named[-1].resolve()
+    beginning = [(folder, job) for folder, job in jobs if job.job_id.startswith(reference)]
+    if len(beginning) == 1:
+        return beginning[0][0].resolve()
+    listed = "\n".join(f"  {job.job_id}  {job.name}" for _, job in beginning or jobs)
+    if beginning:
+        raise JobError(f"the ids of several jobs begin with '{reference}':\n{listed}")
+    if jobs:
+        raise JobError(f"there are no logs of a job '{reference}' on this machine. There are logs of:\n{listed}")
+    raise JobError(f"there are no logs of a job '{reference}' on this machine; there are none of this user at all")
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Raises OSError if a process holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,276 @@
+"""Invariants of every run and program, asserted after each event.
+
+TaskChecks       `Task.check()`, and the order of a task's effects
+ChannelChecks    per channel: sequence numbers, ascending watermarks, nothing after the end, no late record if the
+program allows none, and no record lost or duplicated in transit
+CutChecks        per checkpoint: the records a task had read when it took its snapshot are those that its senders sent
+before the barrier; of an unaligned one, together with those that are logged; in AT_LEAST_ONCE mode, except for
+savepoints, they are at least those
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter, defaultdict
+from typing import Any
+
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.ids import SubtaskId
+from penstock.engine.runtime.network.buffer import OUTCOME_EDGE, Header, decode_header, decode_segments
+from penstock.engine.runtime.network.channel_log import ChannelLog
+from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
+from penstock.engine.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
+from penstock.engine.runtime.task.slot import Slot
+from penstock.engine.runtime.task.snapshot import TaskSnapshot
+from penstock.engine.runtime.task.task import Task
+from penstock.hosts.simulator.sinks import Written
+
+SentChannel = tuple[int, int, int]
+"""(edge, sender, target): a channel as its sender names it; the receiver's ChannelId has no target."""
+_BOUND_MAX = 10_000_000
+
+
+class TaskChecks:
+    """The order of a task's effects: results and acknowledgements, then DataEnded once, then Finished once."""
+
+    def __init__(self) -> None:
+        self._ended: set[tuple[int, int]] = set()
+        self._finished: set[tuple[int, int]] = set()
+        self._acknowledged: set[tuple[int, int, int]] = set()
+
+    def after_event(self, slot: Slot) -> None:
+        """Check the tasks between two events."""
+        for task in slot.tasks.values():
+            task.check()
+
+    def effect(self, effect: Effect) -> None:
+        """Check an effect of a task."""
+        subtask = (effect.vertex, effect.subtask)
+        assert subtask not in self._finished, f"{effect} of a task that is finished"
+        if isinstance(effect, Finished):
+            self._finished.add(subtask)
+        elif isinstance(effect, DataEnded):
+            assert subtask not in self._ended, f"{effect} for the second time"
+            self._ended.add(subtask)
+        elif isinstance(effect, Result):
+            # What a sink has prepared leaves when the job has ended, if no savepoint has come.
+            is_prepared = all(isinstance(value, Written) for value in effect.values.value)
+            assert subtask not in self._ended or is_prepared, f"{effect} after the end of the data"
+        elif isinstance(effect, Acknowledge):
+            assert (*subtask, effect.checkpoint_id) not in self._acknowledged, f"{effect} for the second time"
+            self._acknowledged.add((*subtask, effect.checkpoint_id))
+
+
+class _ChannelState:
+    __slots__ = ("active", "barriers", "cuts", "ended", "records", "sequence", "watermark")
+
+    def __init__(self) -> None:
+        self.sequence = 0
+        self.watermark = MIN_TIMESTAMP
+        self.ended = False
+        self.records = 0
+        self.active = True
+        self.barriers: dict[int, int] = {}
+        """checkpoint -> records sent before its barrier"""
+        self.cuts: dict[int, int] = {}
+        """checkpoint -> records that the sender had produced for this channel at its snapshot"""
+
+
+class ChannelChecks:
+    """Inspects each buffer that leaves a task. `exact_time`: no record of the program may be late."""
+
+    def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, batched: bool) -> None:
+        self._edges = edges
+        self._exact_time = exact_time
+        self._batched = batched
+        self._channels: dict[SentChannel, _ChannelState] = defaultdict(_ChannelState)
+        self._under_way: Counter[bytes] = Counter()
+
+    def sent(self, row: bytes, level: int) -> None:
+        """Check a row that leaves a slot of `level`: sent by a task of that level, or relayed."""
+        self._under_way[row] += 1
+        header = decode_header(row)
+        if header.edge == OUTCOME_EDGE or self._edges[header.edge].source_level != level:
+            return
+        channel = (header.edge, header.sender, header.target)
+        state = self._channels[channel]
+        if not self._batched:
+            assert header.sequence == state.sequence, (
+                f"channel {channel}: sent {header.sequence} as no {state.sequence}"
+            )
+            state.sequence += 1
+        for segment in decode_segments(row):
+            self._look_at(channel, state, segment)
+
+    def fed_back(self, row: bytes) -> None:
+        """Check a buffer that is fed back."""
+        header = decode_header(row)
+        channel = (header.edge, header.sender, header.target)
+        state = self._channels[channel]
+        assert header.sequence == state.sequence, (
+            f"channel {channel}: fed back {header.sequence} as no {state.sequence}"
+        )
+        state.sequence += 1
+        for segment in decode_segments(row):
+            assert isinstance(segment, (tuple, CheckpointBarrier)), f"channel {channel}: {segment} is fed back"
+            self._look_at(channel, state, segment)
+
+    def _look_at(self, channel: SentChannel, state: _ChannelState, segment: Any) -> None:
+        if isinstance(segment, tuple):
+            values, timestamps = segment
+            assert values, f"channel {channel}: a segment without a record"
+            assert timestamps is None or len(timestamps) == len(values), (
+                f"channel {channel}: timestamps are not parallel"
+            )
+            assert not state.ended, f"channel {channel}: {len(values)} records after the end of the data"
+            state.records += len(values)
+            # Exempt MAX: a timer that fires at the end of time stamps its record with MAX. A generator in mid-stream
+            # then advances its watermark as far as its bound allows, and records of another branch after that are
+            # rightly late.
+            near_the_end = MAX_TIMESTAMP - _BOUND_MAX <= state.watermark < MAX_TIMESTAMP
+            if self._exact_time and timestamps is not None and not near_the_end:
+                early = min(timestamps)
+                assert early > state.watermark, (
+                    f"channel {channel}: a record of {early} after watermark {state.watermark}"
+                )
+        elif isinstance(segment, Watermark):
+            assert not state.ended, f"channel {channel}: {segment} after the end of the data"
+            assert segment.timestamp > state.watermark, f"channel {channel}: {segment} after {state.watermark}"
+            assert state.active, f"channel {channel}: {segment} while it is idle, so it is ignored"
+            state.watermark = segment.timestamp
+        elif isinstance(segment, EndOfData):
+            assert not state.ended, f"channel {channel}: its data ended twice"
+            state.ended = True
+        elif isinstance(segment, CheckpointBarrier):
+            n = segment.checkpoint_id
+            assert n not in state.barriers, f"channel {channel}: barrier {n} twice"
+            state.barriers[n] = state.records
+            cut = state.cuts.get(n, state.records)
+            assert state.records == cut, (
+                f"channel {channel}: barrier {n} after {state.records} records, to be after {cut}"
+            )
+        elif isinstance(segment, WatermarkStatus):
+            state.active = segment.active
+
+    def arrived(self, row: bytes) -> Header:
+        """Check a row that reaches its target."""
+        assert self._under_way[row] > 0, "a row arrived that was never sent"
+        self._under_way[row] -= 1
+        return decode_header(row)
+
+    def all_arrived_but(self, edge: int) -> None:
+        """At the end of a job that ran to completion: no row is in transit, except those of one edge."""
+        under_way = [decode_header(row) for row, count in self._under_way.items() if count > 0]
+        lost = [header for header in under_way if header.edge != edge]
+        assert not lost, f"{len(lost)} rows were never delivered: {lost[:3]}"
+
+    def cut(self, checkpoint_id: int, task: Task, rows: list[tuple[int, bytes]]) -> None:
+        """A task takes its snapshot: records sent by now, including `rows` in its outbox, are before the barrier."""
+        ours = {edge.info.id: edge for edge in task.edges}
+        for edge in ours.values():
+            left = edge.records_gathered
+            assert not left, f"{task.info} acknowledged {checkpoint_id} with {left} records not sent"
+        waiting: Counter[SentChannel] = Counter()
+        for _, row in rows:
+            header = decode_header(row)
+            if header.edge in ours and header.sender == task.info.subtask:
+                records = [len(s[0]) for s in decode_segments(row) if isinstance(s, tuple)]
+                waiting[header.edge, header.sender, header.target] += sum(records)
+        for edge in ours.values():
+            for target in edge.targets:
+                channel = (edge.info.id, task.info.subtask, target)
+                state = self._channels[channel]
+                state.cuts[checkpoint_id] = state.records + waiting[channel]
+
+    def sent_before(self, channel: SentChannel, checkpoint_id: int) -> int:
+        """Return the records sent on a channel before a barrier; all of them if it ended without one."""
+        state = self._channels[channel]
+        return state.barriers.get(checkpoint_id, state.records)
+
+    def all_read(self, task: Task) -> None:
+        """At the end of a job that ran to completion: a task has read all records sent to it."""
+        sent = sum(self._channels[channel].records for channel in channels_of(task))
+        read = records_read(task)
+        assert not task.channels or read == sent, f"{task.info} read {read} records, its senders sent it {sent}"
+
+
+class CutChecks:
+    """Barriers cut the streams consistently: compared at the moment of a task's snapshot."""
+
+    def __init__(self, channels: ChannelChecks, exactly_once: bool) -> None:
+        self._channels = channels
+        self._exactly_once = exactly_once
+        self._unaligned: dict[tuple[SubtaskId, int], tuple[int, ChannelLog]] = {}
+        """(subtask, checkpoint) -> how many records it had read when it was frozen, and what is logged since"""
+        self.cuts = 0
+
+    def watch(self, slot: Slot, task: Task) -> None:
+        """Check each snapshot of a task when it is frozen."""
+        freeze = task.snapshots.freeze
+
+        def frozen(
+            checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions, in_flight: ChannelLog | None = None
+        ) -> TaskSnapshot:
+            if in_flight is None:
+                self._compare(task, checkpoint_id, aligned=self._exactly_once or bool(options.savepoint))
+            else:
+                self._unaligned[task.id, checkpoint_id] = records_read(task), in_flight
+            self._channels.cut(checkpoint_id, task, [*slot.outbox.rows, *slot.feedback.rows])
+            return freeze(checkpoint_id, timestamp_ms, options, in_flight)
+
+        ask = task.ask
+
+        def asked(effect: Effect) -> None:
+            if isinstance(effect, WriteSnapshot):
+                self._compare_unaligned(task, effect.snapshot.checkpoint_id)
+            ask(effect)
+
+        task.snapshots.freeze = frozen  # type: ignore[method-assign]
+        task.ask = asked  # type: ignore[method-assign]
+
+    def _compare_unaligned(self, task: Task, checkpoint_id: int) -> None:
+        # When the snapshot is to be written, all that was in flight is logged.
+        unaligned = self._unaligned.pop((task.id, checkpoint_id), None)
+        if unaligned is None:
+            return
+        read, log = unaligned
+        logged = sum(len(segment[0]) for *_, buffer in log for segment in pickle.loads(buffer))
+        self._compare_records(task, checkpoint_id, read + logged, aligned=True)
+
+    def _compare(self, task: Task, checkpoint_id: int, aligned: bool) -> None:
+        self._compare_records(task, checkpoint_id, records_read(task), aligned)
+
+    def _compare_records(self, task: Task, checkpoint_id: int, read: int, aligned: bool) -> None:
+        channels = channels_of(task)
+        if not channels:
+            return
+        sent = sum(self._channels.sent_before(channel, checkpoint_id) for channel in channels)
+        what = (
+            f"{task.info} acknowledged {checkpoint_id} having read {read} records, its senders had sent {sent} before"
+        )
+        self.cuts += 1
+        if aligned:
+            assert read == sent, what
+        else:
+            assert read >= sent, what
+
+
+class RegionChecks:
+    """The checks of one attempt of a region: those of other regions go on when it is restarted."""
+
+    def __init__(self, edges: dict[int, EdgeInfo], exact_time: bool, exactly_once: bool) -> None:
+        self.tasks = TaskChecks()
+        self.channels = ChannelChecks(edges, exact_time, batched=False)
+        self.cuts = CutChecks(self.channels, exactly_once)
+
+
+def records_read(task: Task) -> int:
+    """Return how many records the operator at the head of a task was given by its channels."""
+    return sum(input.records_in - input.replayed for input in {channel.input for channel in task.inputs.channels})
+
+
+def channels_of(task: Task) -> list[SentChannel]:
+    """Return the channels that a task reads, but for what is fed back."""
+    return [(edge, sender, task.info.subtask) for edge, sender in task.channels]

@@ -1,0 +1,80 @@
+"""The settings of a simulated job, and its restart strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.failover_strategy import FailoverStrategy
+from penstock.engine.checkpoint.schedule import CheckpointSettings
+from penstock.engine.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
+from penstock.engine.jobmaster.settings import JobSettings
+from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.hosts.simulator.autoscaling import autoscaler_of
+from penstock.hosts.simulator.circumstances import Circumstances
+
+HEALED_TIMEOUT_MS = 60_000
+
+
+class WatchedRestarts(RestartStrategy):
+    """A strategy, and what it has said last."""
+
+    def __init__(self, strategy: RestartStrategy) -> None:
+        self.refused = False
+        """Whether it allows no further restart."""
+        self._strategy = strategy
+
+    def delay_ms(self, now_ms: int) -> int | None:
+        """As the strategy says."""
+        delay_ms = self._strategy.delay_ms(now_ms)
+        self.refused = delay_ms is None
+        return delay_ms
+
+
+def settings_of(circumstances: Circumstances, healed: bool, graph: JobGraph) -> JobSettings:
+    """The settings of a simulated job. What follows slots has no autoscaler."""
+    loads, slots = circumstances.load_changes_at_steps, circumstances.slots_change_at_steps
+    checkpoints = CheckpointSettings(
+        circumstances.checkpoint_interval_ms if circumstances.has_interval else None,
+        HEALED_TIMEOUT_MS if healed else circumstances.checkpoint_timeout_ms,
+        circumstances.pause_ms,
+        circumstances.concurrent_max,
+        failures_tolerated=1_000_000,
+        retained=circumstances.retained,
+        has_directory=circumstances.has_directory and circumstances.checkpointing,
+    )
+    return JobSettings(
+        checkpoints,
+        # A user who cancels a job to start it again keeps them; those of one that fails stay anyway.
+        ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+        if circumstances.rescale_rate
+        else ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+        failover_strategy=FailoverStrategy.FULL if circumstances.full_failover else FailoverStrategy.REGION,
+        allow_duplicates=not circumstances.exactly_once,
+        autoscaler=autoscaler_of(graph) if loads and not slots else None,
+        slot_following=_slot_following() if slots else None,
+    )
+
+
+def _slot_following() -> SlotFollowingSettings:
+    # It waits as long as others do: a run has to end.
+    wait_ms = JobSettings().slot_request_timeout_ms
+    return SlotFollowingSettings(
+        False, stabilization_ms=2_000, cooldown_ms=1_000, growth_stabilization_ms=2_000, wait_ms=wait_ms
+    )
+
+
+def restarts_of(circumstances: Circumstances, random: Random, healed: bool) -> RestartStrategy:
+    """Bounded, all of them: a program whose function always raises must come to its end."""
+    if not circumstances.checkpointing:
+        return NoRestart()
+    strategies: list[Callable[[], RestartStrategy]] = [
+        partial(FixedDelay, 3, 100),
+        partial(FailureRate, 2, 10_000_000, 10),
+        # Attempts that take longer than its threshold would make it start from the beginning each time.
+        partial(ExponentialDelay, 50, 10_000, 2.0, 10_000_000, 4, 0.1, random.random),
+    ]
+    return strategies[circumstances.restart_strategy]() if not healed else FixedDelay(2, 10)

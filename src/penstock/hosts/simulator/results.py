@@ -1,0 +1,66 @@
+"""The driver's end of results in the simulator: sinks that publish to `Outside`, on a pool without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.hosts.simulator.outside import Outside
+
+
+class SeededPool:
+    """Calls wait until the scheduler picks one, in random order across lanes. All are lost when the driver dies."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._calls: list[Callable[[], None]] = []
+
+    def submit(self, call: Callable[[], None], /) -> None:
+        """Queue a call."""
+        self._calls.append(call)
+
+    def shutdown(self, wait: bool = True) -> None:
+        """Nothing to release."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether calls are queued."""
+        return bool(self._calls)
+
+    def run_one(self) -> None:
+        """Run one of them."""
+        self._calls.pop(self._random.randrange(len(self._calls)))()
+
+
+class OutsideSink(ResultSink):
+    """One sink of a simulated job. `failure_rate`: the probability that a commit fails."""
+
+    exactly_once = True
+
+    def __init__(self, id: int, outside: Outside, random: Random, failure_rate: float) -> None:
+        self.failure_rate = failure_rate
+        self._id = id
+        self._outside = outside
+        self._random = random
+        self._taken: list[tuple[int, list[Any]]] = []
+        """Committables of a job without a checkpoint interval, which belong to no checkpoint."""
+
+    def take(self, subtask: int, values: list[Any]) -> None:
+        self._taken.append((subtask, values))
+
+    def restarted(self) -> None:
+        self._taken.clear()
+
+    def succeeded(self) -> None:
+        for subtask, values in self._taken:
+            self._outside.collect(self._id, subtask, values)
+
+    def commit(self, subtask: int, values: list[Any]) -> None:
+        if self._random.random() < self.failure_rate:
+            raise OSError("the external system is unavailable")
+        self._outside.commit(self._id, subtask, values)
+
+    def abort(self, subtask: int, values: list[Any]) -> None:
+        self._outside.abort(values)

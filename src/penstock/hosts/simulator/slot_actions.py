@@ -1,0 +1,124 @@
+"""What the slots that run do when the scheduler picks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+
+from penstock.engine.rpc.messages import ToTask, decode_from_job_master
+from penstock.engine.runtime.ids import SlotId
+from penstock.hosts.simulator.checkers import RegionChecks
+from penstock.hosts.simulator.host import SlotHost
+from penstock.hosts.simulator.network import Channel, ControlMessages, Network
+from penstock.hosts.simulator.possibilities import Possibilities
+from penstock.hosts.simulator.report import Trace, event_line, name_of, row_line
+from penstock.hosts.simulator.worker_places import WorkerPlaces
+
+
+class SlotActions:
+    """`touched` and `touched_channel` are called for slots and channels that an action has changed.
+
+    `checks`: those of the region that hosts a level, by level.
+    """
+
+    def __init__(
+        self,
+        hosts: dict[SlotId, SlotHost],
+        network: Network,
+        feedback: Network,
+        control: ControlMessages,
+        checks: Mapping[int, RegionChecks],
+        random: Random,
+        trace: Trace,
+        reported: Callable[[bytes], None],
+        places: WorkerPlaces,
+    ) -> None:
+        self.touched: Callable[[SlotId], None] = lambda slot: None
+        self.touched_channel: Callable[[Channel], None] = lambda channel: None
+        self._hosts = hosts
+        self._network = network
+        self._feedback = feedback
+        self.touched_feedback: Callable[[Channel], None] = lambda channel: None
+        self._control = control
+        self._checks = checks
+        self._random = random
+        self._trace = trace
+        self._reported = reported
+        self._places = places
+
+    def tells(self, possibilities: Possibilities) -> None:
+        """Tell it what actions change."""
+        self.touched, self.touched_channel = possibilities.touch, possibilities.touch_channel
+        self.touched_feedback = possibilities.touch_feedback
+
+    def open(self, slot: SlotId) -> None:
+        """A slot starts."""
+        self._hosts[slot].open()
+        self._after(slot, "open")
+
+    def step_slot(self, slot: SlotId) -> None:
+        """A slot makes a step."""
+        self._hosts[slot].step()
+        self._after(slot, "step")
+
+    def upload(self, slot: SlotId) -> None:
+        """A slot writes a part of a snapshot."""
+        self._hosts[slot].go_on_writing(self._random.choice([1, 1, 3, 1_000]))
+        self.touched(slot)
+        self._trace.add(name_of(slot), "writes state")
+
+    def call(self, slot: SlotId) -> None:
+        """A call of an asynchronous function goes on."""
+        self._hosts[slot].go_on_with_a_call(self._random)
+        self.touched(slot)
+        self._trace.add(name_of(slot), "goes on with a call")
+
+    def write(self, slot: SlotId) -> None:
+        """A slot gets a row out."""
+        index, row = self._hosts[slot].next_row()
+        sender = self._places.worker_of(slot)
+        target, row = self._places.sent(slot, index, row)
+        self._network.send(sender, target, row)
+        self.touched(slot)
+        self.touched_channel((sender, target))
+        self._trace.add(name_of(slot), f"writes {row_line(row)}", f"to slot {index}")
+
+    def receive(self, channel: Channel) -> None:
+        """A slot takes a row."""
+        row = self._network.receive(channel)
+        self.touched_channel(channel)
+        host = self._hosts[self._places.received(channel[1], row)]
+        self._checks[host.id.level].channels.arrived(row)
+        if host.is_open:
+            host.receive(row)
+        self._after(host.id, f"row {row_line(row)} from {name_of(channel[0])}")
+
+    def receive_feedback(self, channel: Channel) -> None:
+        """A slot takes a buffer that was fed back."""
+        row = self._feedback.receive(channel)
+        self.touched_feedback(channel)
+        host = self._hosts[channel[1]]
+        if host.is_open:
+            host.receive_feedback(row)
+        self._after(host.id, f"fed back {row_line(row)} from {name_of(channel[0])}")
+
+    def receive_control(self, slot: SlotId) -> None:
+        """A slot receives a control message."""
+        message = decode_from_job_master(self._control.next_to(slot))
+        assert isinstance(message, ToTask)
+        self._hosts[slot].receive_control(message)
+        self._after(slot, f"v{message.vertex} {event_line(message.event)}")
+
+    def report(self, slot: SlotId) -> None:
+        """The job master receives a report of a slot."""
+        data = self._control.next_from(slot)
+        self.touched(slot)
+        self._reported(data)
+
+    def _after(self, slot: SlotId, event: str) -> None:
+        host = self._hosts[slot]
+        self.touched(slot)
+        if host.slot is not None:
+            self._checks[slot.level].tasks.after_event(host.slot)
+        sent = f"{len(host.rows)} rows out" if host.rows else ""
+        self._trace.add(name_of(slot), event, sent)

@@ -1,0 +1,142 @@
+"""What the user of a simulated job does: takes checkpoints and savepoints, aborts, cancels, starts it again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from penstock.common.job_status import JobStatus
+from penstock.engine.jobmaster.events import (
+    CancelRequested,
+    CheckpointRequested,
+    RescaleRequested,
+    SavepointRequested,
+    UpdateRequested,
+)
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.rpc.messages import SlotReport
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions
+from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.task.events import Decline
+from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.clock import Clock
+from penstock.hosts.simulator.master_host import MasterHost
+from penstock.hosts.simulator.report import Trace
+from penstock.hosts.simulator.storage import SAVEPOINTS
+from penstock.hosts.simulator.updates import other_version
+from penstock.hosts.simulator.workers import Workers
+
+_DRAWS = 5
+"""How often the user thinks of other parallelisms, until one is another."""
+
+
+class UsedJob(Protocol):
+    """A simulation, as its user sees it."""
+
+    clock: Clock
+
+    @property
+    def driver(self) -> MasterHost:
+        """The present driver."""
+
+    def handle(self, event: Any) -> None:
+        """Hand an event to the present job master."""
+
+    def report(self, slot: SlotId, attempt: int, report: SlotReport) -> None:
+        """A slot reports to the job master."""
+
+
+class User:
+    """Of one simulation, through all its jobs."""
+
+    def __init__(
+        self,
+        job: UsedJob,
+        workers: Workers,
+        random: Random,
+        circumstances: Circumstances,
+        trace: Trace,
+        rescaled: Callable[[Random], JobGraph] | None,
+    ) -> None:
+        """`rescaled`: the plan of the program with other parallelisms; None: it has no other."""
+        self.restarts = False
+        """Whether the user has cancelled the job in order to start it again from its latest checkpoint."""
+        self._job = job
+        self._workers = workers
+        self._random = random
+        self._circumstances = circumstances
+        self._trace = trace
+        self._rescaled = rescaled
+        self._requests = itertools.count()
+
+    def cancel(self) -> None:
+        """Cancel the job."""
+        self._trace.add("user", "cancel")
+        self._job.handle(CancelRequested())
+
+    def trigger_checkpoint(self) -> int | None:
+        """Begin a checkpoint, if the job is running. Returns its number."""
+        coordinator = self._job.driver.master.coordinator
+        before = coordinator.under_way
+        self._job.handle(CheckpointRequested(CheckpointOptions(full=self._random.random() < 0.1)))
+        begun = [n for n in coordinator.under_way if n not in before]
+        if begun:
+            self._trace.add("job master", f"trigger checkpoint {begun[0]}")
+        return begun[0] if begun else None
+
+    def take_savepoint(self) -> None:
+        """Ask for a savepoint, and perhaps for the job to stop with it, or to be drained into it."""
+        if self._circumstances.checkpointing:
+            stop = self._random.random() < self._circumstances.stop_rate
+            drain = stop and self._random.random() < self._circumstances.drain_rate
+            directory = f"{SAVEPOINTS}{self._trace.steps}"
+            options = CheckpointOptions(savepoint=directory, stop=stop, drain=drain)
+            self._job.driver.request(SavepointRequested(next(self._requests), options))
+
+    def rescale(self) -> None:
+        """Ask for other parallelisms, as they would be if the program was started again."""
+        if self._rescaled is None:
+            return
+        graph = self._job.driver.master.graph
+        for _ in range(_DRAWS):
+            other = self._rescaled(self._random)
+            by_name = {node.name: vertex.parallelism for vertex in other.vertices for node in vertex.nodes}
+            wanted = {vertex.id: by_name[vertex.nodes[0].name] for vertex in graph.vertices}
+            if any(vertex.parallelism != wanted[vertex.id] for vertex in graph.vertices):
+                request = RescaleRequested(next(self._requests), wanted)
+                self._job.driver.change(request, f"rescales to {list(wanted.values())}")
+                return
+
+    def read_state(self) -> None:
+        """Ask what keyed state holds."""
+        self._job.driver.queries.ask(self._workers.hosts, self._job.handle)
+
+    def update(self) -> None:
+        """Ask for other functions."""
+        number = next(self._requests)
+        program = other_version(self._job.driver.master.graph, number + 1)
+        self._job.driver.change(UpdateRequested(number, program), "updates the job")
+
+    def abort_checkpoint(self, checkpoint_id: int) -> None:
+        """Have a checkpoint aborted: a task can't write its state, as when the user fills its disk."""
+        self._trace.add("user", f"makes a task decline checkpoint {checkpoint_id}")
+        slot = SlotId(0, 0)
+        host = self._workers.hosts.get(slot)
+        if host is not None and host.slot is not None and not host.discarding:
+            decline = Decline(min(host.slot.tasks), 0, checkpoint_id, DeclineReason.STATE, "its disk was full")
+            self._job.report(slot, host.attempt, decline)
+
+    def abort_newest(self) -> None:
+        """Abort the newest checkpoint under way."""
+        under_way = self._job.driver.master.coordinator.under_way
+        if under_way:
+            self.abort_checkpoint(max(under_way))
+
+    def restart_by_hand(self) -> None:
+        """Cancel a job that waits for its restart, to start it again from its latest checkpoint."""
+        if self._job.driver.master.status is JobStatus.RESTARTING and self._circumstances.checkpointing:
+            self.restarts = True
+            self.cancel()

@@ -1,0 +1,164 @@
+"""The records of a bounded stream as a DataFrame: files that a job writes, and a frame that reads them."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow
+from pyarrow import fs
+
+from penstock.common import options
+from penstock.common.configuration import Configuration
+from penstock.common.durable import make_directory
+from penstock.common.errors import JobError, ProgramError
+from penstock.common.file_systems import absolute, file_system_of
+from penstock.common.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from penstock.common.types import Row, RowKind
+from penstock.connectors.files.formats.parquet_writer import ParquetWriter, ParquetWriterFactory
+from penstock.connectors.files.sink import BucketAssigner, FileSink, OutputFileConfig
+from penstock.hosts.spark.driver import session as sessions
+from penstock.hosts.spark.frames.exact_files import exact_files
+from penstock.hosts.spark.frames.place import for_spark
+from penstock.hosts.spark.internals.jvm import is_alive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_ONE_COLUMN = "f0"
+"""That of a stream whose records have no fields, as in Flink."""
+
+
+class WrittenFrame:
+    """What a stream of values of `type_info` is as a DataFrame: the sink of its job, and the frame behind it.
+
+    `directory`: where the files are, and stay. None: a temporary folder, which goes with the process. `session`: that
+    of the program; None: the one that runs the job. Raises ProgramError if the type has no columns, if there are files
+    in `directory`, and on a cluster without one; the job fails for a row that withdraws or
+    changes one before it.
+    """
+
+    def __init__(
+        self,
+        type_info: TypeInformation,
+        directory: str | None,
+        configuration: Configuration,
+        session: SparkSession | None,
+    ) -> None:
+        self._session = session
+        columns = _columns_of(type_info)
+        _check_names(columns, configuration, session)
+        self._factory = _RowsOnly(columns)
+        self._schema = _schema_of(self._factory.columns.schema)
+        is_continued = configuration.get(options.STATE_RECOVERY_PATH) is not None
+        self.path = _temporary(configuration, session) if directory is None else _empty(directory, is_continued)
+        builder = FileSink.for_bulk_format(self.path, self._factory)
+        names = OutputFileConfig.builder().with_part_suffix(".parquet").build()
+        assigner = BucketAssigner.base_path_bucket_assigner()
+        self.sink: FileSink = builder.with_bucket_assigner(assigner).with_output_file_config(names).build()
+
+    def read(self) -> DataFrame:
+        """The frame, when the job has succeeded: of the files that were committed."""
+        from pyspark.sql import SparkSession
+
+        system, inner = file_system_of(self.path)
+        # A job without a record has written none.
+        make_directory(system, inner)
+        candidates = (self._session, SparkSession.getActiveSession(), sessions.own_session)
+        running = [session for session in candidates if session is not None and is_alive(session)]
+        session = running[0] if running else SparkSession.builder.getOrCreate()
+        with exact_files(session):
+            return session.read.schema(self._schema).parquet(for_spark(self.path))
+
+
+class _RowsOnly(ParquetWriterFactory):
+    """Of rows that are there, and not of changes to rows: a frame would show both versions of one, and deleted ones."""
+
+    def create(self, stream: IO[bytes]) -> ParquetWriter:
+        return _RowsOnlyWriter(stream, self)
+
+
+class _RowsOnlyWriter(ParquetWriter):
+    def add_elements(self, elements: Sequence[Any]) -> None:
+        for element in elements:
+            if isinstance(element, Row) and element._row_kind is not RowKind.INSERT:
+                raise JobError(
+                    f"to_data_frame: {element!r:.200} is a change of a row, of the kind {element.get_row_kind()}, and "
+                    "a frame has rows: keep the newest one of each key in the stream, or write the changes to a table "
+                    "that takes them, as with PostgresSink"
+                )
+        super().add_elements(elements)
+
+
+def record_of(type_info: TypeInformation) -> Any:
+    """What makes a record with one field of a value without fields; None: values of the type are records."""
+    return None if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)) else _in_a_tuple
+
+
+def _in_a_tuple(value: Any) -> tuple[Any]:
+    return (value,)
+
+
+def _columns_of(type_info: TypeInformation) -> RowTypeInfo:
+    if isinstance(type_info, RowTypeInfo):
+        columns = type_info
+    elif isinstance(type_info, TupleTypeInfo):
+        columns = RowTypeInfo(type_info.get_field_types())
+    else:
+        columns = RowTypeInfo([type_info], [_ONE_COLUMN])
+    for name, kind in zip(columns.get_field_names(), columns.get_field_types(), strict=True):
+        if kind.to_arrow() is None:
+            what = f"the field {name!r} of the stream's type has" if columns is type_info else "the stream has"
+            raise ProgramError(
+                f"{what} no type that a column can have ({kind!r}): declare one, as in "
+                "stream.map(function, output_type=Types.ROW_NAMED(['id', 'name'], [Types.LONG(), Types.STRING()]))"
+            )
+    return columns
+
+
+def _check_names(columns: RowTypeInfo, configuration: Configuration, session: SparkSession | None) -> None:
+    key = "spark.sql.caseSensitive"
+    set_to = configuration.to_dict().get(key) if session is None else session.conf.get(key)
+    seen: dict[str, str] = {}
+    for name in columns.get_field_names():
+        for_spark_sql = name if str(set_to).lower() == "true" else name.lower()
+        if for_spark_sql in seen:
+            raise ProgramError(
+                f"to_data_frame: the columns {seen[for_spark_sql]!r} and {name!r} have one name for Spark: rename one "
+                "of the fields"
+            )
+        seen[for_spark_sql] = name
+
+
+def _schema_of(schema: pyarrow.Schema) -> Any:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def _temporary(configuration: Configuration, session: SparkSession | None) -> str:
+    master = configuration.to_dict().get("spark.master", "local")
+    is_local = master.startswith("local") if session is None else sessions.session_is_local(session)
+    if not is_local:
+        raise ProgramError(
+            "to_data_frame: the executors of a cluster write the records to files, which the frame reads: give it a "
+            "directory that all of them see, as in stream.to_data_frame(directory='s3://bucket/results')"
+        )
+    remove_abandoned()
+    held = HeldDirectory("frame")
+    atexit.register(held.remove)
+    return f"{held.path}/rows"
+
+
+def _empty(directory: str, is_continued: bool) -> str:
+    path = absolute(directory)
+    system, inner = file_system_of(path)
+    # A job that goes on from a checkpoint may have committed a part of them already.
+    if not is_continued and system.get_file_info(fs.FileSelector(inner, allow_not_found=True)):
+        raise ProgramError(
+            f"to_data_frame: {path} is not empty, and the frame would have the records of its files, too: name a "
+            "directory that is empty, or none yet"
+        )
+    return path

@@ -1,0 +1,100 @@
+"""Sends spans to an OpenTelemetry collector, from a thread of the SDK's own: `traces.reporters: otel`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Protocol
+
+from penstock.common import trace_options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.common.extras import OTEL
+from penstock.hosts.traces.spans import Span
+
+_NS = 1_000_000
+_EXPORT_S = 2
+"""How long a request to the collector may take; the end of a job waits for the last one."""
+_log = logging.getLogger(__name__)
+
+
+class TraceReporter(Protocol):
+    """Takes spans."""
+
+    def report(self, span: Span) -> None:
+        """One has ended. Does not wait."""
+
+    def close(self) -> None:
+        """Send what is left."""
+
+
+def check_traces(configuration: Configuration) -> None:
+    """Raises ConfigurationError for a reporter that is not known, or whose extra is missing."""
+    reporter = trace_reporter(configuration)
+    if reporter is not None:
+        reporter.close()
+
+
+def trace_reporter(configuration: Configuration) -> TraceReporter | None:
+    """The reporter that a job is to have. Raises what `check_traces` raises."""
+    wanted = [name.strip() for name in configuration.get(trace_options.REPORTERS).split(",") if name.strip()]
+    if not wanted:
+        return None
+    if wanted != ["otel"]:
+        raise ConfigurationError(f"{trace_options.REPORTERS.key}: {', '.join(wanted)}. There is one reporter: otel")
+    endpoint = configuration.get(trace_options.OTEL_ENDPOINT).rstrip("/")
+    if not endpoint.startswith(("http://", "https://")):
+        raise ConfigurationError(f"{trace_options.OTEL_ENDPOINT.key} is like http://127.0.0.1:4318, got {endpoint!r}")
+    try:
+        return OpenTelemetryReporter(endpoint, configuration.get(trace_options.OTEL_SERVICE_NAME))
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{trace_options.REPORTERS.key}: otel needs OpenTelemetry's SDK: pip install '{OTEL}' ({error})"
+        ) from None
+
+
+class OpenTelemetryReporter:
+    """By OTLP over HTTP. A collector that can't be reached costs the spans, and one line in the log."""
+
+    def __init__(self, endpoint: str, service: str) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        # What can't be sent it logs with a traceback, each time.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        self._provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", timeout=_EXPORT_S)
+        self._provider.add_span_processor(BatchSpanProcessor(_told_once(exporter, endpoint)))
+        self._tracer = self._provider.get_tracer("penstock")
+
+    def report(self, span: Span) -> None:
+        """Hand it to the SDK's thread. What does not fit into its queue is lost."""
+        from opentelemetry.trace import Status, StatusCode
+
+        one = self._tracer.start_span(span.name, attributes=span.attributes, start_time=span.begin_ms * _NS)
+        if span.error:
+            one.set_status(Status(StatusCode.ERROR, span.error))
+        one.end(span.end_ms * _NS)
+
+    def close(self) -> None:
+        """Send what is left, and wait for that for seconds at the most."""
+        self._provider.shutdown()
+
+
+def _told_once(exporter: Any, endpoint: str) -> Any:
+    """The exporter, with a warning when it fails first."""
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    export, is_told = exporter.export, False
+
+    def telling(spans: Any) -> Any:
+        nonlocal is_told
+        result = export(spans)
+        if result is not SpanExportResult.SUCCESS and not is_told:
+            is_told = True
+            _log.warning("spans can't be sent to %s, and are lost until they can be", endpoint)
+        return result
+
+    exporter.export = telling
+    return exporter

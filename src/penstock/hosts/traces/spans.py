@@ -1,0 +1,72 @@
+"""What of a job is shown as spans: its checkpoints, and the times in which its tasks start.
+
+Names and attributes are Flink's, where it has them. Source: Flink docs, "Traces", System traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.common.job_status import JobStatus
+from penstock.engine.checkpoint.report import CheckpointReport
+
+Attribute = str | int | float | bool
+
+
+class Span(NamedTuple):
+    """Times in milliseconds since the epoch. `error`: empty if it ended as it should."""
+
+    name: str
+    begin_ms: int
+    end_ms: int
+    attributes: dict[str, Attribute]
+    error: str = ""
+
+
+class JobSpans:
+    """Of one job. `emit` takes them, in the order in which they end."""
+
+    def __init__(self, job_id: str, name: str, emit: Callable[[Span], None], now_ms: int) -> None:
+        self._job: dict[str, Attribute] = {"jobId": job_id, "jobName": name}
+        self._emit = emit
+        self._since_ms: int | None = now_ms
+        """When its tasks stopped running, or the job began; None: they run."""
+
+    def checkpoint(self, report: CheckpointReport) -> None:
+        """One has completed or failed."""
+        attributes: dict[str, Attribute] = {
+            **self._job,
+            "checkpointId": report.checkpoint_id,
+            "checkpointedSize": report.written_bytes,
+            "fullSize": report.total_bytes,
+            "checkpointStatus": "FAILED" if report.failure else "COMPLETED",
+            "checkpointType": "Savepoint" if report.savepoint else "Checkpoint",
+            "maxAlignmentDurationMs": report.alignment_ms,
+            "maxSyncDurationMs": report.sync_ms,
+            "maxAsyncDurationMs": report.async_ms,
+        }
+        end_ms = report.triggered_ms + report.duration_ms
+        self._emit(Span("Checkpoint", report.triggered_ms, end_ms, attributes, report.failure))
+
+    def status(self, status: JobStatus, restarts: int, restored_id: int, now_ms: int) -> None:
+        """Where the job is. `restored_id`: the checkpoint that its tasks were restored from; 0: none."""
+        if status is JobStatus.RUNNING:
+            if self._since_ms is not None:
+                attributes: dict[str, Attribute] = {
+                    **self._job,
+                    "initializationStatus": "COMPLETED",
+                    "restarts": restarts,
+                }
+                if restored_id:
+                    attributes["checkpointId"] = restored_id
+                self._emit(Span("JobInitialization", self._since_ms, now_ms, attributes))
+            self._since_ms = None
+        elif self._since_ms is None:
+            self._since_ms = now_ms
+
+    def ended(self, error: BaseException | None, now_ms: int) -> None:
+        """The job is over. Tasks that were starting did not come to run."""
+        if self._since_ms is not None and error is not None:
+            attributes: dict[str, Attribute] = {**self._job, "initializationStatus": "FAILED"}
+            self._emit(Span("JobInitialization", self._since_ms, now_ms, attributes, str(error)))

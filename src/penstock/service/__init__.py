@@ -1,0 +1,1 @@
+"""How people run jobs: the command line, clients, clusters and their dispatcher, REST, the dashboard."""

@@ -1,0 +1,49 @@
+"""`penstock dashboard`: pages about jobs in the browser, from a process of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.common.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.service.cluster.rest_address import RestAddress
+
+_PORTS = "8181-8199,0"
+
+Address = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[HOST:PORT]",
+        show_default=False,
+        help="REST of a job or a cluster; default: all of this user on this machine, as they come and go.",
+    ),
+]
+Port = Annotated[str, typer.Option("--port", metavar="PORT", help="Of the pages, on this machine only.")]
+
+
+def dashboard(address: Address = None, port: Port = _PORTS) -> None:
+    """Serve pages about jobs until Ctrl-C: graph, rates, back pressure, checkpoints, exceptions, state, logs.
+
+    
+      penstock dashboard
+      penstock dashboard localhost:8081 --port 9000
+    """
+    from penstock.service.dashboard.endpoints import Endpoints
+    from penstock.service.dashboard.server import check_installed, serve
+
+    try:
+        check_installed()
+        serve(Endpoints(address), port, _say)
+    except PenstockError as error:
+        typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+def _say(served: RestAddress) -> None:
+    file = Path(served.token_file)
+    shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
+    typer.echo(f"dashboard: {served.url}, token in {shown}", err=True)

@@ -1,0 +1,373 @@
+"""Commands that control a running job: list, savepoint, stop, scale, cancel, checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.common.errors import PenstockError
+from penstock.common.one_line import on_one_line
+from penstock.common.quantities import as_moment, as_size
+from penstock.common.wall_clock import now_ms
+from penstock.service.cli.elected import leader_in
+from penstock.service.cli.options import ConfFile, Settings
+from penstock.service.client.live_line import LiveLine
+
+if TYPE_CHECKING:
+    from penstock.engine.rpc.messages import Command
+    from penstock.service.cluster.running_jobs import RunningJob
+
+_ANSWER_SECONDS = 5.0
+_LIST_SECONDS = 1.5
+"""The same for a list, which is looked at for the others, too."""
+_RATE_SECONDS = 1.0
+_WATCH_SECONDS = 1.0
+_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+
+Job = Annotated[
+    str, typer.Argument(metavar="JOB", show_default=False, help="Id of the job, a prefix of it, or its name.")
+]
+Directory = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DIR]",
+        show_default=False,
+        help="Directory of the savepoint; default: execution.checkpointing.savepoint-dir.",
+    ),
+]
+
+
+def list_jobs(
+    settings: Settings = None,
+    conf_file: ConfFile = None,
+    running: Annotated[bool, typer.Option("--running", "-r", help="Those that run: what is listed by itself.")] = False,
+    scheduled: Annotated[
+        bool, typer.Option("--scheduled", "-s", help="Those of clusters on this machine that wait for slots, or begin.")
+    ] = False,
+    all_jobs: Annotated[
+        bool, typer.Option("--all", "-a", help="Both, and what clusters on this machine know of jobs that have ended.")
+    ] = False,
+) -> None:
+    """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name.
+
+    With settings of high-availability: id, start, status and name of all jobs of that cluster, by whoever leads it.
+    """
+    from penstock.service.cluster.running_jobs import JobRegistry
+
+    leader = leader_in(settings, conf_file)
+    if leader is not None:
+        for job in leader.get("/jobs/overview")["jobs"]:
+            typer.echo(f"{job['jid']}  {as_moment(job['start-time'])}  {job['state']:<12}  {on_one_line(job['name'])}")
+        return
+    of_clusters, silent = _of_clusters(all_jobs) if scheduled or all_jobs else ([], [])
+    if scheduled and not (running or all_jobs):
+        for line in of_clusters:
+            typer.echo(line)
+        if not of_clusters:
+            typer.echo("no job waits in a cluster on this machine", err=True)
+        _exit_if_unanswered(silent)
+        return
+    starting = JobRegistry().starting()
+    jobs = JobRegistry().jobs()
+    # At the same time: one that does not answer does not delay the others.
+    with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
+        shown = list(pool.map(_lines_of, jobs))
+    for line in itertools.chain(of_clusters, *shown):
+        typer.echo(line)
+    known = {job.job_id for job in jobs}
+    for one in starting:
+        # One that has begun to run between the two looks is listed above.
+        if one.job_id not in known:
+            typer.echo(f"{one.job_id}  {as_moment(one.started_ms)}  STARTING   {on_one_line(one.name)}")
+    if not (jobs or starting or of_clusters):
+        from penstock.service.cli.local_clusters import told_of_those_that_wait
+
+        typer.echo(f"no job is running on this machine{told_of_those_that_wait()}", err=True)
+    _exit_if_unanswered(silent)
+
+
+def _exit_if_unanswered(silent: list[str]) -> None:
+    """Tell why clusters can't be asked: the list may lack jobs of theirs. Raises typer.Exit then."""
+    for why in silent:
+        typer.echo(f"penstock.JobError: {why}", err=True)
+    if silent:
+        raise typer.Exit(1)
+
+
+def _of_clusters(with_ended: bool) -> tuple[list[str], list[str]]:
+    """A line of each of their jobs that is not known otherwise, and why some can't be asked.
+
+    Those that run are known otherwise; `with_ended`: with those that have ended.
+    """
+    from penstock.service.cli.local_clusters import is_to_begin, job_line, submitted_jobs
+
+    jobs, silent = submitted_jobs()
+    states = [job.state for job in jobs]
+    lines = [job_line(job) for job in states if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
+    return lines, silent
+
+
+def _lines_of(job: RunningJob) -> list[str]:
+    """The line of a job, and one about its autoscaler. Takes a second: a rate is what has grown between two answers."""
+    from penstock.service.cli.decision import as_decision
+
+    head = f"{job.job_id}  {as_moment(job.started_ms)}"
+    try:
+        before = _figures(job)
+        time.sleep(_RATE_SECONDS)
+        after = _figures(job)
+    except PenstockError:
+        return [f"{head}  does not answer (process {job.pid})  {on_one_line(job.name)}"]
+    line = f"{head}  {_figures_line(before, after)}  {on_one_line(job.name)}"
+    if after.get("autoscaled") is None:
+        return [line]
+    return [line, f"  {as_decision(after['autoscaled'], after['at_ms'])}"]
+
+
+def _figures(job: RunningJob) -> dict[str, Any]:
+    """The figures of a job, with the time at which they came, `at_ms`. Raises JobError if it does not answer."""
+    from penstock.engine.rpc.messages import Command
+
+    figures: dict[str, Any] = json.loads(_answer(job, Command("figures"), _LIST_SECONDS))
+    return {**figures, "at_ms": now_ms()}
+
+
+def _figures_line(before: dict[str, Any], after: dict[str, Any]) -> str:
+    grown = after["totals"]["records_in"] - before["totals"]["records_in"]
+    rate = max(0, grown) * 1000 / max(1, after["at_ms"] - before["at_ms"])
+    parallelism = max((vertex["parallelism"] for vertex in after["vertices"]), default=0)
+    watermark = after["totals"]["watermark"]
+    lag = "-" if watermark is None else f"{(after['at_ms'] - watermark) / 1000:,.1f} s behind"
+    return f"{after['status']:<9}  parallelism {parallelism}  {rate:>9,.0f} records/s  {lag}"
+
+
+def savepoint(job: Job, directory: Directory = None) -> None:
+    """Take a savepoint of a running job, and print its path. The job continues.
+
+    
+      penstock savepoint flights s3://bucket/savepoints
+      penstock run -s s3://bucket/savepoints/savepoint-… -p 8 job.py
+    """
+    print_result(lambda: _ask(job, "savepoint", directory))
+
+
+def stop(
+    job: Job,
+    directory: Directory = None,
+    with_savepoint: Annotated[
+        bool, typer.Option("--savepoint", help="Take a savepoint. Always on: to stop without one, use cancel.")
+    ] = True,
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", "-d", help="Advance event time to its end first, so that all windows and timers fire."),
+    ] = False,
+    savepoint_path: Annotated[
+        str | None,
+        typer.Option("--savepoint-path", "--savepointPath", "-p", metavar="DIR", show_default=False, help="As DIR."),
+    ] = None,
+) -> None:
+    """Stop a running job with a savepoint, and print its path. Output before the savepoint is committed.
+
+    
+      penstock stop flights /data/savepoints
+      penstock run -s /data/savepoints/savepoint-… job.py
+    """
+    if directory is not None and savepoint_path is not None:
+        raise typer.BadParameter(f"the directory is given twice: {directory} is one, too", param_hint="-p")
+    print_result(lambda: _ask(job, "stop", directory or savepoint_path, drain))
+
+
+def scale(
+    job: Job,
+    parallelism: Annotated[
+        int | None, typer.Option("--parallelism", "-p", min=1, help="Of all operators without one of their own.")
+    ] = None,
+    operators: Annotated[
+        list[str] | None,
+        typer.Option("--operator", metavar="NAME=N", help="Of one operator, by its name or uid. May be repeated."),
+    ] = None,
+) -> None:
+    """Give a running job another parallelism: it takes a checkpoint, and goes on from it with other subtasks.
+
+    
+      penstock scale flights -p 4
+      penstock scale flights --operator delays=8
+    """
+    from penstock.engine.rpc.messages import Command
+
+    named = [_operator(text) for text in operators or []]
+    by_name = dict(named)
+    if len(by_name) < len(named):
+        raise typer.BadParameter("--operator names one operator twice")
+    if parallelism is None and not by_name:
+        raise typer.BadParameter("how many subtasks? --parallelism 4, or --operator NAME=4")
+    print_result(lambda: _command(job, Command("scale", parallelism=parallelism, operators=by_name), None))
+
+
+def _operator(text: str) -> tuple[str, int]:
+    name, _, subtasks = text.rpartition("=")
+    if not (name and subtasks.isascii() and subtasks.isdigit()):
+        raise typer.BadParameter(f"--operator takes a name and a number of subtasks, NAME=4; got '{text}'")
+    return name, int(subtasks)
+
+
+def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
+    """Give a running job new functions. `program_for`: packs them, for a job of that name."""
+    from penstock.engine.rpc.messages import Command
+    from penstock.service.cli.local_clusters import running_job
+
+    found = running_job(job)
+    command = Command("update", program=program_for(found.name), allow_non_restored=allow_non_restored)
+    return _answer(found, command, None)
+
+
+def _refuse_savepoint(asked: bool) -> None:
+    if asked:
+        raise typer.BadParameter(
+            "a job is not cancelled with a savepoint, but stopped with one: penstock stop JOB DIR", param_hint="-s"
+        )
+
+
+def cancel(
+    job: Job,
+    with_savepoint: Annotated[
+        bool, typer.Option("--withSavepoint", "-s", hidden=True, is_eager=True, callback=_refuse_savepoint)
+    ] = False,
+) -> None:
+    """Stop a running job immediately. Output not committed yet is lost, and checkpoints are deleted, unless retained.
+
+    They are retained with execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.
+    """
+    print_result(lambda: _cancel(job))
+    typer.echo(f"'{job}' is being cancelled", err=True)
+
+
+def _cancel(job: str) -> str:
+    from penstock.engine.rpc.messages import Command
+    from penstock.service.cli.local_clusters import cancel_before_it_runs
+    from penstock.service.cluster.job_reference import is_named
+    from penstock.service.cluster.running_jobs import JobRegistry
+
+    # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
+    running = JobRegistry().named(job)
+    is_meant = any(is_named(job, one.name, (one.job_id,)) for one in running)
+    if not is_meant and cancel_before_it_runs(job, another_runs=bool(running)):
+        return ""
+    # Not asked for among those that wait again.
+    return _answer(JobRegistry().find(job), Command("cancel"), _ANSWER_SECONDS)
+
+
+def checkpoints(
+    job: Job, watch: Annotated[bool, typer.Option("--watch", help="Refresh it every second; Ctrl-C ends it.")] = False
+) -> None:
+    """Show the latest checkpoints of a running job, with sizes, and times of the slowest subtask."""
+
+    def show() -> str:
+        reports = json.loads(_ask(job, "checkpoints"))
+        return "\n".join(_table(reports)) if reports else "no checkpoint has completed or failed yet"
+
+    print_result(show)
+    with contextlib.suppress(KeyboardInterrupt):
+        while watch:
+            time.sleep(_WATCH_SECONDS)
+            # Asked first: the screen is not empty while the job is asked.
+            text = _result_of(show)
+            typer.echo(_HOME_AND_CLEAR * sys.stdout.isatty() + text)
+
+
+def _table(reports: list[dict[str, Any]]) -> list[str]:
+    lines = ["   id  triggered  duration  start delay  alignment   sync     async    written      total"]
+    for report in reports:
+        at = datetime.fromtimestamp(report["triggered_ms"] / 1000).strftime("%H:%M:%S")
+        start = f"{report['checkpoint_id']:5}   {at} {report['duration_ms']:6} ms"
+        if report["failure"]:
+            done = f"{report['acknowledged']} of {report['of_subtasks']} subtasks"
+            lines.append(f"{start}  failed ({done} had acknowledged): {report['failure']}")
+            continue
+        lines.append(
+            f"{start} {report['start_delay_ms']:9.0f} ms {report['alignment_ms']:7.1f} ms "
+            f"{report['sync_ms']:5.1f} ms {report['async_ms']:6.0f} ms {as_size(report['written_bytes']):>9} "
+            f"{as_size(report['total_bytes']):>10}"
+        )
+    completed = [report for report in reports if not report["failure"]]
+    if not completed:
+        return lines
+    newest = completed[-1]
+    lines.append(f"\nsubtasks of checkpoint {newest['checkpoint_id']}:")
+    for one in newest["subtasks"]:
+        figures = one["figures"]
+        lines.append(
+            f"                         {figures['start_delay_ms']:9.0f} ms {figures['alignment_ms']:7.1f} ms "
+            f"{figures['sync_ms']:5.1f} ms "
+            f"{figures['async_ms']:6.0f} ms {as_size(figures['written']):>9} {as_size(figures['total']):>10}  "
+            f"{one['vertex']} ({one['subtask'] + 1}){' ended' * one['ended']}"
+        )
+    return lines
+
+
+def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
+    from penstock.common.file_systems import absolute
+    from penstock.engine.rpc.messages import Command
+
+    if directory is not None:
+        # Make it absolute: the job has another working directory.
+        directory = absolute(directory)
+    wait_s = None if verb in ("savepoint", "stop") else _ANSWER_SECONDS
+    return _command(job, Command(verb, directory, drain), wait_s)
+
+
+def _command(job: str, command: Command, timeout_s: float | None) -> str:
+    from penstock.service.cli.local_clusters import running_job
+
+    return _answer(running_job(job), command, timeout_s)
+
+
+def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
+    from penstock.engine.rpc.commands import ask
+    from penstock.service.cluster.running_jobs import JobRegistry
+
+    no_answer = (
+        f"the job '{job.name}' does not answer. Its process, {job.pid}, is busy or was stopped. What it did last: "
+        f"penstock logs {job.job_id[:8]}. To end it: kill {job.pid}; with checkpoints, run it again with -s latest"
+    )
+    return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs(), no_answer)
+
+
+def ask_figures(job: RunningJob) -> str:
+    """The figures of a running job, as JSON. Raises JobError if it does not answer."""
+    from penstock.engine.rpc.messages import Command
+
+    return _answer(job, Command("figures"), _ANSWER_SECONDS)
+
+
+def print_result(call: Callable[[], str]) -> None:
+    """Print the result of `call`. If it raises a PenstockError, print its message and raise typer.Exit."""
+    with waiting():
+        text = _result_of(call)
+    if text:
+        typer.echo(text)
+
+
+@contextlib.contextmanager
+def waiting() -> Iterator[None]:
+    """Say on a terminal that an answer is waited for: a job that is busy may take seconds, a savepoint minutes."""
+    with LiveLine() as line:
+        line.show("waiting for the answer …")
+        yield
+
+
+def _result_of(call: Callable[[], str]) -> str:
+    try:
+        return call()
+    except PenstockError as error:
+        typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(1) from None

@@ -1,0 +1,170 @@
+"""`penstock logs`: what a job has logged, on its driver, in its workers and in Spark's JVM."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from penstock.common.cache_directory import cache_directory
+from penstock.common.errors import PenstockError
+from penstock.hosts.logs.folders import find, is_held, jobs_in
+from penstock.hosts.logs.settings import DIRECTORY
+from penstock.service.cli.job_output import show_output
+
+_BEGIN = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")
+_LOG = re.compile(r".+\.log(\.\d+)?")
+_EVERY_S = 0.3
+
+Job = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[JOB]", show_default=False, help="Id of the job, a prefix of it, or its name; default: the newest."
+    ),
+]
+
+
+def logs(
+    job: Job = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended; or Ctrl-C.")] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print the folder and nothing else.")] = False,
+    output: Annotated[
+        bool, typer.Option("--output", help="Of a job of a cluster: what it has printed to its standard output.")
+    ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            "-m",
+            metavar="HOST:PORT",
+            show_default=False,
+            help="With --output: the cluster, if it is not on this machine.",
+        ),
+    ] = None,
+) -> None:
+    """Print the logs of a job that runs on this machine, or has run: driver, workers and Spark's JVM, by time.
+
+    What a job of a cluster prints itself, by stream.print() for example, its cluster keeps: --output shows that.
+
+    The folder is named on standard error. It stays for a while: docs/how-to/logs.md says how long, and
+    how large it becomes.
+    """
+    if output:
+        try:
+            with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+                show_output(job, follow, cluster)
+        except PenstockError as error:
+            raise _told(error) from None
+        return
+    if cluster is not None:
+        raise typer.BadParameter("it says where the output is: add --output", param_hint="-m")
+    folder = _folder(job)
+    if path:
+        typer.echo(str(folder))
+        return
+    typer.echo(f"logs in {folder}", err=True)
+    with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
+        show(folder, follow)
+
+
+def _folder(job: str | None) -> Path:
+    directory = cache_directory(os.environ) / DIRECTORY
+    if job is None:
+        jobs = jobs_in(directory)
+        if not jobs:
+            typer.echo("there are no logs of any job on this machine", err=True)
+            raise typer.Exit(1)
+        return jobs[-1][0].resolve()
+    try:
+        return find(directory, job)
+    except PenstockError as error:
+        raise _told(error) from None
+
+
+def _told(error: PenstockError) -> typer.Exit:
+    typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
+    return typer.Exit(1)
+
+
+def show(folder: Path, follow: bool = False) -> None:
+    """Print what is in the folder; `follow`: and what is added, until no process writes to it."""
+    files = _FollowedFiles(folder)
+    _print(files)
+    while follow:
+        ends = not is_held(folder)
+        # What was written before the job ended is read once more after that was seen.
+        _print(files)
+        if ends:
+            return
+        time.sleep(_EVERY_S)
+
+
+class _FollowedFiles:
+    """The logs of a folder, each read on from where it was left: also one that is rotated at any moment.
+
+    A file is known by its inode, since rotation gives it another name. It stays open while it has one, so that no
+    other file can have its inode.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[tuple[int, int], tuple[str, TextIO]] = {}
+
+    def new_entries(self) -> list[Iterator[tuple[str, str, str]]]:
+        """The lines since the last call, complete or not: per file, rotated ones first, since they are older."""
+        # A file that is rotated amid a look is in none of its names, but in the next look's.
+        while self._has_found_more():
+            pass
+        entries = [_entries(file, name) for name, file in self._files.values()]
+        for inode, (_, file) in list(self._files.items()):
+            # Removed as the oldest: it is read for the last time now, and closed with its entries.
+            if os.fstat(file.fileno()).st_nlink == 0:
+                del self._files[inode]
+        return entries
+
+    def _has_found_more(self) -> bool:
+        found = sorted((path for path in self._folder.iterdir() if _LOG.fullmatch(path.name)), key=_age, reverse=True)
+        before = len(self._files)
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):
+                file = path.open(encoding="utf-8", errors="replace")
+                at = os.fstat(file.fileno())
+                if (at.st_dev, at.st_ino) in self._files:
+                    file.close()
+                else:
+                    self._files[at.st_dev, at.st_ino] = (path.name.partition(".log")[0], file)
+        return len(self._files) > before
+
+
+def _age(path: Path) -> int:
+    """How often it has been rotated: `driver.log.2` twice."""
+    suffix = path.suffix[1:]
+    return int(suffix) if suffix.isdigit() else 0
+
+
+def _entries(lines: Iterable[str], name: str) -> Iterator[tuple[str, str, str]]:
+    """A line with a time and those behind it, which have none; the time first, by which all files are merged."""
+    entry, at = "", ""
+    for line in lines:
+        if _BEGIN.match(line):
+            if entry:
+                yield at, name, entry
+            entry, at = line, line[:23]
+        else:
+            entry += line
+    if entry:
+        yield at, name, entry
+
+
+def _print(files: _FollowedFiles) -> None:
+    for _, name, entry in heapq.merge(*files.new_entries(), key=itemgetter(0)):
+        text = entry if entry.endswith("\n") else f"{entry}\n"
+        typer.echo(f"{name}: {text}", nl=False)

@@ -1,0 +1,307 @@
+"""Options common to the commands that run a program: path, arguments, defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.service.client.executor import PipelineExecutor
+
+Job = Annotated[
+    Path,
+    typer.Argument(
+        metavar="JOB",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="The Python file of the job.",
+    ),
+]
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ARGS", show_default=False, help="Passed to the job as its sys.argv[1:]."),
+]
+Parallelism = Annotated[
+    int | None,
+    typer.Option(
+        "--parallelism", "-p", min=1, show_default=False, help="Subtasks of each operator: -D parallelism.default."
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        show_default=False,
+        help="Where the tasks run: spark://HOST:PORT, yarn, k8s://...: -D spark.master. Not set: on this machine.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-D", metavar="KEY=VALUE", show_default=False, help="A setting of Flink's or spark.*; may be repeated."
+    ),
+]
+ConfFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--conf-file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        help="Settings in YAML, as in Flink's config.yaml; -D takes precedence.",
+    ),
+]
+PyFlink = Annotated[
+    bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
+]
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing about the job: no start, progress, end.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Write about the job in JSON, an object a line, for other programs.")
+]
+RestPort = Annotated[
+    str | None,
+    typer.Option(
+        "--rest-port",
+        metavar="PORT",
+        show_default=False,
+        help="Of the REST endpoint, on this machine only: a port or a range; `off`: none. Default: 8081-8099,0.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        "-m",
+        metavar="HOST:PORT",
+        show_default=False,
+        help="Run it in this cluster (penstock cluster start): -D execution.target=remote, rest.address, rest.port.",
+    ),
+]
+Detached = Annotated[
+    bool,
+    typer.Option("--detached", "-d", help="With -m: return when the job has begun, or waits for slots."),
+]
+FromState = Annotated[
+    str | None,
+    typer.Option(
+        "--from-savepoint",
+        "--fromSavepoint",
+        "-s",
+        metavar="PATH",
+        show_default=False,
+        help="Start from this checkpoint; `latest`: from the newest one of a job of this name.",
+    ),
+]
+AllowNonRestored = Annotated[
+    bool,
+    typer.Option(
+        "--allow-non-restored-state",
+        "--allowNonRestoredState",
+        "-n",
+        help="With -s: ignore the state of operators that no longer exist.",
+    ),
+]
+Python = Annotated[
+    bool, typer.Option("--python", "-py", help="As in `flink run -py JOB`; it may be left out: JOB is a Python file.")
+]
+
+
+def _refuse_flinks(value: str | None) -> None:
+    if value is not None:
+        raise typer.BadParameter(
+            "what travels with a job is said by settings: -D python.files=…, python.archives, python.requirements; "
+            "its interpreter is that of penstock, and it is one file with the modules beside it",
+            param_hint="-pyfs, -pyarch, -pyreq, -pyexec, -pym",
+        )
+
+
+FlinksFiles = Annotated[
+    str | None,
+    typer.Option(
+        "-pyfs", "--pyFiles", "-pyarch", "--pyArchives", "-pyreq", "--pyRequirements", "-pyexec", "--pyExecutable",
+        "-pym", "--pyModule", "-pyclientexec", "--pyClientExecutable",
+        hidden=True, is_eager=True, callback=_refuse_flinks,
+    ),
+]  # fmt: skip
+KeepSession = Annotated[
+    bool,
+    typer.Option(
+        "--keep-session",
+        help="Keep Spark's JVM for the next program, for ten minutes: that starts in a second or two.",
+    ),
+]
+AllowDuplicates = Annotated[
+    bool,
+    typer.Option(
+        "--allow-duplicates",
+        help="If the newest checkpoint is damaged: start from the one before, though output since comes twice.",
+    ),
+]
+
+
+def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str], has_state: bool = False) -> None:
+    """Tell of options of this command's that stand after the job, unless the job's own text has them.
+
+    Raises typer.BadParameter for the one that names the state with which it starts: it would begin anew, unless it
+    `has_state` otherwise.
+    """
+    try:
+        program = job.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    begins_anew = False
+    ours = {option: parameter.name for parameter in context.command.params for option in parameter.opts}
+    misplaced = {}
+    for position, argument in enumerate(arguments, start=1):
+        name, equals, _ = argument.partition("=")
+        # A value may follow at once; of -s only what is a path, as many other options begin so.
+        option = "-D" if name.startswith("-D") else "-s" if name.startswith("-s") and "/" in name else name
+        if option in ours and f'"{option}"' not in program and f"'{option}'" not in program:
+            misplaced[argument] = ours[option]
+            if ours[option] == "from_state" and (equals or option != argument or position < len(arguments)):
+                begins_anew = not has_state
+    if not misplaced:
+        return
+    told = " and ".join(misplaced)
+    stands, is_passed, them = ("stands", "it is", "it") if len(misplaced) == 1 else ("stand", "they are", "them")
+    place = f"penstock {context.info_name} {' … '.join(misplaced)} … {job.name}"
+    if begins_anew:
+        raise typer.BadParameter(
+            f"{told} {stands} after {job.name}, which does not mention {them}: the job would begin without that state. "
+            f"Put {them} first: {place}. What is an option of the job's own, of a module that it imports, is passed to "
+            f"it if {job.name} mentions it in quotes: a comment is enough"
+        )
+    typer.echo(
+        f"{told} {stands} after {job.name}, so {is_passed} passed to the job, which does not mention {them}. To give "
+        f"{them} to penstock, put {them} first: {place}",
+        err=True,
+    )
+
+
+def settings_of(
+    parallelism: int | None,
+    settings: list[str] | None,
+    from_state: str | None = None,
+    allow_non_restored: bool = False,
+    allow_duplicates: bool = False,
+    master: str | None = None,
+    keep_session: bool = False,
+    rest_port: str | None = None,
+    cluster: str | None = None,
+    detached: bool = False,
+) -> dict[str, str]:
+    """Return the defaults as one mapping. Specific options take precedence over `-D`, a later `-D` over an earlier one.
+
+    Raises typer.BadParameter for a `-D` that is not KEY=VALUE.
+    """
+    result: dict[str, str] = {}
+    for setting in settings or []:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"{setting!r} is not KEY=VALUE, e.g. -D execution.buffer-timeout.interval=1ms")
+        result[key.strip()] = value.strip()
+    if parallelism is not None:
+        result["parallelism.default"] = str(parallelism)
+    if master is not None:
+        result["spark.master"] = master
+    if keep_session:
+        result["penstock.spark.keep-session"] = "true"
+    if rest_port is not None:
+        result["rest.bind-port"] = "" if rest_port == "off" else rest_port
+    if cluster is not None:
+        host, _, port = cluster.rpartition(":")
+        if not (host and port.isdigit()):
+            raise typer.BadParameter(f"{cluster!r} is not HOST:PORT", param_hint="-m")
+        result |= {"execution.target": "remote", "rest.address": host, "rest.port": port}
+    if detached:
+        result["execution.attached"] = "false"
+    if from_state is not None:
+        result["execution.state-recovery.path"] = from_state
+    if allow_non_restored:
+        result["execution.state-recovery.ignore-unclaimed-state"] = "true"
+    if allow_duplicates:
+        result["execution.state-recovery.allow-duplicates"] = "true"
+    return result
+
+
+def high_availability_in(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that say who leads a cluster. Raises typer.BadParameter for a wrong value."""
+    from penstock.common import high_availability_options
+
+    return _of_group(vars(high_availability_options), settings)
+
+
+def ssl_in(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that say whether REST is served by TLS. Raises typer.BadParameter for a wrong value."""
+    from penstock.common import ssl_options
+
+    return _of_group(vars(ssl_options), settings)
+
+
+def _of_group(group: Mapping[str, Any], settings: Mapping[str, str]) -> dict[str, str]:
+    from penstock.common.config_options import ConfigOption
+    from penstock.common.configuration import Configuration
+    from penstock.common.errors import ConfigurationError
+
+    known = [option for option in group.values() if isinstance(option, ConfigOption)]
+    keys = {key for option in known for key in (option.key, *option.fallback_keys)}
+    found = {key: value for key, value in settings.items() if key in keys}
+    try:
+        for option in known:
+            Configuration.from_dict(found).get(option)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="-D") from None
+    return found
+
+
+def settings_in(file: Path | None) -> dict[str, str]:
+    """The settings in a configuration file. Raises typer.BadParameter if it can't be read."""
+    if file is None:
+        return {}
+    from penstock.common.configuration_file import read_configuration
+    from penstock.common.errors import ConfigurationError
+
+    try:
+        return read_configuration(file).to_dict()
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="--conf-file") from None
+
+
+@contextmanager
+def program_context(
+    defaults: Mapping[str, str], pyflink: bool = False, executor: PipelineExecutor | None = None
+) -> Iterator[None]:
+    """While it is open, environments start from `defaults`, and `executor` runs their jobs.
+
+    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on. Raises
+    typer.BadParameter for a misspelt key, and for a value that its option can't have.
+    """
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.common import option_checks, pyflink_alias
+    from penstock.common.configuration import Configuration
+    from penstock.common.errors import ConfigurationError
+    from penstock.service.client.context_environment import ContextEnvironment, as_context
+
+    if pyflink:
+        pyflink_alias.install()
+    configuration = Configuration()
+    for key, value in defaults.items():
+        configuration.set_string(key, value)
+    try:
+        # Unknown ones are reported by the job that starts with them.
+        option_checks.check_keys(configuration)
+        option_checks.check_values(configuration)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint="-D") from None
+    with as_context(ContextEnvironment(configuration, executor)):
+        yield

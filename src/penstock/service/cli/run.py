@@ -1,0 +1,128 @@
+"""`penstock run`: run a job's file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from penstock.service.cli.interrupts import EXIT_CODE, Interrupts, give_up_jvm
+from penstock.service.cli.options import (
+    AllowDuplicates,
+    AllowNonRestored,
+    Arguments,
+    AsJson,
+    Cluster,
+    ConfFile,
+    Detached,
+    FlinksFiles,
+    FromState,
+    Job,
+    KeepSession,
+    Master,
+    Parallelism,
+    PyFlink,
+    Python,
+    Quiet,
+    RestPort,
+    Settings,
+    program_context,
+    say_if_misplaced,
+    settings_in,
+    settings_of,
+)
+from penstock.service.cli.script import run_script
+
+_REST_PORTS = "8081-8099,0"
+"""Flink's, and others for the jobs beside the first one."""
+
+
+def run(
+    context: typer.Context,
+    job: Job,
+    arguments: Arguments = None,
+    parallelism: Parallelism = None,
+    master: Master = None,
+    settings: Settings = None,
+    conf_file: ConfFile = None,
+    pyflink: PyFlink = False,
+    from_state: FromState = None,
+    allow_non_restored: AllowNonRestored = False,
+    allow_duplicates: AllowDuplicates = False,
+    keep_session: KeepSession = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    rest_port: RestPort = None,
+    cluster: Cluster = None,
+    detached: Detached = False,
+    python: Python = False,
+    flinks_files: FlinksFiles = None,
+) -> None:
+    """Run JOB as `python JOB` would, with defaults from the command line.
+
+    What the job sets itself takes precedence over -p and -D. Options precede JOB; arguments after it belong to the job.
+    What is said about the job goes to standard error: when it starts, how far it is (on a terminal), how it ended.
+
+    
+      penstock run job.py
+      penstock run -p 4 job.py --input access.log
+      penstock run -D execution.runtime-mode=BATCH -D spark.driver.memory=4g job.py
+      penstock run --master spark://host:7077 job.py
+      penstock run -s latest -p 8 job.py
+      penstock run -m localhost:8081 job.py
+      penstock run --pyflink word_count.py
+    """
+    defaults = settings_in(conf_file) | settings_of(
+        parallelism,
+        settings,
+        from_state,
+        allow_non_restored,
+        allow_duplicates,
+        master,
+        keep_session,
+        rest_port,
+        cluster,
+        detached,
+    )
+    say_if_misplaced(context, job, arguments or [], "execution.state-recovery.path" in defaults)
+    if detached and defaults.get("execution.target") != "remote":
+        raise typer.BadParameter(
+            "a cluster goes on with the job when its program has ended: name it with -m HOST:PORT (penstock cluster "
+            "start). A job of no cluster ends with its program",
+            param_hint="-d",
+        )
+    if not _run(job, arguments or [], defaults, pyflink, quiet, as_json):
+        _say_that_nothing_ran(job)
+
+
+def _run(job: Path, arguments: list[str], defaults: dict[str, str], pyflink: bool, quiet: bool, as_json: bool) -> int:
+    """Returns how many jobs it has executed. Raises typer.Exit after Ctrl-C."""
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.service.cli.watched_executor import WatchedExecutor
+
+    try:
+        with (
+            Interrupts() as interrupts,
+            WatchedExecutor(
+                job.name, quiet, as_json, is_interrupted=lambda: interrupts.has_come, rest_ports=_REST_PORTS
+            ) as executor,
+            program_context(defaults, pyflink, executor),
+        ):
+            run_script(job, arguments)
+    except KeyboardInterrupt as interrupt:
+        give_up_jvm()
+        for note in getattr(interrupt, "__notes__", ()):
+            typer.echo(note, err=True)
+        raise typer.Exit(EXIT_CODE) from None
+    return executor.jobs
+
+
+def _say_that_nothing_ran(job: Path) -> None:
+    # A program that writes a savepoint executes no job of its own.
+    if "penstock.state_processor" not in sys.modules:
+        typer.echo(
+            f"{job.name} has ended and executed nothing: streams run when it calls env.execute() or "
+            "execute_and_collect()",
+            err=True,
+        )

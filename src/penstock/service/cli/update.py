@@ -1,0 +1,61 @@
+"""`penstock update`: other functions for a running job, between two of its records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.service.cli.jobs import Job, ask_to_update, print_result
+from penstock.service.cli.options import (
+    Arguments,
+    ConfFile,
+    Parallelism,
+    PyFlink,
+    Settings,
+    program_context,
+    say_if_misplaced,
+    settings_in,
+    settings_of,
+)
+from penstock.service.cli.script import run_for_graphs
+
+Program = Annotated[
+    Path,
+    typer.Argument(
+        metavar="PROGRAM", exists=True, dir_okay=False, readable=True, show_default=False, help="The new Python file."
+    ),
+]
+
+
+def update(
+    context: typer.Context,
+    job: Job,
+    program: Program,
+    arguments: Arguments = None,
+    parallelism: Parallelism = None,
+    settings: Settings = None,
+    conf_file: ConfFile = None,
+    allow_non_restored: Annotated[
+        bool,
+        typer.Option("--allow-non-restored-state", "-n", help="New functions may leave state over that old ones had."),
+    ] = False,
+    pyflink: PyFlink = False,
+) -> None:
+    """Give a running job the functions of PROGRAM, while it runs: nothing is started again.
+
+    PROGRAM has the same operators, by uid. Its functions take over at a checkpoint's barrier: records before it meet
+    the old ones, records after it the new ones. Give it the -p and -D that the job was started with.
+
+
+      penstock update flights new_flights.py
+    """
+    # Imported here, not at the top: `penstock --help` is to answer at once.
+    from penstock.service.client.update_executor import UpdateExecutor
+
+    say_if_misplaced(context, program, arguments or [])
+    executor = UpdateExecutor()
+    with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
+        run_for_graphs(program, arguments or [], lambda: executor.graphs)
+    print_result(lambda: ask_to_update(job, executor.program_for, allow_non_restored))

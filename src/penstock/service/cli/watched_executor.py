@@ -1,0 +1,232 @@
+"""Runs the jobs of a program, and tells the user of each: what starts, how far it is, how it ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from penstock.common import options, rest_options
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.common.one_line import on_one_line
+from penstock.common.quantities import as_duration
+from penstock.service.client.executor import PipelineExecutor, Submission
+from penstock.service.client.executor_loader import load_executor
+from penstock.service.client.job_progress import UNREACHABLE, JobProgress, ProgressMeter
+from penstock.service.client.live_line import LiveLine
+from penstock.service.client.remote_job import LOST_S
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.cluster.running_dashboard import dashboard_urls
+
+_LIVE_EVERY_S = 0.5
+_JSON_EVERY_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Job:
+    """A job that has been executed. `client`: None until it has been started."""
+
+    meter: ProgressMeter
+    client: JobClient | None = None
+    outlives: bool = False
+    """Whether it goes on when the program has ended."""
+    is_lost: bool = False
+    """Whether its cluster does not answer."""
+
+    def __str__(self) -> str:
+        return f"{self.meter.job_id[:8]} '{self.meter.name}'".lstrip()
+
+
+class WatchedExecutor(PipelineExecutor):
+    """Hands jobs to `executor`, or to the one that `execution.target` names, and writes about them to standard error.
+
+    A line at the start of a job and one at its end; on a terminal one live line in between. `as_json`: each as an
+    object of JSON on a line of its own, progress every five seconds. `quiet`: nothing of this. `program` is shown as
+    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start. `rest_ports`: as
+    `rest.bind-port`, for jobs that do not set it.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        quiet: bool = False,
+        as_json: bool = False,
+        executor: PipelineExecutor | None = None,
+        is_interrupted: Callable[[], bool] = lambda: False,
+        rest_ports: str | None = None,
+    ) -> None:
+        self.jobs = 0
+        """How many were executed."""
+        self._executor = executor
+        self._program = program
+        self._quiet = quiet
+        self._as_json = as_json
+        self._is_interrupted = is_interrupted
+        self._rest_ports = rest_ports
+        self._began_s = time.monotonic()
+        self._line = LiveLine()
+        self._running: list[_Job] = []
+        self._lock = threading.RLock()
+        self._rest: RestAddress | None = None
+        self._closed = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="penstock-live-line", daemon=True)
+
+    def __enter__(self) -> WatchedExecutor:
+        if not self._quiet:
+            self._line.__enter__()
+            self._ticker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        if not self._quiet:
+            self._ticker.join()
+            self._line.__exit__(kind, error, trace)
+        with self._lock:
+            for job in self._running:
+                if job.outlives:
+                    self._goes_on(job)
+                elif job.client is not None:
+                    text = f"job {job} ends here: the program has ended and did not wait for it"
+                    self._say("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
+            self._running.clear()
+
+    def execute(self, submission: Submission) -> JobClient:
+        """Say that the job starts, and start it. Raises what the executor raises."""
+        self.jobs += 1
+        job = _Job(ProgressMeter(submission.graph, time.monotonic()))
+        with self._lock:
+            self._running.append(job)
+        try:
+            executor = self._executor or load_executor(submission.configuration, is_watched=True)
+            client = executor.execute(
+                replace(
+                    submission,
+                    on_taken=lambda job_id: self._is_taken(submission, job_id),
+                    on_start=lambda job_id: self._starts(job, submission, job_id),
+                    on_waiting=lambda job_id, why: self._waits(job, submission, job_id, why),
+                    on_rest=self._serves,
+                    rest_ports=self._rest_ports,
+                )
+            )
+        except BaseException:
+            with self._lock:
+                self._running.remove(job)
+            raise
+        job.client = client
+        configuration = submission.configuration
+        job.outlives = configuration.get(options.TARGET) == "remote"
+        if job.outlives and not configuration.get(rest_options.ATTACHED):
+            with self._lock:
+                self._running.remove(job)
+            self._goes_on(job)
+            return client
+        client.when_ended(lambda: self._ended(job))
+        return client
+
+    def _is_taken(self, submission: Submission, job_id: JobID) -> None:
+        # A person sees that it waits; a program may go on with its id.
+        if self._as_json:
+            self._say("taken", "", {"job_id": str(job_id), "name": submission.graph.name})
+
+    def _starts(self, job: _Job, submission: Submission, job_id: JobID) -> None:
+        graph = submission.graph
+        job.meter.job_id = str(job_id)
+        mode = "BATCH" if graph.batched else "STREAMING"
+        slots = f"{graph.slots} slot{'s'[: graph.slots > 1]}"
+        self._say(
+            "starting",
+            f"job {job_id} '{graph.name}' starts: {mode}, {slots}",
+            {"job_id": str(job_id), "name": graph.name, "mode": mode, "slots": graph.slots},
+        )
+
+    def _waits(self, job: _Job, submission: Submission, job_id: JobID, why: str) -> None:
+        job.meter.job_id = str(job_id)
+        name = submission.graph.name
+        figures: dict[str, object] = {"job_id": str(job_id), "name": name, "waiting": why}
+        text = f"job {job_id} '{name}' {why}"
+        if self._quiet:
+            # It may be for hours, in which nothing else is said.
+            _log.warning("%s", text)
+        self._say("waiting", text, figures)
+
+    def _goes_on(self, job: _Job) -> None:
+        text = f"job {job} goes on in its cluster. What it prints: penstock logs {job.meter.job_id[:8]} --output"
+        self._say("detached", text, {"job_id": job.meter.job_id})
+
+    def _serves(self, rest: RestAddress) -> None:
+        if rest != self._rest:
+            # Once for all jobs of the program.
+            self._rest = rest
+            figures: dict[str, object] = {"url": rest.url, "token_file": rest.token_file}
+            file = Path(rest.token_file)
+            shown = f"~/{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else file
+            self._say("rest", f"REST: {rest.url}, token in {shown}", figures)
+            for url in dashboard_urls():
+                self._say("dashboard", f"dashboard: {url}", {"url": url})
+
+    def _ended(self, job: _Job) -> None:
+        with self._lock:
+            if job not in self._running:
+                return
+            self._running.remove(job)
+        assert job.client is not None
+        progress = job.meter.measure(job.client)
+        self._say("ended", progress.as_end(), progress.as_dict())
+        if job.outlives and progress.status != UNREACHABLE:
+            # Workers are children of the cluster's JVM: what they print does not come here.
+            text = f"what its functions have printed is where the cluster runs: penstock logs {job.meter.job_id[:8]}"
+            self._say("logs", text, {"job_id": job.meter.job_id})
+
+    def _tick(self) -> None:
+        every_s = _JSON_EVERY_S if self._as_json else _LIVE_EVERY_S
+        while not self._closed.wait(every_s):
+            with self._lock:
+                running = list(self._running)
+            lines = []
+            for job in running:
+                if job.client is None:
+                    does = "cancelling" if self._is_interrupted() else "starting"
+                    lines.append(f"{job} {does} {as_duration(job.meter.running_ms())}")
+                    continue
+                progress = job.meter.measure(job.client)
+                lines.append(progress.as_line())
+                self._notice_reach(job, progress)
+                if self._as_json:
+                    self._say("progress", "", progress.as_dict())
+            if not running:
+                lines.append(f"{self._program} {as_duration((time.monotonic() - self._began_s) * 1000)}")
+            if not self._as_json:
+                self._line.show("  |  ".join(lines))
+
+    def _notice_reach(self, job: _Job, progress: JobProgress) -> None:
+        """Say once that the cluster of a job does not answer, and once that it does again."""
+        is_lost = progress.status == UNREACHABLE
+        if is_lost and not job.is_lost:
+            text = f"job {job}: its cluster does not answer. It is asked again for {LOST_S:.0f} s"
+            self._say("unreachable", text, {"job_id": job.meter.job_id})
+        elif job.is_lost and not is_lost:
+            self._say("reachable", f"job {job}: its cluster answers again", {"job_id": job.meter.job_id})
+        job.is_lost = is_lost
+
+    def _say(self, event: str, text: str, figures: dict[str, object]) -> None:
+        if self._quiet:
+            return
+        # Of the moment: on a terminal it is the one that knows of the live line.
+        stream = sys.stderr
+        # Who reads it may be gone (`2>&1 | head`): the job goes on, and so do the threads that tell of it.
+        with suppress(OSError):
+            stream.write((json.dumps({"event": event, **figures}) if self._as_json else on_one_line(text)) + "\n")
+            stream.flush()

@@ -1,0 +1,136 @@
+"""Asks a REST endpoint of penstock's: a cluster's, or a job's."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from penstock.common.cache_directory import cache_directory
+from penstock.common.errors import ConfigurationError, JobError
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.cluster.rest_tls import connection_to, no_answer, serves_tls
+
+TOKEN = "PENSTOCK_REST_TOKEN"
+"""The environment variable with the token of an endpoint that is not this user's, or not on this machine."""
+_TIMEOUT_S = 60.0
+
+
+class UnreachableError(JobError):
+    """Nothing answers there."""
+
+
+class RestClient:
+    """Of one endpoint. Each request is a connection of its own, so that threads may share a client.
+
+    `timeout_s`: how long an answer may take; None: any time.
+    """
+
+    follows_leader = False
+    """Whether another process may answer later, so that it is worth while to ask again."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        timeout_s: float | None = _TIMEOUT_S,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        if not (token.isascii() and token.isprintable()):
+            # It could not be sent, and what is wrong with it must not be shown.
+            raise ConfigurationError(f"the token for {url} has characters that no token has: is it all of {TOKEN}?")
+        self.url = url
+        self._environ = environ
+        self._token = token
+        self._timeout_s = timeout_s
+
+    def patient(self) -> RestClient:
+        """The same, for what may take any time."""
+        return RestClient(self.url, self._token, None, self._environ)
+
+    @staticmethod
+    def at(
+        host_and_port: str, environ: Mapping[str, str] = os.environ, timeout_s: float | None = _TIMEOUT_S
+    ) -> RestClient:
+        """The endpoint at HOST:PORT, or https://HOST:PORT, which may be left out for one of this user on this machine.
+
+        Raises ConfigurationError if the address has no such form, or the token is not known.
+        """
+        scheme, _, address = host_and_port.rstrip("/").rpartition("://")
+        host, _, port = address.rpartition(":")
+        is_port = port.isascii() and port.isdigit() and int(port) < 1 << 16
+        if not (host and is_port) or scheme not in ("", "http", "https"):
+            raise ConfigurationError(f"the address of a cluster is HOST:PORT, got {host_and_port!r}")
+        scheme = scheme or ("https" if serves_tls(host, int(port), environ) else "http")
+        url = f"{scheme}://{host}:{port}"
+        token = environ.get(TOKEN)
+        if token is None:
+            file = cache_directory(environ) / "rest" / f"{port}.token"
+            try:
+                token = RestAddress(url, str(file)).token()
+            except OSError:
+                raise ConfigurationError(
+                    f"the token of the cluster at {host_and_port} is not known: no endpoint of this user has that port "
+                    f"on this machine. Is it running (penstock cluster status)? For one elsewhere set {TOKEN}"
+                ) from None
+        return RestClient(url, token, timeout_s, environ)
+
+    def get(self, path: str) -> Any:
+        """What is there, from JSON. Raises JobError with what the endpoint says, UnreachableError."""
+        return self.ask("GET", path)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The same, with a body of JSON."""
+        data = None if body is None else json.dumps(body).encode()
+        answer = self.send(method, path, data)
+        try:
+            return json.loads(answer or b"null")
+        except ValueError as error:
+            raise JobError(f"{self.url}{path} answers what is no JSON: {error}") from None
+
+    def send(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> bytes:
+        """Send bytes, or a file. Returns what is answered. Raises JobError, UnreachableError."""
+        return self.checked(*self.answer(method, path, body), path)
+
+    def checked(self, status: int, answer: bytes, path: str) -> bytes:
+        """What was answered at a path. Raises JobError if the status says that it is an error."""
+        if status == http.client.UNAUTHORIZED:
+            raise JobError(f"{self.url} does not accept the token. It is the one in {TOKEN}, if that is set")
+        if status == http.client.MISDIRECTED_REQUEST:
+            raise UnreachableError(f"{self.url} no longer leads its cluster: {_errors_in(answer)}")
+        if status >= http.client.BAD_REQUEST:
+            raise JobError(_errors_in(answer) or f"{self.url}{path} answers {status}")
+        return answer
+
+    def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> tuple[int, bytes]:
+        """The status and the body, whatever they are. Raises UnreachableError."""
+        connection = connection_to(self.url, self._timeout_s, self._environ)
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if body is not None and not isinstance(body, bytes):
+            headers["Content-Length"] = str(Path(body.name).stat().st_size)
+        is_there = False
+        try:
+            connection.connect()
+            is_there = True
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            told = no_answer(self.url, error)
+            if is_there and method != "GET":
+                # It may hang, and read what was sent when it goes on; or have ended when it had done it.
+                told += ". What was asked for may be done all the same: look before you ask again"
+            raise UnreachableError(told) from None
+        finally:
+            connection.close()
+
+
+def _errors_in(answer: bytes) -> str:
+    """As Flink writes them."""
+    try:
+        return "\n".join(str(error) for error in json.loads(answer)["errors"])
+    except (ValueError, KeyError, TypeError):
+        return answer.decode(errors="replace").strip()

@@ -1,0 +1,18 @@
+"""Whether the sinks of a job can do without checkpoints, if it takes none."""
+
+from __future__ import annotations
+
+from penstock.common.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration import Configuration
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.runtime.operators.sink import SinkOperator
+
+
+def check_sinks(graph: JobGraph, configuration: Configuration) -> None:
+    """Raises ConfigurationError for a sink that has nothing to write by: a batched job takes no checkpoints."""
+    if not graph.batched and checkpoint_interval_ms(configuration) is not None:
+        return
+    for vertex in graph.vertices:
+        for node in vertex.nodes:
+            if isinstance(node.operator, SinkOperator):
+                node.operator.sink.validate_without_checkpoints()

@@ -1,0 +1,241 @@
+"""Submitting a job: find a session, pack the levels, start the job master (pipelined) or the Spark job (batched)."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+import penstock
+from penstock.common import network_options, options
+from penstock.common.cache_directory import cache_directory
+from penstock.common.configuration import Configuration
+from penstock.common.errors import FencedError
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.common.wall_clock import now_ms
+from penstock.engine.jobmaster.events import HostFailed
+from penstock.engine.jobmaster.job_master import JobMaster
+from penstock.engine.jobmaster.restarts import restart_strategy
+from penstock.engine.jobmaster.settings import JobSettings
+from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.plan.static_splits import assign_statically
+from penstock.hosts.logs.job_log import JobLog
+from penstock.hosts.logs.settings import DIRECTORY
+from penstock.hosts.spark.driver.batched_job import BatchedJob
+from penstock.hosts.spark.driver.batched_run import BatchedRun
+from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.job_master_host import JobMasterHost
+from penstock.hosts.spark.driver.job_session import JobSession
+from penstock.hosts.spark.driver.jvm_log import jvm_log_of
+from penstock.hosts.spark.driver.pipelined_run import PipelinedRun
+from penstock.hosts.spark.driver.session import control_host, session_for, session_is_local
+from penstock.hosts.spark.driver.slots import wait_for_slots
+from penstock.hosts.spark.job_tag import job_tag
+from penstock.hosts.spark.payload import Payload, pack
+from penstock.service.client.bundle import bundle
+from penstock.service.client.connectors_check import check_connectors
+from penstock.service.client.dependencies import Dependencies
+from penstock.service.client.executor import Submission
+from penstock.service.client.script_modules import import_folders, script_modules
+from penstock.service.client.settings_check import check_settings, check_streaming_settings
+from penstock.service.client.sinks_check import check_sinks
+from penstock.service.client.slots_check import check_slots
+from penstock.service.client.start_point import (
+    RunIdentity,
+    StartPoint,
+    check_place,
+    new_savepoint,
+    start_point,
+    take_job,
+)
+from penstock.service.client.visible_job import VisibleJob
+from penstock.service.rest.endpoint import endpoint_of
+
+
+def submit(submission: Submission) -> JobClient:
+    """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
+    graph, configuration = submission.graph, submission.configuration
+    check_settings(configuration)
+    if not graph.batched:
+        check_streaming_settings(configuration)
+    check_sinks(graph, configuration)
+    dependencies = Dependencies.of(configuration) if submission.files is None else Dependencies()
+    if submission.spark is None:
+        check_slots(graph, configuration)
+    if not submission.is_checked:
+        check_connectors(graph)
+        submission.on_checked()
+    start = StartPoint()
+    if not graph.batched:
+        start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")
+        submission.on_claim()
+        check_place(start, configuration, submission.spark is not None)
+    # A run that takes a job over has its id: what the job has finished is finished once.
+    new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
+    job_id = new_id if start.latest is None else JobID(start.latest.manifest.job_id)
+    submission.on_start(job_id)
+    endpoint = endpoint_of(configuration, submission.rest_ports)
+    if endpoint is not None:
+        submission.on_rest(endpoint.address)
+    visible = VisibleJob(str(job_id), graph.name, endpoint)
+    settings: dict[str, Any] = {
+        "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
+        "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
+        "reuses_objects": configuration.get(options.OBJECT_REUSE),
+        "record_bytes_max": configuration.get(network_options.RECORD_SIZE_MAX),
+    }
+    if graph.batched:
+        splits = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}
+        settings |= {"splits": splits, "sorted_inputs_bytes": configuration.get(options.SORTED_INPUTS_MEMORY)}
+    # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
+    levels = graph.levels(str(job_id), **settings)
+    pack(levels, None, 0)
+    log = _job_log(graph, configuration, job_id, start)
+    run: BatchedRun | PipelinedRun
+    if not graph.batched:
+        visible.starts()
+    try:
+        session = _job_session(submission, job_id, dependencies, log)
+        if graph.batched:
+            run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log, visible.is_served)
+            run.on_end = visible.serve(run, configuration, "", log)
+            payloads = pack(levels, None, 0, files=session.files, logs=log.settings)
+            _start_batched(run, session, graph, job_id, payloads)
+        else:
+            run = _pipelined_run(submission, job_id, settings, session, start, log, visible)
+            submission.on_control(run.address)
+    except BaseException as error:
+        HELD.release(str(job_id))
+        visible.deregister()
+        log.events.error("the job could not be started: %s", error)
+        log.with_log_location(error)
+        log.close()
+        raise
+    return JobClient(job_id, run)
+
+
+def _start_batched(
+    run: BatchedRun, session: JobSession, graph: JobGraph, job_id: JobID, payloads: list[Payload]
+) -> None:
+    def job() -> BatchedJob:
+        return BatchedJob(session.now(), graph.widths, job_tag(str(job_id)), graph.name)
+
+    run.start(job(), control_host(session.now()), payloads, job)
+
+
+def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start: StartPoint) -> JobLog:
+    log = JobLog(configuration, str(job_id), graph.name, cache_directory(os.environ) / DIRECTORY)
+    mode = "BATCH" if graph.batched else "STREAMING"
+    log.events.info(
+        "job %s '%s' starts: %s, %d slots, penstock %s, process %d",
+        job_id,
+        graph.name,
+        mode,
+        graph.slots,
+        penstock.__version__,
+        os.getpid(),
+    )
+    if start.path:
+        log.events.info("its state is that of %s", start.path)
+    return log
+
+
+def _pipelined_run(
+    submission: Submission,
+    job_id: JobID,
+    settings: dict[str, Any],
+    session: JobSession,
+    start: StartPoint,
+    log: JobLog,
+    visible: VisibleJob,
+) -> PipelinedRun:
+    graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
+    # First: what is wrong with the settings must not cost a job the run that it has.
+    job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
+    hosts: list[JobMasterHost] = []
+
+    def lost() -> None:
+        for host in hosts:
+            host.post(HostFailed(FencedError(f"another run has taken over the job '{graph.name}': this one ends")))
+
+    run = take_job(start, str(job_id), graph.name, configuration, session_is_local(session.now()), lost)
+    try:
+        master = JobMaster(
+            str(job_id),
+            graph,
+            job_settings,
+            restarts,
+            now_ms(),
+            start.origin,
+            frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
+            run.epoch,
+            start.latest.older() if start.latest is not None else (),
+            start.path,
+            run.place.directory,
+        )
+        pipelined = PipelinedRun(
+            master,
+            session,
+            result_sinks,
+            run.storage,
+            run.place.directory,
+            lambda base: new_savepoint(str(job_id), base, configuration),
+            configuration,
+            settings | {"epoch": run.epoch},
+            log,
+        )
+        host = pipelined.host
+        hosts.append(host)
+        host.on_end, host.on_plan = partial(_ended, visible, str(job_id)), submission.on_plan
+        if visible.is_served:
+            host.record()
+        job_ended = visible.serve(host, configuration, run.place.directory, log)
+        host.after_storage = partial(_release, run, log, job_ended)
+        visible.register(pipelined.address)
+        host.start()
+    except BaseException:
+        run.release()
+        raise
+    return pipelined
+
+
+def _ended(visible: VisibleJob, job_id: str) -> None:
+    visible.deregister()
+    HELD.release(job_id)
+
+
+def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> None:
+    run.release()
+    log.close()
+    job_ended()
+
+
+def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:
+    """The session for a job, whose slots are there, and held from now on. Raises what `session_for` raises."""
+    graph, configuration = submission.graph, submission.configuration
+    with HELD.lock:
+        spark = session_for(graph.slots, not graph.batched, configuration, submission.spark, log.settings)
+        log.link_jvm(jvm_log_of(spark))
+        # Last: what fails before it holds nothing.
+        HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
+    try:
+        # Not under the lock: jobs that end meanwhile release theirs.
+        if graph.batched or SlotFollowingSettings.of(configuration) is None:
+            wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
+        if submission.files is not None:
+            files, path = submission.files
+        elif session_is_local(spark):
+            files, path = bundle(dependencies)
+            files = msgspec.structs.replace(files, path=import_folders())
+        else:
+            files, path = bundle(dependencies.and_modules(script_modules()))
+        return JobSession(spark, configuration, files, path, log.settings, graph.slots)
+    except BaseException:
+        HELD.release(str(job_id))
+        raise

@@ -1,0 +1,73 @@
+"""Runs the jobs of a program that was started by `python`: on a terminal, a line says that a job starts.
+
+Until its first record comes, most of the time is Spark's start. The line is there for so long, and goes when the job
+runs: from then on the terminal is the program's own. `penstock run` says more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from penstock.common.job_client import JobClient
+from penstock.common.job_status import JobStatus
+from penstock.common.quantities import as_duration
+from penstock.service.client.executor import PipelineExecutor, Submission
+from penstock.service.client.live_line import LiveLine
+from penstock.service.client.rest_client import UnreachableError
+
+_EVERY_S = 0.5
+
+
+class TerminalExecutor(PipelineExecutor):
+    """Hands a job to `executor`, and shows on `line` that it starts."""
+
+    def __init__(self, executor: PipelineExecutor, line: LiveLine, every_s: float = _EVERY_S) -> None:
+        self._executor = executor
+        self._line = line
+        self._every_s = every_s
+
+    def execute(self, submission: Submission) -> JobClient:
+        """Start the job. Raises what the executor raises."""
+        start = _Start(submission.graph.name, self._line, self._every_s)
+        try:
+            client = start.client = self._executor.execute(submission)
+        except BaseException:
+            start.end()
+            raise
+        return client
+
+
+class _Start:
+    """The line of one job, which a thread of its own writes until the job runs or has ended."""
+
+    def __init__(self, name: str, line: LiveLine, every_s: float) -> None:
+        self.client: JobClient | None = None
+        self._name = name
+        self._line = line
+        self._every_s = every_s
+        self._began_s = time.monotonic()
+        self._ended = threading.Event()
+        line.__enter__()
+        self._ticker = threading.Thread(target=self._tick, name="penstock-start-line", daemon=True)
+        self._ticker.start()
+
+    def end(self) -> None:
+        """The job was not started: its error is next."""
+        self._ended.set()
+        self._ticker.join()
+
+    def _tick(self) -> None:
+        while not self._ended.is_set() and self._starts():
+            took = as_duration((time.monotonic() - self._began_s) * 1000)
+            self._line.show(f"job '{self._name}' starts … {took}")
+            self._ended.wait(self._every_s)
+        self._line.__exit__(None, None, None)
+
+    def _starts(self) -> bool:
+        client = self.client
+        try:
+            return client is None or client.get_job_status().result() is JobStatus.CREATED
+        except UnreachableError:
+            # Who waits for the job is told.
+            return False

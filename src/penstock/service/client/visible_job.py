@@ -1,0 +1,62 @@
+"""Where others find a running job: in the registry of this machine (`penstock list`), and over REST."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.common.configuration import Configuration
+from penstock.common.wall_clock import now_ms
+from penstock.engine.rpc.keys import ControlAddress
+from penstock.hosts.logs.job_log import JobLog
+from penstock.service.cluster.running_jobs import JobRegistry, RunningJob, StartingJob
+from penstock.service.rest.endpoint import RestEndpoint
+from penstock.service.rest.flame_graphs import FlameGraphs
+from penstock.service.rest.meter import Meter
+from penstock.service.rest.served_jobs import JobEntry, ServedJob
+
+
+class VisibleJob:
+    """One job of this process. `endpoint`: None if it is not served over REST."""
+
+    def __init__(self, job_id: str, name: str, endpoint: RestEndpoint | None) -> None:
+        self._job_id = job_id
+        self._name = name
+        self._endpoint = endpoint
+        self._registry = JobRegistry()
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it is served over REST."""
+        return self._endpoint is not None
+
+    def starts(self) -> None:
+        """Enter it into the registry as one that takes no commands yet: Spark may need many seconds."""
+        self._registry.add_starting(StartingJob(self._job_id, self._name, os.getpid(), now_ms()))
+
+    def register(self, address: ControlAddress) -> None:
+        """Enter it into the registry: it takes commands at this address."""
+        rest = None if self._endpoint is None else self._endpoint.address
+        began_ms = now_ms()
+        self._registry.add(RunningJob(self._job_id, self._name, os.getpid(), began_ms, address, rest))
+
+    def deregister(self) -> None:
+        """It takes no commands any more."""
+        self._registry.remove(self._job_id, os.getpid())
+
+    def serve(
+        self, job: ServedJob, configuration: Configuration, checkpoints: str, log: JobLog
+    ) -> Callable[[], object]:
+        """Serve it over REST, if it has an endpoint. Returns what is to be called at its end.
+
+        `checkpoints`: their directory; empty if it has none.
+        """
+        endpoint = self._endpoint
+        if endpoint is None:
+            return lambda: None
+        folder = None if log.settings is None else Path(log.settings.folder)
+        meter, flame_graphs = Meter(job.metrics), FlameGraphs(configuration)
+        entry = JobEntry(self._job_id, job, configuration, checkpoints, folder, meter, flame_graphs)
+        endpoint.jobs.add(entry)
+        return lambda: endpoint.job_ended(entry)

@@ -1,0 +1,141 @@
+"""Hosts a leadership: gives it its events, and carries out what it wants. It holds no rule.
+
+One thread is the machine's, and sees its time run out; another one asks the register, which may take any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from penstock.common.errors import PenstockError
+from penstock.common.job_threads import serve, start_thread
+from penstock.service.cluster.high_availability.events import (
+    Claim,
+    Claimed,
+    Confirm,
+    Confirmed,
+    Deposed,
+    Effect,
+    Event,
+    Extend,
+    Failed,
+    Lead,
+    Look,
+    Looked,
+    Outrun,
+    Resign,
+    StepDown,
+    StopRequested,
+    TimePassed,
+)
+from penstock.service.cluster.high_availability.leadership import Leadership, Standing
+from penstock.service.cluster.high_availability.pointers import NotLeadingError
+from penstock.service.cluster.high_availability.register import Register
+from penstock.service.cluster.high_availability.steady_clock import steady_ms
+
+_TICK_S = 0.1
+_STOP_S = 3.0
+_log = logging.getLogger(__name__)
+
+
+class Election:
+    """Of this process. Its calls come from threads of its own, and return soon.
+
+    `leads`: it leads a term from now on. `extended`: until when, by `steady_ms`. `deposed`: with the reason; it has to
+    end all that it does at once.
+    """
+
+    def __init__(
+        self,
+        register: Register,
+        leads: Callable[[int], object],
+        extended: Callable[[int], object],
+        deposed: Callable[[str], object],
+    ) -> None:
+        self._register = register
+        self._leadership = Leadership(register.lease_ms, register.retry_ms)
+        self._leads, self._extended, self._deposed = leads, extended, deposed
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[Effect] = queue.SimpleQueue()
+        self._url = ""
+        self._trouble = ""
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Stand for election."""
+        serve("penstock-election", self._turn, self._broken)
+        start_thread("penstock-register", self._ask, self._broken)
+
+    def publish(self, url: str) -> None:
+        """Where this process serves, for those who look for the leader. They are told with the next confirmation."""
+        self._url = url
+
+    def stop(self) -> None:
+        """Leave the election. Returns when that is done, or has taken three seconds."""
+        self._events.put(StopRequested(steady_ms()))
+        self._over.wait(_STOP_S)
+
+    # The machine's thread.
+
+    def _turn(self) -> bool:
+        try:
+            event = self._events.get(timeout=_TICK_S)
+        except queue.Empty:
+            event = TimePassed(steady_ms())
+        for effect in self._leadership.handle(event):
+            if isinstance(effect, Lead):
+                self._extended(effect.until_ms)
+                self._leads(effect.term)
+            elif isinstance(effect, Extend):
+                self._extended(effect.until_ms)
+            elif isinstance(effect, StepDown):
+                self._deposed(effect.why)
+            else:
+                self._asked.put(effect)
+        return self._leadership.standing is not Standing.ENDED
+
+    def _broken(self, error: BaseException) -> None:
+        self._deposed(f"the election has failed: {error}")
+
+    # The register's.
+
+    def _ask(self) -> None:
+        while not isinstance(effect := self._asked.get(), Resign):
+            asked_ms = steady_ms()
+            try:
+                answer = self._answer(effect, asked_ms)
+            except NotLeadingError as error:
+                answer = Deposed(steady_ms(), str(error))
+            except (OSError, PenstockError) as error:
+                answer = Failed(steady_ms(), str(error))
+            self._say(answer)
+            self._events.put(answer)
+        self._register.close()
+        self._over.set()
+
+    def _say(self, answer: Event) -> None:
+        """Once, and not for each try."""
+        if isinstance(answer, Looked) and answer.vacant is not None:
+            # It can be read. Whether it can be written, the claim will show.
+            return
+        trouble = answer.how if isinstance(answer, Failed) else ""
+        if trouble and not self._trouble:
+            _log.warning("who leads can't be found out, nor be confirmed: %s", trouble)
+        elif self._trouble and not trouble:
+            _log.info("who leads can be found out again")
+        self._trouble = trouble
+
+    def _answer(self, effect: Effect, asked_ms: int) -> Event:
+        if isinstance(effect, Claim):
+            if self._register.claim(effect.term):
+                return Claimed(steady_ms(), effect.term, asked_ms)
+            return Outrun(steady_ms())
+        if isinstance(effect, Confirm):
+            self._register.confirm(self._url)
+            return Confirmed(steady_ms(), asked_ms)
+        assert isinstance(effect, Look), effect
+        vacant = self._register.look()
+        return Looked(steady_ms(), vacant)

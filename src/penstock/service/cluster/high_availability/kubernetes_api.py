@@ -1,0 +1,202 @@
+"""The API server of Kubernetes, as far as leaders need it: objects that are read, created and replaced.
+
+Each object has a version. Who replaces it sends the version that it has read, and is refused if there is a newer one:
+so a write never counts that was made without the knowledge of another one. Reads name no version, so they are answered
+with what is stored, not from a cache.
+
+Source: Kubernetes docs, "API Concepts" (resource versions), "Access the Kubernetes API from a Pod".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from penstock.common.errors import ConfigurationError
+from penstock.service.cluster.high_availability.steady_clock import steady_ms
+
+Object = dict[str, Any]
+"""Of Kubernetes, as it was read: what others have added to it is sent back."""
+Answer = TypeVar("Answer")
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token, the certificate of the API server's authority, and its namespace."""
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_LARGEST = 4 * 1024 * 1024
+_PAUSE_S = 0.1
+
+
+class ApiError(OSError):
+    """The API server has not done what was asked, or has not answered: then it may have happened."""
+
+
+class RefusedError(ApiError):
+    """It says that this is wrong or not allowed, and would say so again."""
+
+
+class MissingError(ApiError):
+    """There is no such object."""
+
+
+class ConflictError(ApiError):
+    """The object is there already, or has a newer version."""
+
+
+class Kind(NamedTuple):
+    """Of objects."""
+
+    api: str
+    """The path of its group and version."""
+    plural: str
+    name: str
+
+    def empty(self, namespace: str, name: str, labels: Mapping[str, str]) -> Object:
+        """An object that is still to be created."""
+        metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
+        version = self.api.split("/", 1)[1]
+        return {"apiVersion": version, "kind": self.name, "metadata": metadata}
+
+
+LEASE = Kind("apis/coordination.k8s.io/v1", "leases", "Lease")
+CONFIG_MAP = Kind("api/v1", "configmaps", "ConfigMap")
+
+
+class Objects(Protocol):
+    """Those of a namespace. All methods raise ApiError."""
+
+    def get(self, kind: Kind, name: str) -> Object:
+        """As it is stored now. Raises MissingError."""
+
+    def create(self, kind: Kind, found: Object) -> Object:
+        """Returns it with its version. Raises ConflictError if one of that name is there."""
+
+    def replace(self, kind: Kind, found: Object) -> Object:
+        """Returns it with its new version. Raises ConflictError, MissingError: it is not as `found` was read."""
+
+
+class ApiServer(Objects):
+    """`url`: of the server. `account`: the folder of a service account; None: nothing is sent that proves who asks.
+
+    `timeout_s`: how long an answer may take. Raises ConfigurationError. Any thread may call: each request has a
+    connection of its own, and reads the token again, which Kubernetes replaces every hour.
+    """
+
+    def __init__(self, url: str, namespace: str, account: Path | None, timeout_s: float) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(f"the API server of Kubernetes is https://HOST:PORT; got {url!r}")
+        if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            raise ConfigurationError(
+                f"{url}: without TLS an API server is asked on this machine only, as `kubectl proxy` serves it"
+            )
+        self._host, self._port = parts.hostname, parts.port
+        self._namespace = namespace
+        self._timeout_s = timeout_s
+        self._token = account / "token" if account is not None and parts.scheme == "https" else None
+        self._tls = _tls(account / "ca.crt" if account is not None else None) if parts.scheme == "https" else None
+
+    def get(self, kind: Kind, name: str) -> Object:
+        return self._ask("GET", self._path(kind, name))
+
+    def create(self, kind: Kind, found: Object) -> Object:
+        return self._ask("POST", self._path(kind), found)
+
+    def replace(self, kind: Kind, found: Object) -> Object:
+        return self._ask("PUT", self._path(kind, found["metadata"]["name"]), found)
+
+    def _path(self, kind: Kind, *name: str) -> str:
+        return "/".join((f"/{kind.api}/namespaces/{self._namespace}/{kind.plural}", *name))
+
+    def _ask(self, method: str, path: str, body: Object | None = None) -> Object:
+        what = f"{method} {path}"
+        headers = {"Accept": "application/json", "User-Agent": "penstock"}
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.read_text(encoding='ascii').strip()}"
+        connection = self._connection()
+        try:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            status, text = response.status, response.read(_LARGEST)
+        except (OSError, http.client.HTTPException) as error:
+            raise ApiError(f"the API server of Kubernetes does not answer {what}: {_words(error)}") from error
+        finally:
+            connection.close()
+        return _object(status, text, what)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
+
+
+def address_in(environ: Mapping[str, str]) -> str | None:
+    """Where the API server of this pod's cluster is; None: this is no pod."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        return None
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def patiently(
+    call: Callable[[], Answer],
+    for_ms: int,
+    now_ms: Callable[[], int] = steady_ms,
+    pause: Callable[[float], object] = time.sleep,
+) -> Answer:
+    """Call again while there is no answer, for so long. Raises OSError, of what was refused at once."""
+    until_ms = now_ms() + for_ms
+    while True:
+        try:
+            return call()
+        except RefusedError:
+            raise
+        except OSError:
+            if now_ms() > until_ms:
+                raise
+            pause(_PAUSE_S)
+
+
+def _tls(authority: Path | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        raise ConfigurationError(
+            f"the certificate of the API server's authority can't be read: {authority}: {error}"
+        ) from error
+    # Python 3.13 refuses authorities without a key identifier; clusters have such ones.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _object(status: int, text: bytes, what: str) -> Object:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    said = found.get("message") if isinstance(found, dict) else None
+    how = f"the API server of Kubernetes answers {what} with {status}: {said or text[:200].decode(errors='replace')}"
+    if status == 404:
+        raise MissingError(how)
+    if status == 409:
+        raise ConflictError(how)
+    if status in (200, 201):
+        if isinstance(found, dict) and isinstance(found.get("metadata"), dict):
+            return found
+        raise ApiError(f"{how}, which is no object")
+    if status == 429 or status >= 500:
+        raise ApiError(how)
+    raise RefusedError(how)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,145 @@
+"""Pointers to jobs in a ConfigMap of Kubernetes, which also says whose they are.
+
+    data   leader   {"term": 3, "writer": "…"}     the process that may change it
+           job-ID   state-3-17                     the pointer to the newest state of a job
+
+A leader takes the map over: it replaces it as it was read, with its own term. A former leader has read an older
+version, so it is refused, and finds who has taken it over. Terms only go up; a process that comes late takes nothing
+over. That one object has both, the leader and the pointers, is what makes it safe: Kubernetes has no transaction over
+several.
+
+Source: Flink's KubernetesStateHandleStore, which also keeps both in one map.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+import msgspec
+
+from penstock.common.decoding import from_json
+from penstock.common.unreadable import UNREADABLE
+from penstock.service.cluster.high_availability.kubernetes_api import (
+    CONFIG_MAP,
+    ConflictError,
+    MissingError,
+    Object,
+    Objects,
+    patiently,
+)
+from penstock.service.cluster.high_availability.pointers import NotLeadingError, Pointers
+from penstock.service.cluster.high_availability.steady_clock import steady_ms
+
+_LEADER = "leader"
+_JOB = "job-"
+
+
+class _Leader(msgspec.Struct, frozen=True):
+    """Who has taken a map over last."""
+
+    term: int = 0
+    writer: str = ""
+
+
+class ConfigMapPointers(Pointers):
+    """`empty`: the map as it is created. `patience_ms`: for how long a change is tried if there is no answer."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        empty: Object,
+        patience_ms: int,
+        now_ms: Callable[[], int] = steady_ms,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._objects = objects
+        self._map = empty
+        """As this process has read or written it last."""
+        self._name = str(empty["metadata"]["name"])
+        self._leader = _Leader(writer=uuid.uuid4().hex)
+        """This process, with the term that it leads."""
+        self._patience = patience_ms, now_ms, pause
+        self._lock = threading.Lock()
+
+    def read(self) -> int:
+        """The term of who has taken it over last. Raises OSError, MissingError."""
+        found = self._objects.get(CONFIG_MAP, self._name)
+        with self._lock:
+            self._map = found
+        return _leader_of(found).term
+
+    def create(self) -> None:
+        """Have a map that nobody has taken over, or leave the one that is there. Raises OSError."""
+        with self._lock:
+            if "resourceVersion" not in self._map["metadata"]:
+                self._objects.create(CONFIG_MAP, self._map)
+
+    def take_over(self, term: int) -> bool:
+        """As it was read last. False: somebody has done so since, for that term or a later one. Raises OSError."""
+        leader = msgspec.structs.replace(self._leader, term=term)
+        with self._lock:
+            while _leader_of(self._map).term < term:
+                try:
+                    self._replace(leader, self._jobs())
+                except ConflictError:
+                    # The former leader has written once more, or this one has, and its answer was lost.
+                    self._map = self._objects.get(CONFIG_MAP, self._name)
+                else:
+                    self._leader = leader
+                    return True
+        return False
+
+    def all(self) -> dict[str, str]:
+        with self._lock:
+            return self._jobs()
+
+    def put(self, id: str, pointer: str) -> None:
+        self._change(lambda jobs: jobs | {id: pointer})
+
+    def remove(self, id: str) -> None:
+        self._change(lambda jobs: {key: pointer for key, pointer in jobs.items() if key != id})
+
+    def _change(self, edit: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        with self._lock:
+            patiently(lambda: self._try(edit), *self._patience)
+
+    def _try(self, edit: Callable[[dict[str, str]], dict[str, str]]) -> None:
+        while True:
+            try:
+                return self._replace(self._leader, edit(self._jobs()))
+            except MissingError as error:
+                raise _gone(error) from None
+            except ConflictError:
+                self._map = self._still_ours()
+
+    def _still_ours(self) -> Object:
+        """As it is now: an own write may have counted whose answer was lost. Raises NotLeadingError, OSError."""
+        try:
+            found = self._objects.get(CONFIG_MAP, self._name)
+        except MissingError as error:
+            raise _gone(error) from None
+        if _leader_of(found) != self._leader:
+            raise NotLeadingError("another process leads the cluster: what this one writes does not count any more")
+        return found
+
+    def _replace(self, leader: _Leader, jobs: dict[str, str]) -> None:
+        data = {_LEADER: msgspec.json.encode(leader).decode()} | {_JOB + id: pointer for id, pointer in jobs.items()}
+        self._map = self._objects.replace(CONFIG_MAP, {**self._map, "data": data})
+
+    def _jobs(self) -> dict[str, str]:
+        data = self._map.get("data") or {}
+        return {key.removeprefix(_JOB): pointer for key, pointer in data.items() if key.startswith(_JOB)}
+
+
+def _leader_of(found: Object) -> _Leader:
+    try:
+        return from_json((found.get("data") or {})[_LEADER], _Leader)
+    except (KeyError, *UNREADABLE):
+        return _Leader()
+
+
+def _gone(error: MissingError) -> NotLeadingError:
+    return NotLeadingError(f"the ConfigMap of the cluster's jobs was removed: {error}")

@@ -1,0 +1,211 @@
+"""Election in Kubernetes: a Lease says who leads, and a ConfigMap has the pointers, which only the leader can change.
+
+    Lease       penstock-CLUSTER    who leads, as `kubectl get leases` shows it; in an annotation, where it serves
+    ConfigMap   penstock-CLUSTER    whose pointers count, and the pointers: `kubernetes_pointers.py`
+
+The Lease is there so that others know when to claim the lead. Its times are for people: whoever stands by watches its
+version change, by a clock of its own. A claim replaces the Lease as it was seen, and takes the map over then; so who
+has taken the map over had the Lease, and a leader that was followed finds out by its next renewal. Term: the Lease's
+transitions + 1.
+
+Source: Kubernetes docs, "Leases"; client-go's leaderelection; Flink docs, "Kubernetes HA Services".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from penstock.common.decoding import from_json
+from penstock.common.unreadable import UNREADABLE
+from penstock.service.cluster.high_availability.kubernetes_api import (
+    CONFIG_MAP,
+    LEASE,
+    ConflictError,
+    MissingError,
+    Object,
+    Objects,
+)
+from penstock.service.cluster.high_availability.kubernetes_pointers import ConfigMapPointers
+from penstock.service.cluster.high_availability.lease_watch import Beat, LeaseWatch
+from penstock.service.cluster.high_availability.pointers import NotLeadingError, Pointers
+from penstock.service.cluster.high_availability.register import LeaderAddress, Register
+from penstock.service.cluster.high_availability.steady_clock import steady_ms
+
+ADDRESS = "penstock/leader"
+"""The annotation of the Lease with a leader's address."""
+
+
+class LeaseTimes(NamedTuple):
+    """In milliseconds. `duration`: how long a Lease may not change until another process claims the lead.
+
+    `deadline`: how long a leader that can't renew it still leads; at most the duration. `retry`: between renewals, and
+    between looks.
+    """
+
+    duration: int
+    deadline: int
+    retry: int
+
+
+class _Said(msgspec.Struct, frozen=True):
+    """By a leader, in the annotation."""
+
+    leader: LeaderAddress
+    renewals: int
+    """So that no two renewals are equal: Kubernetes gives a replacement that changes nothing no new version."""
+
+
+class KubernetesRegister(Register):
+    """`objects`: of the namespace. `cluster`: its id."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        namespace: str,
+        cluster: str,
+        times: LeaseTimes,
+        now_ms: Callable[[], int] = steady_ms,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.lease_ms, self.retry_ms = times.deadline, times.retry
+        self._duration_ms = times.duration
+        self._objects = objects
+        self._now_ms = now_ms
+        self._name = f"penstock-{cluster}"
+        self._own = f"{socket.gethostname()}_{uuid.uuid4().hex}"
+        labels = {"app.kubernetes.io/name": "penstock", "app.kubernetes.io/instance": cluster}
+        self._empty = LEASE.empty(namespace, self._name, labels)
+        self._seen: Object | None = None
+        """As it was read or written last; None: there was none."""
+        self._watch = LeaseWatch(times.duration)
+        empty_map = CONFIG_MAP.empty(namespace, self._name, labels)
+        self._pointers = ConfigMapPointers(objects, empty_map, times.deadline, now_ms, pause)
+        self._term = 0
+        self._url = ""
+        self._renewals = 0
+
+    def look(self) -> int | None:
+        """The next term if nobody leads. It is behind that of the map, too, if the Lease was removed."""
+        began_ms = self._now_ms()
+        self._seen = self._lease()
+        if self._seen is not None:
+            beat = self._beat(self._seen)
+            vacant = self._watch.vacant(beat, began_ms, self._now_ms())
+            return None if vacant is None else max(vacant, self._term_of_map() + 1)
+        try:
+            term = self._pointers.read()
+        except MissingError:
+            # Before the Lease: where that is without a map, the map was removed.
+            with contextlib.suppress(ConflictError):
+                self._pointers.create()
+            term = self._term_of_map()
+        # A leader whose Lease was removed may not know yet.
+        return self._watch.vacant(Beat(term, b""), began_ms, self._now_ms())
+
+    def claim(self, term: int) -> bool:
+        """Replace the Lease as it was seen, then take the map over."""
+        self._term, self._url = term, ""
+        try:
+            self._say()
+        except (ConflictError, MissingError):
+            return False
+        return self._pointers.take_over(term)
+
+    def confirm(self, url: str) -> None:
+        """Renew the Lease, if no other one has claimed it."""
+        self._url = url
+        try:
+            self._say_again()
+        except (ConflictError, MissingError):
+            # An own renewal may have counted whose answer was lost, or somebody has put a label on it.
+            self._seen = self._lease()
+            self._say_again()
+
+    def pointers(self) -> Pointers:
+        """Those of the map."""
+        return self._pointers
+
+    def leader(self) -> LeaderAddress | None:
+        """What the Lease says."""
+        lease = self._lease()
+        with contextlib.suppress(KeyError, *UNREADABLE):
+            text = ((lease or {})["metadata"].get("annotations") or {})[ADDRESS]
+            return from_json(text, _Said).leader
+        return None
+
+    def close(self) -> None:
+        """Have the Lease held by nobody."""
+        with contextlib.suppress(OSError):
+            # Read again: the answer to the last renewal may have been lost.
+            lease = self._lease() if self._term else None
+            if lease is not None and self._is_own(lease):
+                self._objects.replace(LEASE, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
+
+    def _lease(self) -> Object | None:
+        with contextlib.suppress(MissingError):
+            return self._objects.get(LEASE, self._name)
+        return None
+
+    def _beat(self, lease: Object) -> Beat:
+        spec, version = lease.get("spec") or {}, str(lease["metadata"].get("resourceVersion"))
+        # If it is this process's, its claim has counted and the answer was lost: it stands by, and nobody leads.
+        is_over = not spec.get("holderIdentity") or self._is_own(lease)
+        lasts_ms = 1_000 * int(spec.get("leaseDurationSeconds") or 0)
+        return Beat(int(spec.get("leaseTransitions") or 0) + 1, version.encode(), is_over, lasts_ms)
+
+    def _term_of_map(self) -> int:
+        try:
+            return self._pointers.read()
+        except MissingError as error:
+            raise OSError(
+                f"the ConfigMap {self._name}, which leads to the cluster's jobs, was removed: {error}. Create it "
+                "again from a backup; or stop all processes of the cluster, remove its Lease as well, and start anew "
+                "without the jobs"
+            ) from error
+
+    def _is_own(self, lease: Object) -> bool:
+        return bool((lease.get("spec") or {}).get("holderIdentity") == self._own)
+
+    def _say_again(self) -> None:
+        if self._seen is None:
+            raise NotLeadingError(f"the Lease {self._name} was removed")
+        if not self._is_own(self._seen):
+            # Its version is known, so nothing else would keep this process from taking it.
+            raise NotLeadingError(f"the Lease {self._name} was claimed by another process")
+        self._say()
+
+    def _say(self) -> None:
+        """Write the Lease, as of this process. Raises ConflictError, MissingError, OSError."""
+        self._renewals += 1
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        before = self._seen or self._empty
+        former = before.get("spec") or {}
+        spec = former | {
+            "holderIdentity": self._own,
+            "leaseDurationSeconds": math.ceil(self._duration_ms / 1_000),
+            "leaseTransitions": self._term - 1,
+            "acquireTime": former.get("acquireTime", now) if self._is_own(before) else now,
+            "renewTime": now,
+        }
+        leader = LeaderAddress(self._term, socket.gethostname(), os.getpid(), self._url)
+        said = msgspec.json.encode(_Said(leader, self._renewals)).decode()
+        metadata = before["metadata"]
+        lease = {
+            **before,
+            "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), ADDRESS: said}},
+            "spec": spec,
+        }
+        if self._seen is None:
+            self._seen = self._objects.create(LEASE, lease)
+        else:
+            self._seen = self._objects.replace(LEASE, lease)

@@ -1,0 +1,140 @@
+"""Who leads: one process's part in an election, as a state machine without I/O.
+
+    state      event                                           next       effects
+    waiting    time has passed, nothing is asked               waiting    Look
+    waiting    nobody leads                                    claiming   Claim the next term
+    claiming   the claim counts                                leading    Lead, until it was asked + the lease
+    claiming   the claim counts, but that is over              ended      StepDown: it was stopped in between
+    claiming   another one was quicker, or no answer           waiting    -
+    leading    confirmed, asked later than before              leading    Extend, until that was asked + the lease
+    leading    time has passed, nothing is asked               leading    Confirm
+    leading    anything, and its time is over                  ended      StepDown
+    leading    the register has given the lead away            ended      StepDown
+    leading    stop                                            ended      Resign
+    waiting,   stop                                            ended      Resign
+    claiming
+    ended      anything                                        ended      -
+
+The lease is counted from the moment at which the register was *asked*, which is before it answered and so before
+anybody else begins to wait: where clocks run at one speed, this process has stepped down before another one leads. That
+is for the sake of those who watch, and so that no two run the same jobs for long. What a leader writes is safe without
+any clock, since it is written under a condition (`pointers.py`): a process may be stopped between any two of its steps.
+
+Source: Flink docs, "High Availability"; Gray and Cheriton, "Leases" (1989).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from penstock.service.cluster.high_availability.events import (
+    Claim,
+    Claimed,
+    Confirm,
+    Confirmed,
+    Deposed,
+    Effect,
+    Event,
+    Extend,
+    Failed,
+    Lead,
+    Look,
+    Looked,
+    Outrun,
+    Resign,
+    StepDown,
+    StopRequested,
+)
+
+_CONFIRMATIONS = 8
+"""In the time of a lease: several may fail, and the lead stays."""
+_LOOKS = 24
+
+
+class Standing(Enum):
+    """Where a process is in the election."""
+
+    WAITING = auto()
+    CLAIMING = auto()
+    LEADING = auto()
+    ENDED = auto()
+
+
+class Leadership:
+    """Of one process, from its start on. `lease_ms`: for how long a leader that is silent still counts as one.
+
+    `retry_ms`: between two looks, and two confirmations; None: parts of the lease.
+    """
+
+    def __init__(self, lease_ms: int, retry_ms: int | None = None) -> None:
+        self.standing = Standing.WAITING
+        self.term = 0
+        """Of this process as leader; 0: it has not led."""
+        self.until_ms = 0
+        """As leader: until when, unless that is extended."""
+        self._lease_ms = lease_ms
+        self._look_ms = lease_ms // _LOOKS if retry_ms is None else retry_ms
+        self._confirm_ms = lease_ms // _CONFIRMATIONS if retry_ms is None else retry_ms
+        self._asked = False
+        """Whether an answer of the register is still to come."""
+        self._asked_ms: int | None = None
+        self._trouble = ""
+        """Why the register has not answered last; empty: it has."""
+
+    def handle(self, event: Event) -> list[Effect]:
+        """What is to be done now."""
+        if self.standing is Standing.ENDED:
+            return []
+        if isinstance(event, (Looked, Claimed, Outrun, Confirmed, Failed)):
+            self._asked = False
+            self._trouble = event.how if isinstance(event, Failed) else ""
+        if isinstance(event, StopRequested):
+            self.standing = Standing.ENDED
+            return [Resign()]
+        if self.standing is Standing.LEADING:
+            return self._leads(event)
+        if self.standing is Standing.CLAIMING:
+            return self._claims(event)
+        return self._waits(event)
+
+    def _waits(self, event: Event) -> list[Effect]:
+        if isinstance(event, Looked) and event.vacant is not None:
+            self.standing, self._asked = Standing.CLAIMING, True
+            return [Claim(event.vacant)]
+        return self._ask(Look(), event.at_ms, self._look_ms)
+
+    def _claims(self, event: Event) -> list[Effect]:
+        if isinstance(event, (Outrun, Failed)):
+            self.standing = Standing.WAITING
+        if not isinstance(event, Claimed):
+            return []
+        self.term, self.until_ms = event.term, event.asked_ms + self._lease_ms
+        if event.at_ms >= self.until_ms:
+            return self._step_down(event.at_ms)
+        self.standing, self._asked_ms = Standing.LEADING, event.asked_ms
+        return [Lead(self.term, self.until_ms)]
+
+    def _leads(self, event: Event) -> list[Effect]:
+        effects: list[Effect] = []
+        if isinstance(event, Deposed):
+            self.standing = Standing.ENDED
+            return [StepDown(event.how)]
+        if event.at_ms >= self.until_ms:
+            # Also if this confirms it: what this process has started has ended with its lead.
+            return self._step_down(event.at_ms)
+        if isinstance(event, Confirmed) and event.asked_ms + self._lease_ms > self.until_ms:
+            self.until_ms = event.asked_ms + self._lease_ms
+            effects.append(Extend(self.until_ms))
+        return [*effects, *self._ask(Confirm(), event.at_ms, self._confirm_ms)]
+
+    def _ask(self, effect: Effect, at_ms: int, every_ms: int) -> list[Effect]:
+        if self._asked or (self._asked_ms is not None and at_ms - self._asked_ms < every_ms):
+            return []
+        self._asked, self._asked_ms = True, at_ms
+        return [effect]
+
+    def _step_down(self, at_ms: int) -> list[Effect]:
+        self.standing = Standing.ENDED
+        silent_s = (at_ms - self.until_ms + self._lease_ms) / 1000
+        why = self._trouble or "this process was stopped, or its machine is very slow"
+        return [StepDown(f"its lead was not confirmed for {silent_s:.1f} s: {why}")]

@@ -1,0 +1,179 @@
+"""Election in a folder that all processes see, for those without ZooKeeper: a journal, and a lease for each term.
+
+    STORAGE/CLUSTER/leader/record/00000012    the journal: who has claimed the lead, and the pointers to the jobs
+                          /lease-3            of the leader of term 3, which renews it
+
+That writes of two leaders never both count is the journal's doing. The lease is there so that others know when to claim
+the lead. Each term has a file of its own, so a former leader that goes on renews nobody else's. On one machine nobody
+has to wait for a process that has died: the lock that it held on its lease goes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import threading
+from pathlib import Path
+
+import msgspec
+from pyarrow import fs
+
+from penstock.common.decoding import from_json
+from penstock.common.exclusive_creation import exclusive_creation
+from penstock.common.unreadable import UNREADABLE
+from penstock.engine.checkpoint.record_files import RecordFiles
+from penstock.service.cluster.high_availability.journal import Journal
+from penstock.service.cluster.high_availability.lease_watch import Beat, LeaseWatch
+from penstock.service.cluster.high_availability.pointers import Pointers
+from penstock.service.cluster.high_availability.register import LeaderAddress, Register
+from penstock.service.cluster.high_availability.steady_clock import steady_ms
+
+_SIZE = 1024
+"""Of a lease in bytes: written in one piece, whatever it says."""
+_OVER = b"over"
+_KERNEL = Path("/proc/sys/kernel/random/boot_id")
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    """The content of a lease."""
+
+    leader: LeaderAddress
+    kernel: str
+    """Where the lock on the file tells anything: on the machine that the leader runs on, since that was booted."""
+    renewals: int
+
+
+class LeaseRegister(Register):
+    """`folder`: of the cluster. `lease_ms`: how long a leader may not renew its lease. Raises OSError."""
+
+    def __init__(self, folder: Path, lease_ms: int) -> None:
+        self.lease_ms = lease_ms
+        self._folder = folder / "leader"
+        self._watch = LeaseWatch(lease_ms)
+        self._journal = self._new_journal()
+        self._lock = threading.Lock()
+        """Held while the journal is used."""
+        self._term = 0
+        self._file: int | None = None
+        self._renewals = 0
+
+    def look(self) -> int | None:
+        """The next term if nobody leads."""
+        began_ms = steady_ms()
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._lock:
+            beat = self._beat(self._journal.read().term)
+        return self._watch.vacant(beat, began_ms, steady_ms())
+
+    def claim(self, term: int) -> bool:
+        """Put a claim into the journal, and begin the lease of the term."""
+        with self._lock:
+            if not self._journal.claim(term):
+                return False
+        path = self._lease(term)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with contextlib.suppress(OSError):
+            # A file system without locks: then its time has to run out.
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._term = term
+        self._renew("")
+        for old in self._folder.glob("lease-*"):
+            with contextlib.suppress(OSError, ValueError):
+                if int(old.name.partition("-")[2]) < term:
+                    old.unlink()
+        return True
+
+    def confirm(self, url: str) -> None:
+        """Renew the lease of a term that nobody else has ended."""
+        with self._lock:
+            self._journal.check()
+        self._renew(url)
+
+    def pointers(self) -> Pointers:
+        """Those of the journal."""
+        return _JournalPointers(self._journal, self._lock)
+
+    def leader(self) -> LeaderAddress | None:
+        """By the lease of the newest term."""
+        text = self._text(self._new_journal().read().term)
+        with contextlib.suppress(*UNREADABLE):
+            return from_json(text, _Lease).leader
+        return None
+
+    def close(self) -> None:
+        """End the lease."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.pwrite(self._file, _OVER.ljust(_SIZE), 0)
+            os.close(self._file)
+            self._file = None
+
+    def _renew(self, url: str) -> None:
+        file = self._file
+        if file is None:
+            return
+        self._renewals += 1
+        leader = LeaderAddress(self._term, socket.gethostname(), os.getpid(), url)
+        os.pwrite(file, msgspec.json.encode(_Lease(leader, _kernel(), self._renewals)).ljust(_SIZE), 0)
+
+    def _beat(self, term: int) -> Beat:
+        text = self._text(term)
+        if text.strip() == _OVER:
+            return Beat(term, text, is_over=True)
+        with contextlib.suppress(*UNREADABLE):
+            lease = from_json(text, _Lease)
+            return Beat(term, text, lease.kernel == _kernel() != "" and not self._is_locked(term))
+        # Nothing was written yet, or it is just being written.
+        return Beat(term, text)
+
+    def _text(self, term: int) -> bytes:
+        try:
+            return self._lease(term).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _is_locked(self, term: int) -> bool:
+        with contextlib.suppress(OSError), self._lease(term).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        return True
+
+    def _lease(self, term: int) -> Path:
+        return self._folder / f"lease-{term}"
+
+    def _new_journal(self) -> Journal:
+        system = fs.LocalFileSystem()
+        root = str(self._folder)
+        return Journal(RecordFiles(system, root, lambda: exclusive_creation(root, system)))
+
+
+class _JournalPointers(Pointers):
+    """All of them are in each entry."""
+
+    def __init__(self, journal: Journal, lock: threading.Lock) -> None:
+        self._journal = journal
+        self._lock = lock
+
+    def all(self) -> dict[str, str]:
+        with self._lock:
+            return self._journal.jobs
+
+    def put(self, id: str, pointer: str) -> None:
+        with self._lock:
+            self._journal.write({**self._journal.jobs, id: pointer})
+
+    def remove(self, id: str) -> None:
+        with self._lock:
+            jobs = self._journal.jobs
+            if jobs.pop(id, None) is not None:
+                self._journal.write(jobs)
+
+
+def _kernel() -> str:
+    """Which run of which machine's kernel this is; empty: unknown."""
+    try:
+        return _KERNEL.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

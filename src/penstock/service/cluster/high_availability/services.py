@@ -1,0 +1,136 @@
+"""The register that a configuration names, and what must be right about it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from penstock.common import high_availability_options as options
+from penstock.common.configuration import Configuration
+from penstock.common.errors import ConfigurationError
+from penstock.common.high_availability_options import HighAvailabilityMode
+from penstock.service.cluster.high_availability.kubernetes_api import SERVICE_ACCOUNT, ApiServer, address_in, patiently
+from penstock.service.cluster.high_availability.kubernetes_register import KubernetesRegister, LeaseTimes
+from penstock.service.cluster.high_availability.lease_register import LeaseRegister
+from penstock.service.cluster.high_availability.register import Register
+from penstock.service.cluster.high_availability.zookeeper_register import ZooKeeperRegister
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+"""Of objects of Kubernetes, within what all of their kinds allow."""
+_TRIES = 3
+"""That a lead outlasts: an answer may take such a part of it."""
+
+
+def is_highly_available(configuration: Configuration) -> bool:
+    """Whether processes elect the one that leads. Raises ConfigurationError."""
+    return configuration.get(options.TYPE) is not HighAvailabilityMode.NONE
+
+
+def cluster_folder(configuration: Configuration) -> Path:
+    """Where a cluster's jobs are kept. Raises ConfigurationError if that is not said, or is no folder."""
+    text, key = configuration.get(options.STORAGE_DIRECTORY), options.STORAGE_DIRECTORY.key
+    if text is None:
+        raise ConfigurationError(
+            f"{options.TYPE.key} is {configuration.get(options.TYPE).value}, and {key} is not set: name the folder in "
+            "which the cluster keeps its jobs, one that all machines see at the same path"
+        )
+    path = Path(text.removeprefix("file://"))
+    if ("://" in text and not text.startswith("file:///")) or not path.is_absolute():
+        raise ConfigurationError(
+            f"{key} is an absolute path of a folder, on a file system that all machines have mounted; got {text!r}. "
+            "Object stores hold checkpoints (execution.checkpointing.dir), not the jobs of a cluster"
+        )
+    return path / configuration.get(options.CLUSTER_ID).strip("/")
+
+
+def checked_folder(configuration: Configuration) -> Path:
+    """The same, made if need be. Raises ConfigurationError if nothing can be written there."""
+    folder = cluster_folder(configuration)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe = folder / ".probe"
+        probe.write_bytes(b"")
+        probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{options.STORAGE_DIRECTORY.key}: nothing can be written to {folder}: {error}. Is it mounted here, and "
+            "may this user write there?"
+        ) from error
+    return folder
+
+
+def register_of(configuration: Configuration) -> Register:
+    """The register of a cluster. Raises ConfigurationError if it is not named, or can't be reached."""
+    kind = configuration.get(options.TYPE)
+    folder = cluster_folder(configuration)
+    if kind is HighAvailabilityMode.FILESYSTEM:
+        return LeaseRegister(folder, configuration.get(options.LEASE_DURATION))
+    if kind is HighAvailabilityMode.KUBERNETES:
+        return _kubernetes_register(configuration)
+    return _zookeeper_register(configuration)
+
+
+def _zookeeper_register(configuration: Configuration) -> ZooKeeperRegister:
+    quorum = configuration.get(options.ZOOKEEPER_QUORUM)
+    if not quorum:
+        raise ConfigurationError(
+            f"{options.TYPE.key} is zookeeper, and {options.ZOOKEEPER_QUORUM.key} is not set: name the servers, as "
+            "zoo1:2181,zoo2:2181,zoo3:2181"
+        )
+    root = "/" + configuration.get(options.ZOOKEEPER_ROOT).strip("/")
+    return ZooKeeperRegister(
+        quorum,
+        f"{root.rstrip('/')}/{configuration.get(options.CLUSTER_ID).strip('/')}",
+        configuration.get(options.ZOOKEEPER_SESSION_TIMEOUT),
+        configuration.get(options.ZOOKEEPER_CONNECTION_TIMEOUT),
+    )
+
+
+def _kubernetes_register(configuration: Configuration) -> KubernetesRegister:
+    times = _lease_times(configuration)
+    cluster = configuration.get(options.CLUSTER_ID).strip("/")
+    url = configuration.get(options.KUBERNETES_API_SERVER)
+    account = SERVICE_ACCOUNT if url is None else None
+    url = url or address_in(os.environ)
+    if url is None:
+        raise ConfigurationError(
+            f"{options.TYPE.key} is kubernetes, and this process is in no pod. Elsewhere start kubectl proxy, and set "
+            f"{options.KUBERNETES_API_SERVER.key}: http://127.0.0.1:8001"
+        )
+    namespace = configuration.get(options.KUBERNETES_NAMESPACE) or _namespace_of(account)
+    for key, name in ((options.CLUSTER_ID.key, cluster), (options.KUBERNETES_NAMESPACE.key, namespace)):
+        if not _NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"{key} is part of a name in Kubernetes: up to 63 of a-z, 0-9 and -, at its ends no -; got {name!r}"
+            )
+    server = ApiServer(url, namespace, account, times.deadline / _TRIES / 1000)
+    register = KubernetesRegister(server, namespace, cluster, times)
+    try:
+        patiently(register.leader, times.deadline)
+    except OSError as error:
+        raise ConfigurationError(
+            f"leaders can't be elected in the namespace {namespace}: {error}. Is the API server's address right, and "
+            "may the service account get, create and update leases and configmaps there?"
+        ) from error
+    return register
+
+
+def _lease_times(configuration: Configuration) -> LeaseTimes:
+    given = (options.KUBERNETES_LEASE_DURATION, options.KUBERNETES_RENEW_DEADLINE, options.KUBERNETES_RETRY_PERIOD)
+    times = LeaseTimes(*(configuration.get(option) for option in given))
+    if not times.duration >= times.deadline >= 2 * times.retry:
+        lease, deadline, retry = (option.key for option in given)
+        raise ConfigurationError(
+            f"{lease} ({times.duration} ms) is at least {deadline} ({times.deadline} ms), and that twice {retry} "
+            f"({times.retry} ms) or more: else it would lead beside its successor, or lose the lead by one renewal"
+        )
+    return times
+
+
+def _namespace_of(account: Path | None) -> str:
+    """That of the pod."""
+    try:
+        return (account / "namespace").read_text(encoding="ascii").strip() if account is not None else "default"
+    except OSError:
+        return "default"

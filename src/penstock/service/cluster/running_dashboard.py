@@ -1,0 +1,50 @@
+"""The dashboards of this user that show all jobs of this machine: `penstock run` names their address."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_json
+from penstock.common.unreadable import UNREADABLE
+from penstock.service.cluster.live_process import beginning_of, is_alive
+
+
+class RunningDashboard(msgspec.Struct, frozen=True):
+    """One process. `beginning`: of the process, as another one may have its number later."""
+
+    pid: int
+    url: str
+    beginning: str = ""
+
+
+def announce_dashboard(url: str, environ: Mapping[str, str] = os.environ) -> Path:
+    """Let programs name this process's pages. Returns the file to delete when they end. Raises OSError."""
+    folder = _folder(environ)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path = folder / f"{os.getpid()}.json"
+    path.write_bytes(msgspec.json.encode(RunningDashboard(os.getpid(), url, beginning_of(os.getpid()))))
+    return path
+
+
+def dashboard_urls(environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Where there are pages now. Files of processes that were killed are removed."""
+    found = []
+    for path in sorted(_folder(environ).glob("*.json")):
+        # It may have been removed, or be half written.
+        with contextlib.suppress(OSError, *UNREADABLE):
+            one = from_json(path.read_bytes(), RunningDashboard)
+            if is_alive(one.pid, one.beginning):
+                found.append(one.url)
+            else:
+                path.unlink(missing_ok=True)
+    return found
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return cache_directory(environ) / "dashboards"

@@ -1,0 +1,182 @@
+"""The jobs that run on this machine, so that commands such as `penstock savepoint JOB` find them.
+
+Each has a file of its own below the user's cache directory, readable by the user alone: it holds the keys of the job's
+control port. A job removes its file when it ends; files of drivers that were killed are removed by the next reader. One
+that has no control port yet, since Spark starts for it, has a file that says so and no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_json
+from penstock.common.errors import JobError
+from penstock.common.one_line import on_one_line
+from penstock.common.unreadable import UNREADABLE
+from penstock.engine.rpc.keys import ControlAddress
+from penstock.service.cluster.job_reference import referred_to
+from penstock.service.cluster.live_process import beginning_of, is_alive
+from penstock.service.cluster.rest_address import RestAddress
+
+_STARTING = ".starting"
+_log = logging.getLogger(__name__)
+
+
+class RunningJob(msgspec.Struct, frozen=True):
+    """What is known of a running job. `pid` is its driver's."""
+
+    job_id: str
+    name: str
+    pid: int
+    started_ms: int
+    address: ControlAddress
+    rest: RestAddress | None = None
+    """None: it has no REST."""
+    beginning: str = ""
+    """Of the process, which `add` notes: another one may have its number later."""
+
+
+class StartingJob(msgspec.Struct, frozen=True):
+    """A job that takes no commands yet."""
+
+    job_id: str
+    name: str
+    pid: int
+    started_ms: int
+    beginning: str = ""
+
+
+Entry = TypeVar("Entry", RunningJob, StartingJob)
+
+
+class JobRegistry:
+    """The files."""
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._directory = cache_directory(environ) / "jobs"
+
+    def add(self, job: RunningJob) -> None:
+        """Register a job. If that can't be written there is a warning: the job itself needs nothing here."""
+        try:
+            self._write(self._path(job.job_id), job)
+        except OSError as error:
+            _log.warning("penstock list, stop and other commands will not find the job '%s': %s", job.name, error)
+        self._starts_no_more(job.job_id, job.pid)
+
+    def add_starting(self, job: StartingJob) -> None:
+        """Register a job that is about to start. It is told of a moment later if that can't be written."""
+        with contextlib.suppress(OSError):
+            self._write(self._path_of_starting(job.job_id), job)
+
+    def remove(self, job_id: str, pid: int) -> None:
+        """Remove a job, which has ended: unless a run in another process has taken it over."""
+        self._starts_no_more(job_id, pid)
+        with contextlib.suppress(OSError, *UNREADABLE):
+            job = from_json(self._path(job_id).read_bytes(), RunningJob)
+            if job.pid == pid:
+                self._path(job_id).unlink(missing_ok=True)
+
+    def _starts_no_more(self, job_id: str, pid: int) -> None:
+        path = self._path_of_starting(job_id)
+        with contextlib.suppress(OSError, *UNREADABLE):
+            if from_json(path.read_bytes(), StartingJob).pid == pid:
+                path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, job: RunningJob | StartingJob) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        unfinished = path.with_name(f".{path.name}-{os.getpid()}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
+        # Whole, or not there: a reader may look at any moment.
+        unfinished.replace(path)
+
+    def jobs(self) -> list[RunningJob]:
+        """All that run, oldest first."""
+        return self._looked_at()[0]
+
+    def starting(self) -> list[StartingJob]:
+        """All that are about to run, oldest first."""
+        found = []
+        for path in self._directory.glob(f"*{_STARTING}"):
+            with contextlib.suppress(OSError, *UNREADABLE):
+                content = path.read_bytes()
+                job = from_json(content, StartingJob)
+                if is_alive(job.pid, job.beginning):
+                    found.append(job)
+                else:
+                    _forget(path, content)
+        return sorted(found, key=lambda job: job.started_ms)
+
+    def named(self, reference: str) -> list[RunningJob]:
+        """All that run and are meant by this id, prefix of an id, or name. Those that are gone are not forgotten."""
+        return _matching(reference, self._looked_at(forgets=False)[0])
+
+    def find(self, reference: str) -> RunningJob:
+        """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
+        if not reference.strip():
+            # All ids begin with nothing: a variable of a script that is not set would cancel the one that runs.
+            raise JobError("name a job by its id, the beginning of its id, or its name: what was given is empty")
+        jobs, gone = self._looked_at()
+        matching = _matching(reference, jobs)
+        if len(matching) == 1:
+            return matching[0]
+        named = on_one_line(reference)
+        running = "\n".join(f"  {job.job_id}  {on_one_line(job.name)}" for job in matching or jobs)
+        if matching:
+            raise JobError(f"'{named}' is the name or the beginning of several jobs; name one by its id:\n{running}")
+        if starting := _matching(reference, self.starting()):
+            raise JobError(
+                f"the job '{on_one_line(starting[0].name)}' is starting, and takes no commands yet: ask again when "
+                "penstock list shows that it runs. To end it now: Ctrl-C where it was started, or "
+                f"kill {starting[0].pid}"
+            )
+        if killed := _matching(reference, gone):
+            raise JobError(
+                f"the process of the job '{named}', {killed[0].pid}, has ended without a word: it was killed, or its "
+                "machine is out of memory. If its cluster starts it again, penstock list shows it in some seconds; "
+                "else run it again with -s latest"
+            )
+        if jobs:
+            raise JobError(f"no job '{named}' runs on this machine. There are:\n{running}")
+        raise JobError(f"no job '{named}' runs on this machine; no job of this user does")
+
+    def _looked_at(self, forgets: bool = True) -> tuple[list[RunningJob], list[RunningJob]]:
+        """Those that run, oldest first; and those whose processes are gone: `forgets` them by that."""
+        alive, gone = [], []
+        for path in self._directory.glob("*.json"):
+            # It may have been removed, or be half written.
+            with contextlib.suppress(OSError, *UNREADABLE):
+                content = path.read_bytes()
+                job = from_json(content, RunningJob)
+                if is_alive(job.pid, job.beginning):
+                    alive.append(job)
+                else:
+                    gone.append(job)
+                    if forgets:
+                        _forget(path, content)
+        return sorted(alive, key=lambda job: job.started_ms), gone
+
+    def _path(self, job_id: str) -> Path:
+        return self._directory / f"{job_id}.json"
+
+    def _path_of_starting(self, job_id: str) -> Path:
+        return self._directory / f"{job_id}{_STARTING}"
+
+
+def _forget(path: Path, content: bytes) -> None:
+    """Remove the file of a process that is gone, unless the job has been started again meanwhile."""
+    if path.read_bytes() == content:
+        path.unlink(missing_ok=True)
+
+
+def _matching(reference: str, jobs: list[Entry]) -> list[Entry]:
+    return referred_to(reference, jobs, lambda job: job.name, lambda job: (job.job_id,))

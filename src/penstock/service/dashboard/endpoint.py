@@ -1,0 +1,59 @@
+"""One REST endpoint as pages read it: what several pages ask for at once is asked for once, by threads of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from penstock.service.client.rest_client import RestClient
+
+_THREADS = 4
+"""Requests at a time. Those to an endpoint that hangs keep these busy, and none of another endpoint."""
+_FRESH_S = 0.8
+"""Pages are written each second."""
+_KEPT_MOST = 2_000
+
+T = TypeVar("T")
+
+
+class Endpoint:
+    """`client`: whose requests are given up after a few seconds, so that a page says that nothing answers."""
+
+    def __init__(self, client: RestClient) -> None:
+        self.url = client.url
+        self._client = client
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"dashboard-{client.url}")
+        self._answers: dict[str, tuple[float, asyncio.Future[Any]]] = {}
+
+    async def get(self, path: str, fresh_s: float = _FRESH_S) -> Any:
+        """What is there, as it was this long ago at most. Raises JobError, UnreachableError."""
+        now_s = time.monotonic()
+        known = self._answers.get(path)
+        if known is None or now_s - known[0] > fresh_s or _has_failed(known[1]):
+            if len(self._answers) >= _KEPT_MOST:
+                self._answers.clear()
+            known = self._answers[path] = (now_s, asyncio.ensure_future(self._by_thread(self._client.get, path)))
+        # The others that wait for the same go on waiting when one page is closed.
+        return await asyncio.shield(known[1])
+
+    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """What changes something. Raises JobError, UnreachableError."""
+        return await self._by_thread(self._client.ask, method, path, body)
+
+    async def text(self, path: str) -> str:
+        """A file, as text. Raises JobError, UnreachableError."""
+        return (await self._by_thread(self._client.send, "GET", path)).decode(errors="replace")
+
+    def close(self) -> None:
+        """Its threads end when they are answered."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _by_thread(self, call: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+
+def _has_failed(answer: asyncio.Future[Any]) -> bool:
+    return answer.done() and (answer.cancelled() or answer.exception() is not None)

@@ -1,0 +1,125 @@
+"""The endpoints that a dashboard shows, and the jobs that they have: one that was named, or all of this user's here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.common.errors import JobError
+from penstock.service.client.rest_client import RestClient, UnreachableError
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.cluster.running_cluster import running_clusters
+from penstock.service.cluster.running_jobs import JobRegistry
+from penstock.service.dashboard.endpoint import Endpoint
+
+_LOOK_EVERY_S = 2.0
+_ANSWER_S = 5.0
+_GONE_MOST = 20
+_FOR_EVER_S = 1e9
+
+
+class Endpoints:
+    """`address`: HOST:PORT of a job or a cluster; None: whatever runs on this machine, which may change.
+
+    Raises ConfigurationError if the address has no such form, or its token is not known.
+    """
+
+    def __init__(self, address: str | None = None, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+        self.has_all = address is None
+        """Whether it shows whatever runs on this machine."""
+        self._endpoints: dict[str, Endpoint] = {}
+        self._of_job: dict[str, Endpoint] = {}
+        self._last_seen: dict[str, dict[str, Any]] = {}
+        self._looked_s = -_LOOK_EVERY_S
+        if address is not None:
+            client = RestClient.at(address, environ, _ANSWER_S)
+            self._endpoints[client.url] = Endpoint(client)
+
+    async def jobs(self) -> list[dict[str, Any]]:
+        """All jobs, as `/jobs/overview` has them, with their endpoint as `where`.
+
+        Those of an endpoint that no longer answers are there as they were seen last, and say so.
+        """
+        await self._look()
+        found: dict[str, dict[str, Any]] = {}
+        answers = await asyncio.gather(*(_overview(one) for one in self._endpoints.values()))
+        # A job of a cluster has an endpoint of its own, which knows less: that of the cluster has more jobs.
+        by_size = sorted(zip(self._endpoints.values(), answers, strict=True), key=lambda pair: -len(pair[1]))
+        for endpoint, jobs in by_size:
+            for job in jobs:
+                if job["jid"] not in found:
+                    found[job["jid"]] = {**job, "where": endpoint.url.removeprefix("http://")}
+                    self._of_job[job["jid"]] = endpoint
+        gone = {id: _gone(job) for id, job in self._last_seen.items() if id not in found}
+        self._last_seen = dict([*gone.items(), *found.items()][-_GONE_MOST - len(found) :])
+        return list(self._last_seen.values())
+
+    async def clusters(self) -> list[dict[str, Any]]:
+        """`/overview` of those endpoints that are clusters and answer, with the endpoint as `where`."""
+        answers = await asyncio.gather(*(_cluster(one) for one in self._endpoints.values()))
+        return [
+            {**answer, "where": endpoint.url.removeprefix("http://")}
+            for endpoint, answer in zip(self._endpoints.values(), answers, strict=True)
+            if answer is not None
+        ]
+
+    async def of_job(self, job_id: str) -> Endpoint:
+        """Where this job is asked. Raises JobError if none has it."""
+        if job_id not in self._of_job:
+            await self.jobs()
+        try:
+            return self._of_job[job_id]
+        except KeyError:
+            raise JobError(f"no endpoint that is shown here has a job {job_id}: it has ended") from None
+
+    async def _look(self) -> None:
+        """Find those that have come, and leave out those that are gone."""
+        now_s = time.monotonic()
+        if not self.has_all or now_s - self._looked_s < _LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        tokens = await asyncio.to_thread(_on_this_machine, self._environ)
+        for url in self._endpoints.keys() - tokens.keys():
+            self._endpoints.pop(url).close()
+        for url, token in tokens.items():
+            if url not in self._endpoints:
+                self._endpoints[url] = Endpoint(RestClient(url, token, _ANSWER_S, self._environ))
+
+
+async def _overview(endpoint: Endpoint) -> list[dict[str, Any]]:
+    try:
+        return list((await endpoint.get("/jobs/overview"))["jobs"])
+    except (UnreachableError, JobError):
+        return []
+
+
+async def _cluster(endpoint: Endpoint) -> dict[str, Any] | None:
+    try:
+        # Programs are taken by a cluster alone.
+        if not (await endpoint.get("/config", _FOR_EVER_S))["features"]["web-submit"]:
+            return None
+        return dict(await endpoint.get("/overview"))
+    except (UnreachableError, JobError):
+        return None
+
+
+def _gone(job: dict[str, Any]) -> dict[str, Any]:
+    return job if job["end-time"] >= 0 else {**job, "note": "its endpoint does not answer any more"}
+
+
+def _on_this_machine(environ: Mapping[str, str]) -> dict[str, str]:
+    """Tokens by URL."""
+    addresses: list[RestAddress | None] = [one.rest for one in running_clusters(environ)]
+    addresses += [job.rest for job in JobRegistry(environ).jobs()]
+    tokens = {}
+    for address in addresses:
+        if address is not None:
+            try:
+                tokens[address.url] = address.token()
+            except OSError:
+                continue  # it ends at this moment
+    return tokens

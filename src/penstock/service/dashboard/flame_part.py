@@ -1,0 +1,51 @@
+"""Where the tasks of a vertex spend their time: its flame graph."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from penstock.common.quantities import as_moment
+from penstock.service.dashboard.flame_drawing import flames, legend
+from penstock.service.dashboard.job_parts import Look, Part
+from penstock.service.dashboard.live_markup import LiveMarkup
+from penstock.service.dashboard.markup import element, joined
+
+_WHY_NONE = {
+    -1: "Its tasks do not run.",
+    -2: "It is taken of streaming jobs with rest.flamegraph.enabled: true, -D of penstock run.",
+    -3: "Samples are being taken: that takes some seconds …",
+}
+"""In place of the time of a flame graph."""
+_KINDS = {"FULL": "all samples", "ON_CPU": "on CPU: it computes", "OFF_CPU": "off CPU: it waits"}
+
+
+class FlamePart(Part):
+    """Of the vertex that was chosen in the graph. A click on a frame makes it as wide as all."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        with ui.element("div").classes("form"):
+            self._kind = ui.select(_KINDS, value="FULL", label="samples").classes("wide")
+        self._shown = LiveMarkup()
+        self._shown.on_chosen("frame", self._choose)
+        self._frame = ""
+        self._look: Look | None = None
+
+    async def refresh(self, look: Look) -> None:
+        """Read the newest samples, which has others taken where they are old."""
+        self._look = look
+        if look.chosen is None:
+            return
+        asked = f"{self.path}/vertices/{look.chosen.id}/flamegraph?type={self._kind.value}"
+        found = await look.endpoint.get(asked)
+        tree, taken_ms = found["data"], found["endTimestamp"]
+        if tree is None:
+            self._shown.show(element("p", _WHY_NONE.get(taken_ms, "There is none."), cls="nothing"))
+            return
+        heading = element("h2", look.chosen.name, element("small", f"samples of {as_moment(taken_ms)}"))
+        self._shown.show(joined(heading, flames(tree, self._frame), element("p", legend(), cls="faint")))
+
+    async def _choose(self, frame: str) -> None:
+        self._frame = frame
+        if self._look is not None:
+            await self.refresh(self._look)

@@ -1,0 +1,168 @@
+"""The parts of a job's page below its graph, each read only while it is seen."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, cast
+
+from nicegui import ui
+
+from penstock.common.quantities import as_duration, as_size
+from penstock.service.dashboard.charts import CheckpointPhases, checkpoints_chart, phases_of
+from penstock.service.dashboard.endpoint import Endpoint
+from penstock.service.dashboard.job_figures import VertexFigures, subtask_metric_names, subtasks_of
+from penstock.service.dashboard.live_markup import LiveMarkup
+from penstock.service.dashboard.markup import element, joined
+from penstock.service.dashboard.tables import (
+    checkpoint_subtasks_table,
+    checkpoints_table,
+    failures_of,
+    latency_table,
+    subtasks_table,
+)
+
+_SUBTASKS_AT_ONCE = 40
+"""Their metrics are named one by one in a request, which a server does not take at any length."""
+_CHARTED_MOST = 40
+_FOR_EVER_S = 1e9
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the page has read already. `details`: of the job; `chosen`: the vertex that is looked at."""
+
+    endpoint: Endpoint
+    details: dict[str, Any]
+    vertices: list[VertexFigures]
+    chosen: VertexFigures | None
+
+
+class Part(ABC):
+    """`path`: that of the job. It is made where its elements are to be."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    @abstractmethod
+    async def refresh(self, look: Look) -> None:
+        """Read it and write it. Raises JobError."""
+
+
+class MarkupPart(Part):
+    """One that is nothing but markup."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._shown = LiveMarkup()
+
+
+class SubtasksPart(MarkupPart):
+    """The subtasks of the vertex that was chosen in the graph."""
+
+    async def refresh(self, look: Look) -> None:
+        """Read its subtasks and their metrics."""
+        endpoint, chosen = look.endpoint, look.chosen
+        if chosen is None:
+            return
+        path = f"{self.path}/vertices/{chosen.id}"
+        starts = range(0, chosen.parallelism, _SUBTASKS_AT_ONCE)
+        names = [
+            ",".join(subtask_metric_names(start, min(start + _SUBTASKS_AT_ONCE, chosen.parallelism)))
+            for start in starts
+        ]
+        vertex, *values = await asyncio.gather(
+            endpoint.get(path), *(endpoint.get(f"{path}/metrics?get={some}") for some in names)
+        )
+        subtasks = subtasks_of(vertex, [value for some in values for value in some])
+        count = f"{chosen.parallelism} subtask{'s'[: chosen.parallelism != 1]}"
+        facts = f"{count} of {chosen.max_parallelism} at most · skew {chosen.skew:.0f} %"
+        heading = element("h2", chosen.name, element("small", facts))
+        hint = (
+            element("p", "A box of the graph shows its subtasks here.", cls="faint") if len(look.vertices) > 1 else None
+        )
+        self._shown.show(joined(heading, subtasks_table(subtasks), hint))
+
+
+class CheckpointsPart(Part):
+    """What checkpoints take, as a chart; their history; one of them by subtask."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._counts = LiveMarkup()
+        self._chart = ui.echart(checkpoints_chart([]), on_point_click=lambda event: self._choose(event.name)).classes(
+            "chart"
+        )
+        self._history = LiveMarkup()
+        self._history.on_chosen("checkpoint", self._choose)
+        self._details = LiveMarkup()
+        self._chosen = 0
+        self._phases: OrderedDict[int, CheckpointPhases] = OrderedDict()
+
+    async def refresh(self, look: Look) -> None:
+        """Read the history, and the details of what is new in it."""
+        endpoint, vertices = look.endpoint, look.vertices
+        found = await endpoint.get(f"{self.path}/checkpoints")
+        history = found["history"]
+        self._counts.show(element("p", *_counted(found), cls="faint"))
+        self._history.show(checkpoints_table(history))
+        completed = [one for one in history if one["status"] == "COMPLETED"][:_CHARTED_MOST]
+        new = [one for one in completed if one["id"] not in self._phases]
+        for one in reversed(new):
+            self._phases[one["id"]] = phases_of(one, [parts for _, parts in await self._parts(endpoint, one, vertices)])
+        while len(self._phases) > _CHARTED_MOST:
+            self._phases.popitem(last=False)
+        if new:
+            self._chart.options.update(checkpoints_chart(list(self._phases.values())))
+            self._chart.update()
+        looked_at = next((one for one in completed if one["id"] == self._chosen), next(iter(completed), None))
+        if looked_at is not None:
+            heading = element("h2", f"Checkpoint {looked_at['id']}", element("small", "by subtask"))
+            parts = await self._parts(endpoint, looked_at, vertices)
+            self._details.show(joined(heading, checkpoint_subtasks_table(parts)))
+
+    async def _parts(
+        self, endpoint: Endpoint, checkpoint: dict[str, Any], vertices: list[VertexFigures]
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Of each vertex that has them. One that is complete does not change any more."""
+        path = f"{self.path}/checkpoints/details/{checkpoint['id']}/subtasks"
+        answers = await asyncio.gather(
+            *(endpoint.get(f"{path}/{vertex.id}", _FOR_EVER_S) for vertex in vertices), return_exceptions=True
+        )
+        # Of a vertex that had ended by then there are none.
+        found = zip(vertices, answers, strict=True)
+        return [
+            (vertex.name, cast(dict[str, Any], answer))
+            for vertex, answer in found
+            if not isinstance(answer, BaseException)
+        ]
+
+    def _choose(self, checkpoint: str) -> None:
+        self._chosen = int(checkpoint)
+
+
+def _counted(found: dict[str, Any]) -> list[str]:
+    counts, summary = found["counts"], found["summary"]
+    text = f"{counts['completed']:,} completed, {counts['failed']:,} failed, {counts['in_progress']} under way"
+    if not counts["completed"]:
+        return [text]
+    duration, size = summary["end_to_end_duration"], summary["state_size"]
+    return [text, f" · {as_duration(duration['avg'])} and {as_size(size['avg'])} on average"]
+
+
+class LatencyPart(MarkupPart):
+    """What latency markers say."""
+
+    async def refresh(self, look: Look) -> None:
+        """Nothing but what the graph has is needed."""
+        self._shown.show(latency_table(look.vertices))
+
+
+class ExceptionsPart(MarkupPart):
+    """Why the job has failed, or was started again."""
+
+    async def refresh(self, look: Look) -> None:
+        """Read the newest."""
+        self._shown.show(failures_of((await look.endpoint.get(f"{self.path}/exceptions"))["exceptionHistory"]))

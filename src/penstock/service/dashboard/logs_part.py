@@ -1,0 +1,78 @@
+"""The newest lines of a log: the driver's, Spark's, or that of a worker."""
+
+from __future__ import annotations
+
+import re
+import time
+from urllib.parse import quote
+
+from nicegui import ui
+
+from penstock.common.errors import PenstockError
+from penstock.service.dashboard.endpoint import Endpoint
+from penstock.service.dashboard.job_parts import Look, Part
+from penstock.service.dashboard.live_markup import LiveMarkup
+from penstock.service.dashboard.markup import element, joined
+
+_MARK = 8
+_OF_A_JOB = re.compile(rf"[0-9a-f]{{{_MARK}}}-")
+_LIST_EVERY_S = 10.0
+_READ_EVERY_S = 2.0
+_SHOWN_MOST = 300
+"""Lines."""
+_READ_MOST = 1 << 18
+"""Bytes, from the end: a log may have many megabytes, and grows while it is read."""
+
+
+class LogsPart(Part):
+    """One file at a time."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        with ui.element("div").classes("form"):
+            self._file = ui.select({}, label="log").classes("wide")
+            self._holding = ui.input("lines with").classes("wide")
+        self._shown = LiveMarkup("log")
+        self._text = ""
+        self._read = ("", 0.0)
+        """Which file, and when (s)."""
+
+    async def refresh(self, look: Look) -> None:
+        """Read which logs there are, and the one that is looked at."""
+        files = await logs_of(look.endpoint, look.details["jid"])
+        if files != self._file.options:
+            value = self._file.value if self._file.value in files else next(iter(files), None)
+            self._file.set_options(files, value=value)
+        path, now_s = str(self._file.value), time.monotonic()
+        if path in files and (path != self._read[0] or now_s - self._read[1] >= _READ_EVERY_S):
+            try:
+                self._text = await look.endpoint.text(f"{path}?last={_READ_MOST}")
+            except PenstockError as error:
+                self._text = str(error)
+            self._read = (path, now_s)
+        lines, left_out = newest_lines(self._text, self._holding.value or "", _SHOWN_MOST)
+        note = element("p", f"{left_out:,} older lines are not shown.", cls="faint") if left_out else None
+        self._shown.show(joined(note, element("div", element("pre", "\n".join(lines) or "Nothing yet."), cls="tail")))
+
+
+async def logs_of(endpoint: Endpoint, job_id: str) -> dict[str, str]:
+    """Names by path: the job's own first, as they are looked for, then those of its cluster, and of its workers."""
+    listed = [str(one["name"]) for one in (await endpoint.get("/jobmanager/logs", _LIST_EVERY_S))["logs"]]
+    # In a cluster the beginning of a job's id comes first.
+    own = [name for name in listed if name.startswith(f"{job_id[:_MARK]}-")]
+    others = [name for name in listed if not _OF_A_JOB.match(name)]
+    found = {f"/jobmanager/logs/{quote(name)}": _OF_A_JOB.sub("", name) for name in [*own, *others]}
+    for worker in (await endpoint.get("/taskmanagers", _LIST_EVERY_S))["taskmanagers"]:
+        job, is_of_cluster, _ = worker["id"].partition("-level-")
+        if is_of_cluster and not job_id.startswith(job):
+            continue
+        path = f"/taskmanagers/{quote(worker['id'])}/logs"
+        listed = (await endpoint.get(path, _LIST_EVERY_S))["logs"]
+        found |= {f"{path}/{quote(one['name'])}": str(one["name"]) for one in listed}
+    return found
+
+
+def newest_lines(text: str, holding: str, most: int) -> tuple[list[str], int]:
+    """The last lines that hold a text, and how many older ones there are."""
+    lines = [line for line in text.splitlines() if holding in line]
+    return lines[-most:], max(0, len(lines) - most)

@@ -1,0 +1,234 @@
+"""The tables of the pages: jobs, subtasks, checkpoints, latency, failures, state. From the JSON of REST to markup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.common.quantities import as_duration, as_moment, as_rate, as_size
+from penstock.service.dashboard.graph_drawing import lag_class
+from penstock.service.dashboard.job_figures import SubtaskFigures, VertexFigures
+from penstock.service.dashboard.markup import Markup, element, joined, table
+
+_CHECKPOINTS_MOST = 10
+_VALUE_MOST = 2_000
+"""Characters of a key or a value of state."""
+
+
+def clusters_table(clusters: Sequence[dict[str, Any]]) -> Markup:
+    """How many slots each cluster has, how many of these jobs hold, and what became of its jobs. `where`: of each."""
+    if not clusters:
+        return Markup()
+    rows = []
+    for one in clusters:
+        total = one["slots-total"]
+        held = total - one["slots-available"]
+        rows.append(
+            [
+                one["where"],
+                joined(f"{held} of {total} ", _bar(held / total if total else 0.0, "bar-rate")),
+                *(f"{one[f'jobs-{kind}']:,}" for kind in ("running", "finished", "cancelled", "failed")),
+            ]
+        )
+    return table(["cluster", "slots held", "jobs", "finished", "cancelled", "failed"], rows, numbers=range(2, 6))
+
+
+def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
+    """The jobs of `/jobs/overview`: those that run first. `where`: the endpoint; `note`: beside it."""
+    if not jobs:
+        return element("p", "No job runs. ", element("code", "penstock run job.py"), " starts one.", cls="nothing")
+    ordered = sorted(jobs, key=lambda job: (job["end-time"] >= 0, -job["start-time"]))
+    rows = []
+    for job in ordered:
+        tasks = job["tasks"]
+        running = f"{tasks.get('running', 0)} of {tasks['total']}" if tasks["total"] and job["end-time"] < 0 else "–"
+        rows.append(
+            [
+                joined(
+                    element("a", job["name"], href=f"/job/{job['jid']}"),
+                    element("div", job.get("waiting") or job.get("note") or "", cls="faint"),
+                ),
+                state_of(job["state"]),
+                running,
+                as_duration(job["duration"]),
+                as_moment(job["start-time"]),
+                element("code", job["jid"][:8]),
+                job["where"],
+            ]
+        )
+    return table(["job", "state", "tasks running", "for", "since", "id", "endpoint"], rows, numbers=range(2, 5))
+
+
+def state_of(state: str) -> Markup:
+    """The state of a job, a task or a checkpoint, with its colour."""
+    return element("span", state.lower().replace("_", " "), cls=f"state {state.lower()}")
+
+
+def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
+    """Each subtask with its share of the highest rate: what is uneven is seen at a glance.
+
+    When none has a rate any more, of the most records.
+    """
+    loads = [max(one.in_per_s, one.out_per_s) for one in subtasks]
+    if not any(loads):
+        loads = [max(one.read, one.written) for one in subtasks]
+    highest = max(loads, default=0.0)
+    rows = []
+    for one, load in zip(subtasks, loads, strict=True):
+        share = load / highest if highest else 0.0
+        lag = "–" if one.lag_ms is None else element("span", as_duration(one.lag_ms), cls=lag_class(one.lag_ms))
+        rows.append(
+            [
+                str(one.index),
+                state_of(one.status),
+                _bar(share, "bar-rate"),
+                as_rate(one.in_per_s),
+                as_rate(one.out_per_s),
+                _percent(one.busy, "bar-busy"),
+                _percent(one.back_pressure, "bar-back"),
+                lag,
+                f"{one.read:,}",
+                f"{one.written:,}",
+                str(one.attempt),
+                one.slot,
+            ]
+        )
+    heads = [
+        "#",
+        "state",
+        "share",
+        "in",
+        "out",
+        "busy",
+        "back pressure",
+        "behind",
+        "read",
+        "written",
+        "attempt",
+        "slot",
+    ]
+    return table(heads, rows, numbers={0, *range(3, 11)})
+
+
+def _bar(share: float, cls: str) -> Markup:
+    inner = element("i", cls=cls, style=f"width: {100 * min(1.0, max(0.0, share)):.0f}%")
+    return element("span", inner, cls="bar")
+
+
+def _percent(share: float, cls: str) -> Markup:
+    # Time is counted by the worker and divided by the driver: a little more than all of a second may come out.
+    share = min(1.0, share)
+    return joined(f"{100 * share:.0f} % ", _bar(share, cls))
+
+
+def checkpoints_table(history: Sequence[dict[str, Any]]) -> Markup:
+    """The history of `/jobs/:id/checkpoints`, newest first. A row names its checkpoint, so that it can be chosen."""
+    if not history:
+        return element("p", "No checkpoint yet.", cls="nothing")
+    rows = []
+    for one in history[:_CHECKPOINTS_MOST]:
+        kind = " savepoint" if one["is_savepoint"] else ""
+        why = one.get("failure_message") or one.get("external_path") or ""
+        rows.append(
+            [
+                element("a", f"{one['id']}{kind}", href="#", data_checkpoint=one["id"]),
+                state_of(one["status"]),
+                as_moment(one["trigger_timestamp"])[-8:],
+                as_duration(one["end_to_end_duration"]) if one["status"] != "IN_PROGRESS" else "–",
+                as_size(one["checkpointed_size"]),
+                as_size(one["state_size"]),
+                f"{one['num_acknowledged_subtasks']} of {one['num_subtasks']}",
+                element("span", why, cls="path"),
+            ]
+        )
+    heads = ["checkpoint", "state", "triggered", "duration", "written", "whole", "acknowledged", "where, or why not"]
+    older = len(history) - len(rows)
+    more = element("p", f"{older} older ones: by the columns of the chart.", cls="faint") if older else None
+    return joined(table(heads, rows, numbers=range(2, 7)), more)
+
+
+def checkpoint_subtasks_table(vertices: Sequence[tuple[str, dict[str, Any]]]) -> Markup:
+    """One checkpoint by subtask. `vertices`: names, with `/checkpoints/details/:n/subtasks/:vertex`."""
+    rows = [
+        [
+            f"{name} · {one['index']}",
+            as_duration(one["end_to_end_duration"]),
+            f"{one['start_delay']:,} ms",
+            f"{one['alignment']['duration']:,} ms",
+            f"{one['checkpoint']['sync']:,} ms",
+            f"{one['checkpoint']['async']:,} ms",
+            as_size(one["checkpointed_size"]),
+            as_size(one["state_size"]),
+            as_size(one["alignment"]["persisted"]),
+        ]
+        for name, details in vertices
+        for one in details["subtasks"]
+        if one["className"] == "completed"
+    ]
+    heads = ["subtask", "duration", "start delay", "alignment", "sync", "async", "written", "whole", "in flight"]
+    return table(heads, rows, numbers=range(1, 9))
+
+
+def failures_of(history: dict[str, Any]) -> Markup:
+    """The exceptions of a job, newest first: where, what, and the user's own traceback before all else."""
+    if not history["entries"]:
+        return element("p", "No exceptions.", cls="nothing")
+    shown = [
+        element(
+            "details",
+            element(
+                "summary",
+                element("span", as_moment(one["timestamp"]), cls="faint"),
+                " ",
+                element("b", one["exceptionName"]),
+                " ",
+                element("span", one["taskName"] or "", cls="faint"),
+            ),
+            element("pre", one["stacktrace"]),
+            # The newest is what somebody has come for.
+            **({"open": ""} if index == 0 else {}),
+        )
+        for index, one in enumerate(history["entries"])
+    ]
+    more = element("p", "There are older ones.", cls="faint") if history["truncated"] else None
+    return joined(*shown, more)
+
+
+def latency_table(vertices: Sequence[VertexFigures]) -> Markup:
+    """How long latency markers took from a source to each operator."""
+    measured = [vertex for vertex in vertices if vertex.latency_mean_ms is not None]
+    if not measured:
+        return element(
+            "p",
+            "No latency is measured. ",
+            element("code", "-D metrics.latency.interval=200ms"),
+            " has sources send a marker that often; what operators see of it is shown here.",
+            cls="nothing",
+        )
+    longest = max(vertex.latency_max_ms or 0.0 for vertex in measured) or 1.0
+    rows = [
+        [
+            vertex.name,
+            _bar((vertex.latency_mean_ms or 0.0) / longest, "bar-rate"),
+            f"{vertex.latency_mean_ms:.1f} ms",
+            f"{vertex.latency_max_ms or 0.0:.1f} ms",
+        ]
+        for vertex in measured
+    ]
+    return table(["from a source to", "", "mean", "longest"], rows, numbers=range(2, 4))
+
+
+def entries_table(answer: dict[str, Any]) -> Markup:
+    """What `/jobs/:id/state/entries` has answered."""
+    if not answer["entries"]:
+        return element("p", "No entry.", cls="nothing")
+    heads = list(answer["entries"][0])
+    rows = [[element("code", _shown(entry[head])) for head in heads] for entry in answer["entries"]]
+    more = None if answer.get("is-complete", True) else element("p", "There are more entries.", cls="faint")
+    return joined(table(heads, rows), more)
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE_MOST else f"{text[:_VALUE_MOST]}…"

@@ -1,0 +1,144 @@
+"""What is kept of a job that has ended: what its REST endpoint answered then, as Flink's history server has it.
+
+Source: Flink docs, "History Server"; FsJobArchivist.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from penstock.common.decoding import from_json
+from penstock.common.errors import JobError, PenstockError
+from penstock.common.unreadable import UNREADABLE
+from penstock.service.client.rest_client import RestClient
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.dispatcher.whole_files import write_at_the_end
+
+_OF_JOB = (
+    "", "/accumulators", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/execution-result",
+    "/jobmanager/config", "/plan", "/status",
+)  # fmt: skip
+_OF_VERTEX = (
+    "", "/accumulators", "/backpressure", "/flamegraph", "/subtasks/accumulators", "/subtasktimes", "/taskmanagers",
+    "/watermarks",
+)  # fmt: skip
+_OVERVIEW = "/jobs/overview"
+_OVERVIEWS_MOST = 1_000
+_ARCHIVES_MOST = 2
+"""Each may have tens of megabytes."""
+_BY_SUBTASK_MOST = 10
+"""So many of the newest checkpoints are kept by subtask: each has hundreds of bytes for each of its subtasks."""
+_BY_SUBTASK = "/subtasks/"
+_log = logging.getLogger(__name__)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """To one path."""
+
+    path: str
+    json: str
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """Of one job, in Flink's format."""
+
+    archive: list[Answer]
+
+    def find(self, path: str) -> bytes | None:
+        """What was answered; None: that is not kept."""
+        return next((answer.json.encode() for answer in self.archive if answer.path == path), None)
+
+
+def archive(address: RestAddress, job_id: str, file: Path) -> None:
+    """Keep what is to be known of a job, which has ended. Raises nothing: the job itself needs nothing here."""
+    try:
+        answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
+        try:
+            write_at_the_end(file, msgspec.json.encode(Archive(answers)))
+        except OSError:
+            # On a full disk there is room for so much, whatever the parallelism of the job.
+            write_at_the_end(file, msgspec.json.encode(Archive([a for a in answers if _BY_SUBTASK not in a.path])))
+    except (OSError, ValueError, LookupError, PenstockError) as error:
+        # An answer that is none, among others.
+        _log.warning("the cluster will show little of this job, which has ended: %s", error)
+
+
+def read_archive(file: Path) -> Archive | None:
+    """None: there is none. Raises JobError, which names the file, if it can't be read.
+
+    The newest that were asked for stay decoded: a page asks a dozen times for parts of one.
+    """
+    try:
+        stat = file.stat()
+        return _archive_in(file, stat.st_mtime_ns, stat.st_size)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
+    except UNREADABLE as error:
+        raise JobError(f"what was kept of it at its end, {file}, is damaged: {error}") from None
+
+
+@lru_cache(_ARCHIVES_MOST)
+def _archive_in(file: Path, written_ns: int, size: int) -> Archive:
+    return from_json(file.read_bytes(), Archive)
+
+
+def read_overview(file: Path) -> bytes | None:
+    """What was answered to /jobs/overview; None: that is not kept. Raises JobError if it can't be read.
+
+    Those of all jobs are asked for each few seconds by whoever looks at a cluster, and the rest of an archive is
+    a thousand times as long.
+    """
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
+    return _overview_in(file, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(_OVERVIEWS_MOST)
+def _overview_in(file: Path, written_ns: int, size: int) -> bytes | None:
+    kept = read_archive(file)
+    return kept.find(_OVERVIEW) if kept is not None else None
+
+
+def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
+    client = RestClient(address.url, address.token())
+    job = f"/jobs/{job_id}"
+    overview = client.get(_OVERVIEW)
+    yield _OVERVIEW, {"jobs": [one for one in overview["jobs"] if one["jid"] == job_id]}
+    # A client may ask only now what became of the savepoint with which it has stopped the job.
+    for kind, outcomes in client.get(f"{job}/triggers").items():
+        for trigger_id, outcome in outcomes.items():
+            yield f"{job}/{kind}/{trigger_id}", outcome
+    details = {}
+    for part in _OF_JOB:
+        details[part] = client.get(job + part)
+        yield job + part, details[part]
+    for vertex in details[""]["vertices"]:
+        path = f"{job}/vertices/{vertex['id']}"
+        for part in _OF_VERTEX:
+            answer = client.get(path + part)
+            yield path + part, answer
+            # What is answered for each of them alone.
+            for subtask in answer["subtasks"] if not part else ():
+                yield f"{path}/subtasks/{subtask['subtask']}", subtask
+                yield f"{path}/subtasks/{subtask['subtask']}/attempts/{subtask['attempt']}", subtask
+        # By one request: a job that was restarted often has thousands.
+        for earlier in client.get(f"{path}/earlier-attempts")["attempts"]:
+            yield f"{path}/subtasks/{earlier['subtask']}/attempts/{earlier['attempt']}", earlier
+    for place, checkpoint in enumerate(details["/checkpoints"].get("history", [])):
+        path = f"{job}/checkpoints/details/{checkpoint['id']}"
+        answer = client.get(path)
+        yield path, answer
+        for vertex_id in answer["tasks"] if place < _BY_SUBTASK_MOST else ():
+            yield f"{path}/subtasks/{vertex_id}", client.get(f"{path}/subtasks/{vertex_id}")

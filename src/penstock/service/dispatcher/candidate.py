@@ -1,0 +1,93 @@
+"""A process of a cluster whose leader is elected: it stands by, leads, and ends when it no longer does."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.common.configuration import Configuration
+from penstock.hosts.spark.driver.session import start_session
+from penstock.service.cluster.high_availability.election import Election
+from penstock.service.cluster.high_availability.services import checked_folder, register_of
+from penstock.service.cluster.running_cluster import RunningCluster, announce, withdraw
+from penstock.service.dispatcher.cluster_settings import ClusterSettings
+from penstock.service.dispatcher.job_states import FencedStates
+from penstock.service.dispatcher.job_store import JobStore
+from penstock.service.dispatcher.lead import Lead
+from penstock.service.dispatcher.leading import lead, rest_server
+from penstock.service.dispatcher.warm_up import WarmUp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_S = 0.5
+_log = logging.getLogger(__name__)
+
+
+class Candidate:
+    """`configuration`: of high availability. `ended`: set when the process is to end.
+
+    Raises ConfigurationError if something is missing.
+    """
+
+    def __init__(self, settings: ClusterSettings, configuration: Configuration, ended: threading.Event) -> None:
+        self._settings = settings
+        self._ended = ended
+        self._folder = checked_folder(configuration)
+        self._register = register_of(configuration)
+        self._lead = Lead(self._register.lease_ms)
+        self._warm_up: WarmUp | None = None
+        self._terms: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def run(self) -> None:
+        """Return when it is to end. One that no longer leads ends the process at once, with status 1."""
+        # Spark first: it is to be there when it is needed.
+        session = start_session(self._settings.slots, self._settings.spark)
+        election = Election(self._register, self._terms.put, self._lead.extend, self._deposed)
+        election.start()
+        try:
+            term = self._wait(session)
+            if term is not None:
+                if self._warm_up is not None:
+                    self._warm_up.end()
+                _log.info("leads the cluster, as of term %d", term)
+                store = JobStore(self._folder, FencedStates(self._folder, term, self._register.pointers()))
+                server = rest_server(store, self._settings)
+                lead(session, store, server, self._settings, self._ended, self._lead, self._deposed, election.publish)
+        finally:
+            # Only now: the processes of jobs have ended.
+            election.stop()
+
+    def _wait(self, session: SparkSession) -> int | None:
+        """The term that it leads; None: it is to end."""
+        known = None
+        while not self._ended.is_set():
+            with contextlib.suppress(queue.Empty):
+                return self._terms.get(timeout=_LOOK_S)
+            with contextlib.suppress(OSError):
+                leader = self._register.leader()
+                if leader is not None and leader != known:
+                    if known is None and self._settings.warm_up:
+                        self._warm_up = WarmUp(session, Path(self._settings.warm_up))
+                    known = leader
+                    announce(RunningCluster(os.getpid(), self._settings.directory, None))
+                    _log.info("stands by: term %d is led by process %d on %s", leader.term, leader.pid, leader.host)
+        return None
+
+    def _deposed(self, why: str) -> None:
+        _log.error(
+            "this process no longer leads the cluster, and ends with the processes of its jobs: %s. Whoever leads goes "
+            "on with the jobs. Started again, this process stands by",
+            why,
+        )
+        withdraw(os.getpid())
+        logging.shutdown()
+        sys.stderr.flush()
+        # At once: nothing else may happen here any more. Processes of jobs end with their link, Spark with its driver.
+        os._exit(1)

@@ -1,0 +1,296 @@
+"""Hosts a dispatcher: the thread that gives it its events and carries out what it wants, and the processes of jobs."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.common.cache_directory import cache_directory
+from penstock.common.decoding import from_msgpack
+from penstock.common.errors import JobError
+from penstock.common.job_threads import serve, start_thread
+from penstock.common.user_calls import RAISED
+from penstock.common.wall_clock import now_ms
+from penstock.hosts.logs.settings import DIRECTORY
+from penstock.hosts.spark.driver.executors import Executors
+from penstock.hosts.spark.driver.slots import slots_at_most
+from penstock.hosts.spark.internals.jvm import concurrent_tasks, is_lost_connection
+from penstock.hosts.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
+from penstock.hosts.spark.job_tag import job_tag
+from penstock.service.client.packed_job import PackedJob, read_packed_job
+from penstock.service.cluster.high_availability.pointers import NotLeadingError
+from penstock.service.dispatcher.dispatcher import DispatchedJob, Dispatcher
+from penstock.service.dispatcher.events import (
+    CancelJob,
+    Drop,
+    Effect,
+    EndRecorded,
+    Event,
+    Leads,
+    LeftoversGone,
+    ProcessEnded,
+    Record,
+    ReturnSlots,
+    SlotsAnswer,
+    SlotsCounted,
+    SlotsSpare,
+    StartProcess,
+    StopLeftovers,
+    Submitted,
+)
+from penstock.service.dispatcher.job_store import JobStore
+from penstock.service.dispatcher.lead import Lead
+from penstock.service.dispatcher.supervised_process import SupervisedProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_COUNT_S = 1.0
+_LOOK_S = 0.1
+_log = logging.getLogger(__name__)
+
+
+class DispatcherHost:
+    """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher.
+
+    `lead`: until when this process leads; None: nobody else can. `deposed` is called with the reason when it turns out
+    that another one does. `executors`: those that come and go with what jobs want; None: they stay as they are.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        store: JobStore,
+        lead: Lead | None = None,
+        deposed: Callable[[str], object] = lambda why: None,
+        executors: Executors | None = None,
+    ) -> None:
+        self._executors = executors
+        self._lead = lead or Lead()
+        self._deposed = deposed
+        self._submitting = threading.Lock()
+        self._session = session
+        self._java = address_of(session)
+        self.store = store
+        self.log_directory = store.directory
+        """Where the log of this process is."""
+        self.job_logs = cache_directory(os.environ) / DIRECTORY
+        """Has a folder for each job, or a link to it."""
+        self._dispatcher = Dispatcher(self._count(), store.jobs())
+        self._processes: dict[str, SupervisedProcess] = {}
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._published: dict[str, DispatchedJob] = {}
+        self._changed = threading.Condition()
+        self.slots = self._dispatcher.slots
+        """How many there are in all."""
+        self.free = 0
+        """How many nobody holds."""
+        self._wanted = 0
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Begin, with the jobs that an earlier dispatcher has left."""
+        self._publish()
+        self._lead.on_extension = self._tell_all
+        self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
+        # Spark may fail to answer once. Without this thread jobs would wait for slots for ever.
+        serve("penstock-slots", self._count_and_ask, lambda _: None)
+
+    def close(self) -> None:
+        """End the processes of all jobs as if they were killed: the next dispatcher goes on with them."""
+        self._ended.set()
+        self._events.put(None)
+        with self._changed:
+            self._changed.notify_all()
+        # From here on nothing is recorded: that they have ended is not their end.
+        if self._thread is not None:
+            self._thread.join()
+        for process in list(self._processes.values()):
+            process.kill()
+        self.store.close()
+
+    # Any thread.
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it takes no events any more: it was closed, or has failed, which is logged."""
+        return self._ended.is_set()
+
+    @property
+    def jobs(self) -> list[DispatchedJob]:
+        """All jobs as they were a moment ago, in the order of their submission."""
+        return list(self._published.values())
+
+    def find(self, id: str) -> DispatchedJob | None:
+        """A job by its id, or that of its submission: of those that have taken each other over, the newest one."""
+        return self.newest().get(id) or self._published.get(id)
+
+    def newest(self) -> dict[str, DispatchedJob]:
+        """The jobs by their ids; by those of their submissions, as long as they have none."""
+        return {job.job_id or job.id: job for job in self.jobs}
+
+    def submit(self, id: str, packed: bytes) -> None:
+        """Take a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
+        description = from_msgpack(packed, PackedJob).description
+        most = slots_at_most(self._session) if self._executors is None else self._executors.most
+        if most is not None and description.slots > most:
+            raise JobError(
+                f"the job '{description.name}' needs {description.slots} slots at once, and this cluster has {most}. "
+                "Run it with a lower parallelism (-p), or start a cluster with more: penstock cluster start --slots"
+            )
+        with self._submitting:
+            if id in self._published:
+                # Its client has not had the answer, and asks again.
+                return
+            if self._ended.is_set():
+                raise NotLeadingError("this process ends")
+            at_ms = now_ms()
+            try:
+                self.store.add(
+                    DispatchedJob(id, description.name, description.slots, at_ms), packed, description.bundle
+                )
+            except OSError as error:
+                raise JobError(f"the cluster can't keep the job: {error}") from error
+            except NotLeadingError as error:
+                self._deposed(str(error))
+                raise
+            self.post(Submitted(at_ms, id, description.name, description.slots))
+            # Its client may ask for it as soon as it has its id.
+            with self._changed:
+                self._changed.wait_for(lambda: id in self._published or self._ended.is_set())
+
+    def post(self, event: Event) -> None:
+        """Hand an event to the dispatcher."""
+        self._events.put(event)
+
+    # The dispatcher's thread.
+
+    def _run(self) -> None:
+        try:
+            self._carry_out(self._dispatcher.start(now_ms()))
+            self._publish()
+            while (event := self._events.get()) is not None:
+                self._carry_out(self._dispatcher.handle(event))
+                self._publish()
+        except NotLeadingError as error:
+            # Of what is wanted behind it nothing is done: no job is started that another leader starts.
+            self._deposed(str(error))
+            raise
+
+    def _publish(self) -> None:
+        with self._changed:
+            self._published = {id: copy.copy(job) for id, job in self._dispatcher.jobs.items()}
+            self.slots, self.free = self._dispatcher.slots, max(0, self._dispatcher.free)
+            self._wanted = self._dispatcher.wanted
+            self._changed.notify_all()
+
+    def _carry_out(self, effects: list[Effect]) -> None:
+        stored = True
+        for effect in effects:
+            if isinstance(effect, Record):
+                stored = self._record(effect.id)
+            elif isinstance(effect, StartProcess):
+                self._start(effect)
+            elif isinstance(effect, (SlotsAnswer, CancelJob, EndRecorded)):
+                process = self._processes.get(effect.id)
+                if process is not None and (stored or not isinstance(effect, EndRecorded)):
+                    process.tell(effect)
+            elif isinstance(effect, StopLeftovers):
+                # Spark may fail to answer once. Without this thread the slots of the job would be held for ever.
+                name = f"penstock-leftovers-{effect.id[:8]}"
+                serve(name, partial(self._stop_leftovers, effect), lambda _: time.sleep(_COUNT_S))
+            elif isinstance(effect, ReturnSlots) and self._executors is not None:
+                # In this thread, which gives slots to nobody meanwhile.
+                self._give_back(self._executors)
+            elif isinstance(effect, Drop):
+                self.store.drop(effect.id)
+
+    @staticmethod
+    def _give_back(executors: Executors) -> None:
+        try:
+            executors.give_back()
+        except RAISED:
+            # They are counted again in a second.
+            _log.exception("executors that are not needed could not be given back")
+
+    def _record(self, id: str) -> bool:
+        """Whether it is stored."""
+        job, stored = self._dispatcher.jobs[id], True
+        try:
+            self.store.record(job)
+        except OSError as error:
+            # The job itself can go on. If this process ends, too, the next one finds it as it was before.
+            _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
+            stored = False
+        if job.status is not None and stored:
+            self.store.release(id)
+            _log.info("job %s '%s': %s %s", id, job.name, job.status.name, job.error)
+        return stored
+
+    def _start(self, effect: StartProcess) -> None:
+        id, folder = effect.id, self.store.folder(effect.id)
+        _log.info("job %s '%s' is started", id, self._dispatcher.jobs[id].name)
+
+        def ended(how: str) -> None:
+            self._processes.pop(id, None)
+            self.post(ProcessEnded(now_ms(), id, how))
+
+        try:
+            description = read_packed_job(folder / "job").description
+            self._processes[id] = SupervisedProcess(
+                id,
+                folder,
+                description.working_directory,
+                self._java,
+                self._lead.until_ms,
+                effect.resumes,
+                self.post,
+                ended,
+            )
+        except (OSError, JobError) as error:
+            ended(f"the process of the job could not be started: {error}")
+
+    # Threads of their own.
+
+    def _tell_all(self, until_ms: int, asked_ms: int) -> None:
+        for id, process in list(self._processes.items()):
+            process.tell_if_free(Leads(id, until_ms, asked_ms))
+
+    def _stop_leftovers(self, effect: StopLeftovers) -> bool:
+        """Stop what Spark still runs of a job. Returns whether to call it again."""
+        tag = job_tag(effect.job_id)
+        if effect.job_id and not self._ended.is_set():
+            cancel_tagged(self._session, tag)
+            if is_tagged(self._session, tag):
+                time.sleep(_LOOK_S)
+                return True
+        self.post(LeftoversGone(now_ms(), effect.id))
+        return False
+
+    def _count_and_ask(self) -> bool:
+        """On a cluster executors come and go. False: the dispatcher has ended."""
+        if self._ended.wait(_COUNT_S):
+            return False
+        try:
+            if (count := self._count()) != self.slots:
+                self.post(SlotsCounted(now_ms(), count))
+            if self._executors is not None:
+                self._executors.ask(self._wanted)
+                if spare := self._executors.spare():
+                    self.post(SlotsSpare(now_ms(), spare))
+        except RAISED as error:
+            if not is_lost_connection(error):
+                raise
+            _log.warning("can't count the slots: Spark's JVM does not answer")
+        return True
+
+    def _count(self) -> int:
+        return concurrent_tasks(self._session)

@@ -1,0 +1,145 @@
+"""/jobs of a cluster, by Flink's paths.
+
+Each job's process answers for itself, and what it has answered at its end is kept. What concerns all jobs is put
+together here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import penstock
+from penstock.common.job_status import JobStatus
+from penstock.common.wall_clock import now_ms
+from penstock.service.dispatcher.dispatcher import DispatchedJob
+from penstock.service.dispatcher.events import CancelRequested
+from penstock.service.dispatcher.host import DispatcherHost
+from penstock.service.dispatcher.job_answers import Asked, JobAnswers
+from penstock.service.dispatcher.known_jobs import id_of_job, overview_of, status_of
+from penstock.service.dispatcher.submission_paths import host_of
+from penstock.service.rest.answers import bytes_of, get, id_of, json_answer, not_found
+from penstock.service.rest.cluster_paths import application_exceptions
+from penstock.service.rest.described_route import JSON, DescribedRoute
+from penstock.service.rest.patient_threads import in_patient_thread
+
+_OVERVIEW_S = 1.0
+"""For each of all jobs, which are shown together."""
+
+
+def job_ids(request: Request) -> dict[str, Any]:
+    """GET /jobs: the id and the status of each."""
+    return {"jobs": [{"id": id_of_job(job), "status": status_of(job)} for job in host_of(request).newest().values()]}
+
+
+async def overview(request: Request) -> Response:
+    """GET /jobs/overview: all jobs, with their times and the states of their tasks."""
+    return json_answer({"jobs": await _overviews(request)})
+
+
+async def applications(request: Request) -> Response:
+    """GET /applications/overview: all applications: each job is one."""
+    return json_answer({"applications": [_application(job) for job in await _overviews(request)]})
+
+
+async def application(request: Request) -> Response:
+    """GET /applications/:applicationid: one, with its job."""
+    id = id_of(request, "applicationid")
+    found = next((job for job in await _overviews(request) if job["jid"] == id), None)
+    if found is None:
+        raise not_found(request, "applicationid", f"Application {id} not found")
+    times = {found["state"]: found["last-modification"]}
+    return json_answer({**_application(found), "timestamps": times, "jobs": [found]})
+
+
+def _application(job: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": job["jid"],
+        "name": job["name"],
+        "start-time": job["start-time"],
+        "end-time": job["end-time"],
+        "duration": job["duration"],
+        "status": job["state"],
+        "jobs": {status.name: int(status.name == job["state"]) for status in JobStatus},
+    }
+
+
+async def _overviews(request: Request) -> list[dict[str, Any]]:
+    host = host_of(request)
+    # Side by side: one that is busy, or was stopped, does not hold up the others.
+    return list(await asyncio.gather(*(run_in_threadpool(_overview, host, job) for job in host.newest().values())))
+
+
+def _overview(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
+    answer = JobAnswers(host, job).overview(_OVERVIEW_S)
+    found = [] if answer is None else msgspec.json.decode(answer)["jobs"]
+    return next((one for one in found if one["jid"] == id_of_job(job)), None) or overview_of(host, job)
+
+
+async def of_job(request: Request) -> Response:
+    """Any path below /jobs/:jobid: what the job's process answers, or has answered at its end."""
+    jobid = request.path_params["jobid"]
+    job = host_of(request).find(id_of(request, "jobid"))
+    if job is None:
+        raise not_found(request, "jobid", f"Job {jobid} not found")
+    path, body = request.scope["path"], await bytes_of(request)
+    if jobid != id_of_job(job):
+        path = path.replace(jobid, id_of_job(job), 1)
+    if _cancels(request, job) and job.status is JobStatus.CANCELED:
+        return json_answer({}, 202)
+    if _cancels(request, job) and job.status is None:
+        # On record: if this cluster ends before the job has, the next one does not go on with it.
+        host_of(request).post(CancelRequested(now_ms(), job.id))
+        if job.rest is None:
+            # It waits, or is about to start.
+            return json_answer({}, 202)
+    # A route that takes GET takes HEAD.
+    method = "GET" if request.method == "HEAD" else request.method
+    asked = Asked(method, path, request.scope["query_string"].decode("ascii", "replace"), body)
+    # A job that hangs lets its requests wait, and nobody else's.
+    status, answer = await in_patient_thread(JobAnswers(host_of(request), job).to, asked)
+    return Response(answer, status, media_type=JSON)
+
+
+def _cancels(request: Request, job: DispatchedJob) -> bool:
+    """PATCH of the job itself, and of nothing in it."""
+    is_it = request.scope["path"].rstrip("/") in (f"/jobs/{id_of_job(job)}", f"/jobs/{job.id}")
+    return request.method == "PATCH" and is_it and request.query_params.get("mode", "cancel").lower() == "cancel"
+
+
+def cluster(request: Request) -> dict[str, Any]:
+    """GET /overview: how many slots and jobs there are."""
+    host = host_of(request)
+    counts = Counter(job.status for job in host.jobs)
+    return {
+        "taskmanagers": host.slots,
+        "slots-total": host.slots,
+        "slots-available": host.free,
+        "taskmanagers-blocked": 0,
+        "slots-free-and-blocked": 0,
+        "jobs-running": counts[None],
+        "jobs-finished": counts[JobStatus.FINISHED],
+        "jobs-cancelled": counts[JobStatus.CANCELED],
+        "jobs-failed": counts[JobStatus.FAILED],
+        "flink-version": f"penstock {penstock.__version__}",
+        "flink-commit": "",
+    }
+
+
+routes = [
+    get("/overview", cluster),
+    get("/jobs", job_ids),
+    DescribedRoute("/jobs/overview", overview, answer=dict[str, Any]),
+    DescribedRoute("/applications/overview", applications, answer=dict[str, Any]),
+    DescribedRoute("/applications/{applicationid}", application, answer=dict[str, Any]),
+    get("/applications/{applicationid}/exceptions", application_exceptions),
+    Route("/jobs/{jobid}", of_job, methods=["GET", "PATCH"]),
+    Route("/jobs/{jobid}/{rest:path}", of_job, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
+]

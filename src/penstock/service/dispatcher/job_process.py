@@ -1,0 +1,297 @@
+"""The process of one job: it loads the job, runs it in the cluster's Spark application, and says how it goes.
+
+It is the only one that loads the job's code. It ends with its job, and at once when its dispatcher is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from penstock.common import ssl_options
+from penstock.common.errors import FencedError, JobCancelledError, NotEnoughSlotsError, PenstockError
+from penstock.common.job_client import JobClient
+from penstock.common.job_id import JobID
+from penstock.common.job_status import JobStatus
+from penstock.common.options import CHECKPOINT_DIRECTORY
+from penstock.common.wall_clock import now_ms
+from penstock.engine.checkpoint.ended_jobs import remove_ended_job
+from penstock.engine.checkpoint.latest import end_of_job
+from penstock.engine.jobmaster.metrics import JobFigures, totals_of
+from penstock.engine.plan.job_graph import JobGraph
+from penstock.engine.rpc.failures import describe
+from penstock.hosts.logs.format import LogFormat
+from penstock.hosts.spark.driver.held_slots import HELD
+from penstock.hosts.spark.driver.kept_jvm import JvmProcess, environment_of_workers
+from penstock.hosts.spark.driver.session import session_is_local
+from penstock.hosts.spark.internals.jvm import adopt, jvm_has_ended
+from penstock.hosts.spark.internals.shared_context import attach
+from penstock.service.client.packed_job import read_packed_job, repacked, unpacked
+from penstock.service.client.submission import submit
+from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.dispatcher.archive import archive
+from penstock.service.dispatcher.events import (
+    Began,
+    CancelJob,
+    EndRecorded,
+    JobEnded,
+    JobEnds,
+    Leads,
+    Listens,
+    SlotsAnswer,
+    SlotsWanted,
+)
+from penstock.service.dispatcher.job_output import keep_bounded
+from penstock.service.dispatcher.job_store import ARCHIVE, CHECKED, FIGURES
+from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.link import FromJob, Link, ToJob, job_end
+from penstock.service.dispatcher.whole_files import write_at_the_end
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_S = 1.0
+_RECORDED_S = 30.0
+_CLUSTER_ENDS_S = 10.0
+_WORKERS_OF = "PENSTOCK_WORKERS_OF"
+"""Environment variable of workers, which nothing reads."""
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, until when the dispatcher leads, id of the job to be resumed.
+
+    See `service/dispatcher/supervised_process.py`.
+    """
+    id, folder, descriptor, jvm, until_ms, resumes = sys.argv[1:]
+    if logging.lastResort is not None:
+        # Which writes to the job's output: its client reads that, and whoever asks for the job's logs.
+        logging.lastResort.setFormatter(LogFormat())
+    link = job_end(socket.socket(fileno=int(descriptor)))
+    JobProcess(id, Path(folder), link, int(jvm), LentLead(int(until_ms))).run(resumes)
+
+
+class JobProcess:
+    """This process."""
+
+    def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int, lead: LentLead) -> None:
+        self._id = id
+        self._folder = folder
+        self._link = link
+        self._java = jvm
+        self._lead = lead
+        self._end_recorded = threading.Event()
+        self._answers: queue.SimpleQueue[SlotsAnswer] = queue.SimpleQueue()
+        self._asking = threading.Lock()
+        self._job_id = ""
+        self._rest: RestAddress | None = None
+        self._client: JobClient | None = None
+        self._checkpoints: str | None = None
+        """Where the job's are; None: nowhere that outlasts this process."""
+        self._cancelled = False
+        self._has_begun = True
+        """Whether there may be something of the job beyond this process."""
+        self._lock = threading.Lock()
+        threading.Thread(target=self._listen, name="penstock-dispatcher", daemon=True).start()
+        threading.Thread(target=_keep_output_bounded, args=(folder,), name="penstock-output", daemon=True).start()
+
+    def run(self, resumes: str) -> None:
+        """Run the job to its end, and say how it was. Does not return: threads of users' code may still run."""
+        try:
+            ended = self._run(resumes)
+        except BaseException as error:
+            ended = self._failed(error)
+        self._link.send(ended)
+        # If the dispatcher ends before it has stored that, so does this process, and the next one finds it on record.
+        if self._checkpoints is not None and self._end_recorded.wait(_RECORDED_S):
+            remove_ended_job(self._checkpoints, self._job_id)
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def _run(self, resumes: str) -> JobEnded:
+        job = read_packed_job(self._folder / "job")
+        submission = unpacked(job, self._folder)
+        # The cluster alone asks this process, on the loopback; what its client knows the cluster by is elsewhere.
+        submission.configuration.set_boolean(ssl_options.ENABLED.key, False)
+        self._checkpoints = None if submission.graph.batched else submission.configuration.get(CHECKPOINT_DIRECTORY)
+        if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
+            # The dispatcher before has ended in between.
+            self._job_id = resumes
+            return JobEnded(now_ms(), self._id, JobStatus[end.how])
+
+        def keep(graph: JobGraph) -> None:
+            """Whoever starts this job again does so with its new functions, and its present parallelism."""
+            self._lead.write(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
+
+        session = self._session()
+        HELD.others = self
+        if not resumes:
+            with self._lock:
+                self._has_begun = False
+                if self._cancelled:
+                    return JobEnded(now_ms(), self._id, JobStatus.CANCELED)
+        client = submit(
+            dataclasses.replace(
+                submission,
+                spark=session,
+                on_start=self._begins,
+                on_rest=self._serves,
+                on_plan=keep,
+                on_control=lambda address: self._link.send(Listens(now_ms(), self._id, address)),
+                rest_ports="0",
+                job_id=resumes or self._id,
+                resumes=resumes,
+                is_checked=bool(resumes) and (self._folder / CHECKED).exists(),
+                on_checked=self._is_checked,
+                claims=True,
+                # Whoever leads later finds the claim. So if this dispatcher still leads when it is made, no other
+                # process goes on from where this one does.
+                on_claim=self._lead.confirm,
+            )
+        )
+        with self._lock:
+            self._client, cancelled = client, self._cancelled
+        if cancelled:
+            client.cancel()
+        ended = self._outcome(client)
+        # Without Spark's JVM this cluster ends in a moment. The next one goes on with its jobs: they have not failed.
+        if ended.status is JobStatus.FAILED and jvm_has_ended():
+            time.sleep(_CLUSTER_ENDS_S)
+        # Its REST says so already: the next dispatcher must not go on with it, if this one ends now.
+        self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
+        self._keep(client, submission.graph)
+        return ended
+
+    def _outcome(self, client: JobClient) -> JobEnded:
+        try:
+            client.get_job_execution_result().result()
+        except FencedError:
+            # What is to be known of the job is what the other process keeps.
+            raise
+        except BaseException as error:
+            return self._failed(error)
+        return JobEnded(now_ms(), self._id, JobStatus.FINISHED)
+
+    def _keep(self, client: JobClient, graph: JobGraph) -> None:
+        _keep_figures(client, graph, self._folder / FIGURES)
+        if self._rest is not None:
+            archive(self._rest, self._job_id, self._folder / ARCHIVE)
+
+    def _session(self) -> SparkSession:
+        session = attach()
+        # Workers are forked by a daemon for each environment: no job's come from where another one's do.
+        environment = {_WORKERS_OF: self._id}
+        if session_is_local(session):
+            # Elsewhere they have the environment and the directory of their executor, to which Spark sends files.
+            environment |= environment_of_workers(os.environ)
+        session.sparkContext.environment.update(environment)
+        adopt(JvmProcess(self._java))
+        return session
+
+    def _now_begins(self) -> None:
+        with self._lock:
+            # From now on it is cancelled by its job master.
+            self._has_begun = True
+
+    def _is_checked(self) -> None:
+        self._now_begins()
+        # Where the disk is full the next process asks again.
+        with contextlib.suppress(OSError):
+            (self._folder / CHECKED).touch()
+
+    def _begins(self, job_id: JobID) -> None:
+        self._job_id = str(job_id)
+        self._link.send(Began(now_ms(), self._id, self._job_id, None))
+
+    def _serves(self, address: RestAddress) -> None:
+        self._rest = address
+        self._link.send(Began(now_ms(), self._id, self._job_id, address))
+
+    def _failed(self, error: BaseException) -> JobEnded:
+        status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
+        kind, text, _ = describe(error)
+        if not isinstance(error, (PenstockError, KeyboardInterrupt)):
+            _log.error("the job has ended by an error of penstock's own, or of what it stands on", exc_info=error)
+        return JobEnded(now_ms(), self._id, status, kind, text)
+
+    def _listen(self) -> None:
+        for message in self._link.received():
+            if isinstance(message, SlotsAnswer):
+                self._answers.put(message)
+            elif isinstance(message, Leads):
+                self._lead.extend(message)
+            elif isinstance(message, EndRecorded):
+                self._end_recorded.set()
+            elif isinstance(message, CancelJob):
+                with self._lock:
+                    self._cancelled, client = True, self._client
+                    if not self._has_begun:
+                        # It is asking its sources and sinks, which may take a minute.
+                        self._link.send(JobEnded(now_ms(), self._id, JobStatus.CANCELED))
+                        os._exit(0)
+                if client is not None:
+                    _log.info("the job is cancelled by its cluster")
+                    client.cancel()
+        # The dispatcher is gone, and Spark with it. Whoever takes its place starts this job again.
+        os._exit(1)
+
+    # As SharedSlots, for HELD.
+
+    def want(self, slots: int) -> None:
+        """Hold so many slots of the application from now on. Raises NotEnoughSlotsError if others have them."""
+        # One in batch mode holds none in its own process. Without one that others can't have it would never go on.
+        answer = self._ask(max(1, slots))
+        if not answer.granted:
+            raise NotEnoughSlotsError(
+                f"this job needs {slots} slots at once, and {answer.free} are free in its cluster beside those that it "
+                "has. Wait until other jobs have ended, or start a cluster with more: penstock cluster start --slots"
+            )
+
+    def free(self, held: int) -> int:
+        """How many slots of the application nobody holds; `held`: those of this process."""
+        return self._ask(max(1, held)).free
+
+    def _ask(self, slots: int) -> SlotsAnswer:
+        with self._asking:
+            self._link.send(SlotsWanted(now_ms(), self._id, slots))
+            return self._answers.get()
+
+
+def _keep_output_bounded(folder: Path) -> None:
+    while True:
+        time.sleep(_LOOK_S)
+        # On a full disk it goes on in the file that is there.
+        with contextlib.suppress(OSError):
+            keep_bounded(folder)
+
+
+def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
+    """For clients that ask when it is over."""
+    vertices = client.get_vertex_metrics()
+    completed = [report for report in client.get_checkpoints() if report.is_completed]
+    figures = JobFigures(
+        client.get_job_status().result().name,
+        client.get_num_restarts(),
+        totals_of(graph, vertices),
+        vertices,
+        completed[-1] if completed else None,
+        client.get_num_rescales(),
+        updates=client.get_num_updates(),
+    )
+    try:
+        write_at_the_end(file, msgspec.json.encode(figures))
+    except OSError as error:
+        _log.warning("what the job has counted can't be kept: %s", error)

@@ -1,0 +1,45 @@
+"""A job that a process runs while it stands by, so that its JVM has compiled what it needs when it leads."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.common.job_id import JobID
+from penstock.hosts.spark.internals.shared_context import address_of, cancel_tagged
+from penstock.hosts.spark.job_tag import job_tag
+from penstock.service.dispatcher.events import SlotsAnswer, SlotsWanted
+from penstock.service.dispatcher.link import FromJob
+from penstock.service.dispatcher.supervised_process import SupervisedProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+
+class WarmUp:
+    """Of one process. `folder` has the job, as a client has packed it. It begins at once, and ends by itself."""
+
+    def __init__(self, session: SparkSession, folder: Path) -> None:
+        self._session = session
+        self._id = str(JobID.generate())
+        self._process: SupervisedProcess | None = None
+        try:
+            self._process = SupervisedProcess(
+                self._id, folder, str(folder), address_of(session), 0, "", self._received, lambda how: None
+            )
+        except OSError as error:
+            # Without it the first job takes longer to start, and no more.
+            _log.warning("this process is not warmed up: %s", error)
+
+    def end(self) -> None:
+        """End it, if it still runs: its slot is needed."""
+        if self._process is not None:
+            self._process.kill()
+            cancel_tagged(self._session, job_tag(self._id))
+
+    def _received(self, message: FromJob) -> None:
+        if isinstance(message, SlotsWanted) and self._process is not None:
+            self._process.tell(SlotsAnswer(self._id, True, 0))

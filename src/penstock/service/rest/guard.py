@@ -1,0 +1,160 @@
+"""Lets in who knows the token: by header, as Flink's clients send it, or by the cookie that /login has set.
+
+Other users of the machine reach the port, and so does any page that is open in the user's browser: by itself, which the
+browser tells by Origin and Sec-Fetch-Site, and does not let the cookie go with; or by a name of its own that resolves
+to this machine, which Host tells.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.service.rest.answers import bytes_of, error_answer
+
+_LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+_SCHEMES = ("http", "https")
+_SAFE_METHODS = ("GET", "HEAD")
+_LOGIN = "/login"
+_VERSION = "/v1"
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    # Not no-referrer: with it a browser sends our own form with the Origin "null".
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+_CACHE = (b"cache-control", b"no-store")
+"""Of what says nothing else: files of a library may stay in the browser."""
+OWN_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""What a page of ours may load and do, so that a name or a text that got in as markup would do nothing."""
+_LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>penstock</title>
+<link rel="icon" href="data:,">
+<body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post" action="/login">
+<p>The token is in the file that the program has named when it started:</p>
+<p><input name="token" type="password" autocomplete="off" autofocus size="46" aria-label="token">
+<button>Open</button></p></form></body></html>"""
+
+
+class Guard:
+    """Around an application. `cookie`: its name, which has the port in it, since cookies are shared by ports.
+
+    `policy`: the Content-Security-Policy of all that is sent; None: pages that are not ours set their own. `pages`:
+    what paths of pages begin with, beside `/`: who has no token yet is asked for it there.
+    """
+
+    def __init__(
+        self, app: ASGIApp, token: str, cookie: str, policy: str | None = OWN_POLICY, pages: tuple[str, ...] = ()
+    ) -> None:
+        self._app = app
+        self._token = token.encode()
+        self._cookie = cookie
+        self._pages = pages
+        self._policy = [] if policy is None else [(b"content-security-policy", policy.encode())]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or hand it on without its version: /v1/jobs is /jobs."""
+        if scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope["path"].startswith(f"{_VERSION}/"):
+            scope = {**scope, "path": scope["path"][len(_VERSION) :]}
+        answer = self._refusal(scope)
+        if answer is None and scope["path"] == _LOGIN:
+            answer = await self._login(Request(scope, receive))
+
+        async def send_guarded(message: dict[str, object]) -> None:
+            if message["type"] == "http.response.start":
+                headers = message.get("headers", [])
+                assert isinstance(headers, list)
+                cache = [] if any(name.lower() == _CACHE[0] for name, _ in headers) else [_CACHE]
+                message = {**message, "headers": [*headers, *_HEADERS, *cache, *self._policy]}
+            await send(message)
+
+        await (answer or self._app)(scope, receive, send_guarded)  # type: ignore[arg-type]
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # By a socket pages change things, too, and to open one a browser asks no permission of whom it is opened to.
+        if self._refusal({**scope, "method": "GET"}) is None and "origin" in Headers(scope=scope):
+            await self._app(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if not _LOOPBACK.fullmatch(headers.get("host", "")):
+            return error_answer(403, "the Host header names another machine")
+        if not _is_same_origin(headers):
+            return error_answer(403, "the request comes from another site")
+        if scope["path"] == _LOGIN:
+            return None
+        by_header = self._is_token(_bearer(headers))
+        if by_header or (self._is_token(self._from_cookie(headers)) and _may_use_cookie(scope["method"], headers)):
+            return None
+        if (scope["path"] == "/" or scope["path"].startswith(self._pages)) and scope["method"] in _SAFE_METHODS:
+            return RedirectResponse(_LOGIN, 303)
+        given = (
+            "this is none of this server: it is in the server's file" if "authorization" in headers else "none is given"
+        )
+        refusal = error_answer(401, f"a token is asked for, as the header Authorization has it (Bearer), and {given}")
+        refusal.headers["www-authenticate"] = "Bearer"
+        return refusal
+
+    async def _login(self, request: Request) -> Response:
+        if request.method != "POST":
+            return HTMLResponse(_LOGIN_PAGE)
+        try:
+            body = (await bytes_of(request)).decode("ascii", "replace")
+        except HTTPException as error:
+            return error_answer(error.status_code, error.detail)
+        # A token has letters and digits only, so nothing of a form is encoded.
+        if not self._is_token(body.removeprefix("token=")):
+            return HTMLResponse(_LOGIN_PAGE, 401)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(
+            self._cookie, self._token.decode(), httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        )
+        return answer
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(errors="replace"), self._token)
+
+    def _from_cookie(self, headers: Mapping[str, str]) -> str:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return ""
+        return found.value if found is not None else ""
+
+
+def _bearer(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that another site's page makes the request. Other clients send neither header."""
+    origin = headers.get("origin")
+    # Compared as a text: what is no URL at all is another site, too.
+    if origin is not None and origin.lower() not in (f"{scheme}://{headers['host'].lower()}" for scheme in _SCHEMES):
+        return False
+    return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+
+
+def _may_use_cookie(method: str, headers: Mapping[str, str]) -> bool:
+    """What changes something is asked for by a page of ours, and the browser says so."""
+    return method in _SAFE_METHODS or "origin" in headers or headers.get("sec-fetch-site") == "same-origin"

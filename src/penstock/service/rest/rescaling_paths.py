@@ -1,0 +1,114 @@
+"""The parallelism of a running job, as Flink calls it: the resource requirements of its vertices.
+
+Source: Flink docs, "Elastic Scaling", Externalized Declarative Resource Management; FLIP-291.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future, wait
+from typing import Annotated, Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.common.decoding import from_json
+from penstock.common.errors import JobError
+from penstock.common.unreadable import UNREADABLE
+from penstock.engine.plan.rescaling import rescaled
+from penstock.engine.plan.vertex_ids import vertex_id
+from penstock.service.rest.answers import bytes_of, get, job_of, json_answer
+from penstock.service.rest.described_route import DescribedRoute
+from penstock.service.rest.served_jobs import JobEntry
+
+_log = logging.getLogger(__name__)
+_REFUSED_S = 1.0
+
+_Subtasks = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Bounds(msgspec.Struct, rename="camel"):
+    """Of a number of subtasks. `upperBound` is what the vertex gets: a job runs with all its slots, or not.
+
+    `lowerBound` is not above it, and has no other effect.
+    """
+
+    upper_bound: _Subtasks
+    lower_bound: _Subtasks = 1
+
+
+class VertexRequirements(msgspec.Struct):
+    """Of one vertex."""
+
+    parallelism: Bounds
+
+
+Requirements = dict[str, VertexRequirements]
+"""By the ids of vertices."""
+
+
+def requirements(request: Request) -> dict[str, Any]:
+    """GET /jobs/:jobid/resource-requirements: the parallelism of each vertex."""
+    vertices = job_of(request).graph.graph.vertices
+    return {vertex_id(v): {"parallelism": {"lowerBound": 1, "upperBound": v.parallelism}} for v in vertices}
+
+
+async def require(request: Request) -> Response:
+    """PUT /jobs/:jobid/resource-requirements: give vertices another parallelism. Those that are not named keep theirs.
+
+    The job takes a checkpoint, and goes on from it with other subtasks a moment later: the answer does not wait for it.
+    409 if the job can't do so now, with the reason.
+    """
+    entry = job_of(request)
+    try:
+        wanted = from_json(await bytes_of(request), Requirements)
+    except UNREADABLE as error:
+        raise HTTPException(400, f"Bad request: the requirements of vertices by id were expected: {error}") from None
+    parallelism = _by_vertex(entry, wanted)
+    try:
+        rescaled(entry.graph.graph, parallelism)
+    except JobError as error:
+        raise HTTPException(400, str(error)) from None
+    status = entry.graph.status
+    if status.is_terminal_state():
+        raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")
+    _log.warning("the job is to have another parallelism, from outside: REST")
+    outcome = entry.job.rescale(parallelism)
+    # What is refused is refused at once.
+    await run_in_threadpool(wait, [outcome], _REFUSED_S)
+    if outcome.done() and (refused := outcome.exception()) is not None:
+        raise HTTPException(409, str(refused))
+    outcome.add_done_callback(_say)
+    return json_answer({})
+
+
+def _say(outcome: Future[str]) -> None:
+    """Nobody waits for it who could be told."""
+    error = outcome.exception()
+    if error is None:
+        _log.info("%s", outcome.result())
+    else:
+        _log.warning("the job keeps its parallelism: %s", error)
+
+
+def _by_vertex(entry: JobEntry, wanted: Requirements) -> dict[int, int]:
+    ids = {vertex_id(vertex): vertex.id for vertex in entry.graph.graph.vertices}
+    unknown = sorted(wanted.keys() - ids)
+    if unknown:
+        raise HTTPException(400, f"The job has no vertices with these ids: {', '.join(unknown)}")
+    for id, one in wanted.items():
+        least, most = one.parallelism.lower_bound, one.parallelism.upper_bound
+        if least > most:
+            raise HTTPException(400, f"The lower bound of the vertex {id} is above its upper bound: {least} > {most}")
+    return {ids[id]: one.parallelism.upper_bound for id, one in wanted.items()}
+
+
+routes = [
+    get("/jobs/{jobid}/resource-requirements", requirements),
+    DescribedRoute(
+        "/jobs/{jobid}/resource-requirements", require, method="PUT", body=Requirements, answer=dict[str, Any]
+    ),
+]

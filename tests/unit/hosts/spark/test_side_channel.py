@@ -1,0 +1,101 @@
+"""What goes from slot to slot beside the rows, over real sockets on the loopback."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from penstock.engine.rpc.keys import ControlAddress, make_keys
+from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, decode_header, encode
+from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.partitioners import RebalancePartitioner
+from penstock.engine.runtime.operators.sink import CollectOperator
+from penstock.engine.runtime.task.environment import Environment
+from penstock.engine.runtime.task.slot import Slot
+from penstock.engine.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
+from penstock.hosts.spark.worker.side_channel import SideChannel, WorkerChannel
+
+WIDTHS = (1, 1)
+EDGE = EdgeInfo(0, 1, 1, 1, 0, 1, WIDTHS)
+
+
+def slot(level: int, in_flight_ms: int = 1_000) -> Slot:
+    """Of a job with one exchange: it sends (level 0) or receives (level 1)."""
+    ends = [(EDGE, RebalancePartitioner())]
+    inputs, outputs = (([], ends), (ends, []))[level]
+    vertex = VertexSpec(level, "v", 1, 128, [ChainNode(CollectOperator("out", 7), "", [])], inputs, outputs)
+    spec = LevelSpec("job", level, WIDTHS, [vertex], {0: EDGE} if level else {}, False, in_flight_ms=in_flight_ms)
+    return Slot(spec, 0, Environment(lambda: 0, lambda: 0))
+
+
+def fails(error: BaseException) -> None:
+    raise error
+
+
+def held() -> Slot:
+    """A slot that sends, and has as much in flight as it may."""
+    one = slot(0)
+    one.outbox.put(0, b"0" * 10_000)
+    assert one.debloating is not None and one.debloating.look()
+    return one
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
+    """A slot that holds would wait until its limit lapses, for a second; others would be woken for nothing."""
+    made = make_keys()
+    keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
+    rung = threading.Event()
+    sending, receiving = WorkerChannel(keys, fails), WorkerChannel(keys, fails)
+    sender = SideChannel(held() if holds else slot(0), sending, rung.set)
+    receiver = SideChannel(slot(1), receiving, lambda: None)
+    try:
+        assert sender.address and not receiver.address
+        advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, 0, 0, 0, 0), [([5, 6], None)])
+        # Before it knows where the other one is, it has nobody to tell.
+        receiver.advise([(SlotId(0, 0), advice)])
+        receiver.introduced([(0, 0, sender.address)])
+        receiver.advise([(SlotId(0, 0), advice)])
+        receiving.flush()
+        until = time.monotonic() + 20
+        while not sender.has_advice and time.monotonic() < until:
+            time.sleep(0.001)
+        assert rung.wait(20 if holds else 0.05) is holds
+        assert list(sender.arrived_advice()) == [advice]
+        assert not sender.has_advice
+        assert sender.take() == [], "it is not fed back"
+    finally:
+        for channel in (sending, receiving, sender, receiver):
+            channel.close()
+
+
+def test_what_a_target_has_said_last_stays_until_it_is_taken() -> None:
+    """Others that say much meanwhile would push it out, and an idle target says nothing again."""
+    made = make_keys()
+    keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
+    sending, receiving = WorkerChannel(keys, fails), WorkerChannel(keys, fails)
+    sender = SideChannel(slot(0), sending, lambda: None)
+    receiver = SideChannel(slot(1), receiving, lambda: None)
+    try:
+        receiver.introduced([(0, 0, sender.address)])
+        for number in range(2_000):
+            advice = encode(Header(NO_KEY_GROUP, ADVICE_EDGE, min(number, 1), 0, 0, 0), [([number, 6], None)])
+            receiver.advise([(SlotId(0, 0), advice)])
+            receiving.flush()
+            # Who has no room for it gets none.
+            time.sleep(0.001 * (number % 50 == 0))
+        time.sleep(0.2)
+        heard = list(sender.arrived_advice())
+        assert sorted(decode_header(advice).sender for advice in heard) == [0, 1]
+    finally:
+        for channel in (sending, receiving, sender, receiver):
+            channel.close()
+
+
+def test_a_slot_with_nobody_beside_it_needs_none() -> None:
+    """Each slot of a job that has switched it off would have a socket and threads for nothing."""
+    assert SideChannel.is_needed(slot(0)) and SideChannel.is_needed(slot(1))
+    assert not (SideChannel.is_needed(slot(0, 0)) or SideChannel.is_needed(slot(1, 0)))
