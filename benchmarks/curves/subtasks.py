@@ -23,8 +23,8 @@ _CHECKPOINTS = 10
 _SKIPPED = 3
 
 
-def measure(parallelism: int, slots: str) -> dict[str, float]:
-    """Run a keyed count with one record a second for each subtask, and look at the processes."""
+def measure(parallelism: int, slots: str, rate: float) -> dict[str, float]:
+    """Run a keyed count with `rate` records a second for each subtask, and look at the processes."""
     settings = {
         "execution.checkpointing.interval": "1 s",
         "execution.checkpointing.dir": tempfile.mkdtemp(prefix="subtasks-"),
@@ -33,7 +33,7 @@ def measure(parallelism: int, slots: str) -> dict[str, float]:
     env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings))
     env.set_parallelism(parallelism)
     source: DataGeneratorSource[int] = DataGeneratorSource(
-        lambda n: n, 1 << 40, RateLimiterStrategy.per_second(parallelism)
+        lambda n: n, 1 << 40, RateLimiterStrategy.per_second(parallelism * rate)
     )
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
     numbers.key_by(lambda n: n % 1_000).reduce(lambda a, b: a + b).filter(lambda n: False).print()
@@ -61,10 +61,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--parallelism", default=_PARALLELISMS, help="comma-separated")
     parser.add_argument("--slots", default="", help="taskmanager.numberOfTaskSlots; by default it is not set")
+    parser.add_argument("--rate", type=float, default=1, help="records a second for each subtask")
     arguments = parser.parse_args()
     told: dict[str, float] = {}
     for parallelism in map(int, arguments.parallelism.split(",")):
-        figures = measure(parallelism, arguments.slots)
+        figures = measure(parallelism, arguments.slots, arguments.rate)
         if not told:
             print("".join(f"{title:>17}" for title in ("subtasks", *figures)))
         print("".join(f"{cell:>17}" for cell in (parallelism, *(f"{value:,.0f}" for value in figures.values()))))
