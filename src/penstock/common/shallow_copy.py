@@ -11,11 +11,11 @@ _CONTAINERS = (list, dict, OrderedDict, defaultdict, set, bytearray)
 
 
 def shallow_copy(value: T, own_containers: bool = False) -> T:
-    """An object of the same class with all attributes of `value`.
+    """Return an object of the same class with all attributes of `value`.
 
-    `own_containers`: lists, dicts and sets in them are copied, too, with those inside; all else is the same object.
-    `copy.copy` asks `__getstate__` or `__reduce__` for them, and so loses what a class keeps out of its pickles, such
-    as a client that only the driver has. Here it is asked only if the class has a `__copy__`.
+    `own_containers`: copy lists, dicts and sets in the attributes, too, with those inside, each once; all else is the
+    same object. `copy.copy` takes the attributes from `__getstate__` or `__reduce__`, and so loses what a class keeps
+    out of its pickles, such as a client that only the driver has. It is called only if the class has a `__copy__`.
     """
     kind = type(value)
     if hasattr(kind, "__copy__"):
@@ -23,14 +23,15 @@ def shallow_copy(value: T, own_containers: bool = False) -> T:
     state = object.__getstate__(value)
     attributes, slots = state if isinstance(state, tuple) else (state, None)
     copied: T = object.__new__(kind)
+    known: dict[int, Any] = {}
     for name, attribute in {**(attributes or {}), **(slots or {})}.items():
         # Also where the class is frozen.
-        object.__setattr__(copied, name, _own(attribute, {}) if own_containers else attribute)
+        object.__setattr__(copied, name, _own(attribute, known) if own_containers else attribute)
     return copied
 
 
 def _own(value: Any, known: dict[int, Any]) -> Any:
-    """`known`: by id, the copies of containers around this value."""
+    """`known`: by id, the copies of the containers that were met before."""
     if id(value) in known:
         return known[id(value)]
     kind = type(value)

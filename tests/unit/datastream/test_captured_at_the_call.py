@@ -13,6 +13,7 @@ import pytest
 from tests.simulation.programs import environment, simulate
 
 from penstock.common import WatermarkStrategy
+from penstock.common.shallow_copy import shallow_copy
 from penstock.common.time import Time
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
@@ -204,6 +205,15 @@ def test_a_collection_whose_records_change_after_the_call_arrives_as_it_was() ->
     env.from_collection([template]).map(lambda record: record["n"][0]).print()
     template["n"][0] = 2
     assert results(env) == [1]
+
+
+def test_a_container_that_two_attributes_share_is_one_in_the_driver() -> None:
+    """An enumerator that adds to a list would not find it under the other name that its source has for it."""
+    source = NumberSequenceSource(1, 3)
+    vars(source).update(pending=["a"], all={"pending": None})
+    vars(source)["all"]["pending"] = vars(source)["pending"]
+    copied = vars(shallow_copy(source, own_containers=True))
+    assert copied["all"]["pending"] is copied["pending"] is not vars(source)["pending"]
 
 
 class WithClient(NumberSequenceSource):

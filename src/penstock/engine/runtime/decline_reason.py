@@ -6,7 +6,7 @@ import enum
 
 
 class DeclineReason(enum.Enum):
-    """It travels to the coordinator, which knows of each whether it counts as a failure (checkpoint/failure.py)."""
+    """Why a task declines. `engine/checkpoint/failure.py` knows of each whether it counts as a failure."""
 
     STATE = "state"
     """Its state could not be written."""

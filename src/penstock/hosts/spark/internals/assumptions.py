@@ -15,7 +15,7 @@ class Assumption:
 
     name: str
     used_by: str
-    """The module, relative to `penstock/spark`."""
+    """The module, relative to `penstock/hosts/spark`."""
     says: str
     breaks: str
     """What goes wrong if it no longer holds."""
