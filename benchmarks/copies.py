@@ -17,7 +17,7 @@ import msgspec
 import numpy
 
 from penstock.common import Row
-from penstock.common.copies import own_copy
+from penstock.common.values.copies import own_copy
 
 _TURNS, _TURN_S = 60, 0.001
 

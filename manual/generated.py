@@ -18,8 +18,8 @@ from mkdocs.exceptions import PluginError
 
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import DurationType, MemorySizeType
+from penstock.common.configuration.options import ALL_OPTIONS
 from penstock.common.operator_metrics import OPERATOR_METRICS
-from penstock.common.options import ALL_OPTIONS
 from penstock.service.cli.main import app
 from penstock.service.client.settings_check import WITHOUT_EFFECT
 

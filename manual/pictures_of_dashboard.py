@@ -76,7 +76,7 @@ def _until_it_has_checkpoints() -> tuple[RestClient, str]:
 
 
 def _token() -> str:
-    from penstock.common.cache_directory import cache_directory
+    from penstock.common.files.cache_directory import cache_directory
 
     return (cache_directory(os.environ) / "rest" / f"{_PORT}.token").read_text()
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DATA = Path(__file__).parent / "data"
-DIFFERENCES = Path(__file__).parents[1] / "src" / "penstock" / "common" / "pyflink.toml"
+DIFFERENCES = Path(__file__).parents[1] / "src" / "penstock" / "common" / "doors" / "pyflink.toml"
 PACKAGES = ("common", "datastream", "metrics")
 _VERSION = "2.3.0"
 

@@ -17,7 +17,7 @@ class _LeftOut(MetaPathFinder):
     ) -> ModuleSpec | None:
         if fullname.startswith("penstock."):
             # Not above: this is for the error alone.
-            from penstock.common import pyflink_names
+            from penstock.common.doors import pyflink_names
 
             reason = pyflink_names.reason(fullname.replace("penstock", "pyflink", 1))
             if reason is not None:

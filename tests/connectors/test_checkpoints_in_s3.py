@@ -9,8 +9,8 @@ import boto3
 import pytest
 from tests.unit.engine.checkpoint.manifests import manifest_of
 
-from penstock.common import exclusive_creation
 from penstock.common.errors import CheckpointError, FencedError
+from penstock.common.files import exclusive_creation
 from penstock.engine.checkpoint.job_record import JobRecord, recorded
 from penstock.engine.checkpoint.latest import latest_of
 from penstock.engine.checkpoint.storage import DirectoryStorage, record_in

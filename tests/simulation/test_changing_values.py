@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.simulation.undisturbed import programs_that
 
-from penstock.common.copies import as_it_is
+from penstock.common.values.copies import as_it_is
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task import chain
 from penstock.hosts.simulator import Circumstances, SimulationError, run_program

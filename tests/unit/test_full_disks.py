@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.common.disk_errors import advice_on, naming
+from penstock.common.errors.disk_errors import advice_on, naming
 
 LIMITED = """
 import os, resource, sys

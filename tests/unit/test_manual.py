@@ -16,7 +16,7 @@ from manual.navigation import on_config
 from manual.self_contained import loaded_from_elsewhere
 from tests.unit.test_public_names import doors
 
-from penstock.common import options
+from penstock.common.configuration import options
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))

@@ -291,7 +291,7 @@ def test_what_msgspec_can_not_read_has_one_name() -> None:
     """One flipped bit in the file of one job ended a cluster: a text that is no UTF-8 is no error of msgspec's own."""
     catching = re.compile(r"(?:except|suppress)\b.*\bmsgspec\.(?:MsgspecError|DecodeError)")
     found = [str(path) for path in python_files("src/penstock") if catching.search(path.read_text(encoding="utf-8"))]
-    assert not found, f"catch UNREADABLE of penstock.common.unreadable: {found}"
+    assert not found, f"catch UNREADABLE of penstock.common.errors.unreadable: {found}"
 
 
 def test_types_are_decoded_in_one_place() -> None:
@@ -303,7 +303,7 @@ def test_types_are_decoded_in_one_place() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and has_msgspec_look_at_a_type(node)
     ]
-    assert not found, f"decode by penstock.common.decoding: {found}"
+    assert not found, f"decode by penstock.common.values.decoding: {found}"
 
 
 def has_msgspec_look_at_a_type(call: ast.Call) -> bool:

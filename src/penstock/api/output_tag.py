@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar
 
-from penstock.common.copies import never_copied
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.common.values.copies import never_copied
 
 T = TypeVar("T")
 

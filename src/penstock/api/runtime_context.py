@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from penstock.api.metrics import MetricGroup
 from penstock.api.state.state import KeyedStateStore
-from penstock.common.cached_files import DistributedCache
+from penstock.common.files.cached_files import DistributedCache
 
 
 class RuntimeContext(KeyedStateStore):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from penstock.common.basic_types import TypeInformation
+    from penstock.common.types.basic_types import TypeInformation
 
 T = TypeVar("T")
 

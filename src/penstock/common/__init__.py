@@ -1,9 +1,9 @@
 """Common definitions of programs: types, rows, configuration, watermark strategies."""
 
-from penstock.common import pyflink_names
 from penstock.common.completable_future import CompletableFuture
 from penstock.common.config_options import ConfigOption, ConfigOptions
 from penstock.common.configuration import Configuration
+from penstock.common.doors import pyflink_names
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.input_dependency_constraint import InputDependencyConstraint
 from penstock.common.job_client import JobClient

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.common import java_options, options
-from penstock.common.closure_cleaner_level import ClosureCleanerLevel
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, java_options, options
+from penstock.common.configuration.closure_cleaner_level import ClosureCleanerLevel
 from penstock.common.time import TimeLength, to_milliseconds
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.whole_numbers import as_int
 
 _KEY_GROUPS_MAX = 2**15
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 
 _log = logging.getLogger(__name__)
 

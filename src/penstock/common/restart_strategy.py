@@ -9,8 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 
-from penstock.common import restart_options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, restart_options
 from penstock.common.time import TimeLength, to_milliseconds
 
 

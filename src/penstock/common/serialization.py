@@ -14,11 +14,11 @@ from typing import IO, Any
 
 import msgspec
 
-from penstock.common import pyflink_names
-from penstock.common.declared_text import text_in_files
-from penstock.common.record_fields import fields_of
+from penstock.common.doors import pyflink_names
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
+from penstock.common.types.declared_text import text_in_files
+from penstock.common.types.record_fields import fields_of
 
 
 class SerializationSchema(ABC):

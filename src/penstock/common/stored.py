@@ -22,7 +22,7 @@ MODULES = {
     "barrier": "penstock.engine.runtime.network.elements",
     "batch-to-send": "penstock.connectors.base.log_writer",
     "checkpoint-options": "penstock.engine.runtime.checkpoint_options",
-    "class": "penstock.common.stored_class",
+    "class": "penstock.common.values.stored_class",
     "count-window": "penstock.api.windows.window",
     "dict-key": "penstock.engine.state.container_keys",
     "end-of-data": "penstock.engine.runtime.network.elements",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.common.basic_types import (
+from penstock.common.doors.door import publish
+from penstock.common.types.basic_types import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
@@ -19,7 +20,7 @@ from penstock.common.basic_types import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.common.composite_types import (
+from penstock.common.types.composite_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -29,8 +30,7 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
-from penstock.common.door import publish
-from penstock.common.type_hints import from_function, from_hint
+from penstock.common.types.type_hints import from_function, from_hint
 
 __all__ = [
     "BasicArrayTypeInfo",

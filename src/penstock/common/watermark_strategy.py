@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from penstock.common import pyflink_names
-from penstock.common.arity import takes
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.common.result_kinds import check_method_kinds, check_result_kind
+from penstock.common.doors import pyflink_names
+from penstock.common.functions.arity import takes
+from penstock.common.functions.result_kinds import check_method_kinds, check_result_kind
 from penstock.common.time import TimeLength, to_milliseconds
 
 

@@ -3,7 +3,7 @@
 # metrics, state and window are imported because they publish classes: the paths in pickles must not depend on what a
 # program imports.
 from penstock import metrics as metrics
-from penstock.common import pyflink_names
+from penstock.common.doors import pyflink_names
 from penstock.common.job_client import JobClient
 from penstock.datastream import state as state
 from penstock.datastream import window as window

@@ -10,9 +10,8 @@ from typing import Any
 from penstock.api.functions.basic import KeySelector, Partitioner
 from penstock.api.functions.process import KeyedProcessFunction
 from penstock.api.output_tag import OutputTag
-from penstock.common.arity import takes
-from penstock.common.result_kinds import check_declared_kind
-from penstock.common.type_hints import from_function
+from penstock.common.functions.arity import takes
+from penstock.common.functions.result_kinds import check_declared_kind
 from penstock.common.typeinfo import (
     BasicTypeInfo,
     PickledBytesTypeInfo,
@@ -20,7 +19,8 @@ from penstock.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.type_hints import from_function
+from penstock.common.types.whole_numbers import as_int
 from penstock.engine.plan.call_capture import captured_call
 from penstock.engine.runtime.operators.function import UserFunction
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from penstock.api.functions.asynchronous import AsyncFunction
 from penstock.api.functions.retry_strategies import NO_RETRY_STRATEGY, AsyncRetryStrategy
-from penstock.common import pyflink_names
+from penstock.common.doors import pyflink_names
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.arguments import check_methods, checked_count, class_given, output_type_of

@@ -7,7 +7,7 @@ from penstock.api.functions.retry_strategies import (
     NoRetryStrategy,
     RetryPredicate,
 )
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = [
     "NO_RETRY_STRATEGY",

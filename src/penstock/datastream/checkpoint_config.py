@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.common import options, pyflink_names
-from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.common.doors import pyflink_names
 from penstock.common.time import Duration, TimeLength, to_milliseconds
 
 _TOLERATES_ALL = 2**31 - 1

@@ -6,7 +6,7 @@ from penstock.api.functions.checkpointed import (
     FunctionInitializationContext,
     FunctionSnapshotContext,
 )
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = [
     "CheckpointListener",

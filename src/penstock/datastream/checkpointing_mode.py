@@ -1,7 +1,7 @@
 """Consistency modes of checkpoints, at PyFlink's module path."""
 
-from penstock.common.checkpointing import CheckpointingMode
-from penstock.common.door import publish
+from penstock.common.configuration.checkpointing import CheckpointingMode
+from penstock.common.doors.door import publish
 
 __all__ = ["CheckpointingMode"]
 

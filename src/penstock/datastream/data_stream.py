@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from penstock.api.output_tag import OutputTag
 from penstock.api.sink import Sink
 from penstock.api.state.descriptors import MapStateDescriptor
-from penstock.common import pyflink_names
+from penstock.common.doors import pyflink_names
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.shallow_copy import shallow_copy
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.values.shallow_copy import shallow_copy
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.function_sink import FunctionSink
 from penstock.datastream.arguments import (

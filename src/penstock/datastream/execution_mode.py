@@ -1,6 +1,6 @@
 """Execution modes, at PyFlink's module path."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.common.execution_mode import RuntimeExecutionMode
 
 __all__ = ["RuntimeExecutionMode"]

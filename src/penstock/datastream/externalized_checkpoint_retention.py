@@ -1,7 +1,7 @@
 """Retention of checkpoints after cancellation, at PyFlink's module path."""
 
-from penstock.common.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.door import publish
+from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.doors.door import publish
 
 __all__ = ["ExternalizedCheckpointRetention"]
 

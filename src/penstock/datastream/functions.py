@@ -52,7 +52,7 @@ from penstock.api.functions.window import (
 from penstock.api.functions.window import W as W
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.state import KeyedStateStore
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.datastream.time_domain import TimeDomain
 from penstock.datastream.timerservice import TimerService
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from penstock.common import pyflink_names
+from penstock.common.doors import pyflink_names
 
 
 class Unfinished:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from penstock.common.driver_only import DriverOnly
 from penstock.common.execution_config import checked_max_parallelism, checked_parallelism
+from penstock.common.functions.driver_only import DriverOnly
+from penstock.common.text.unicode_text import check_writable
 from penstock.common.time import TimeLength, to_milliseconds
-from penstock.common.unicode_text import check_writable
 from penstock.engine.plan.transformations import Chaining, Transformation
 
 

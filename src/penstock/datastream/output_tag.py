@@ -1,7 +1,7 @@
 """Tags of side outputs, at PyFlink's module path."""
 
 from penstock.api.output_tag import OutputTag
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = ["OutputTag"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from penstock.api.sink import Sink
-from penstock.common.declared_text import text_in_print
 from penstock.common.job_client import JobClient
+from penstock.common.types.declared_text import text_in_print
 from penstock.datastream.collected import CloseableIterator
 from penstock.datastream.print_later import PrintLater
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink

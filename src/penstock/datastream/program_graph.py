@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from penstock.api.source import Boundedness
-from penstock.common import options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode

@@ -1,6 +1,6 @@
 """State of a running job, asked for from outside. Source: Flink docs, "Queryable State"."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.datastream.queryable_state_stream import QueryableStateStream
 from penstock.engine.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer
 from penstock.service.client.async_queryable_state_client import AsyncQueryableStateClient

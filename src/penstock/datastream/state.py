@@ -22,7 +22,7 @@ from penstock.api.state.state import (
     ValueState,
 )
 from penstock.api.state.ttl import StateTtlConfig
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = [
     "AggregatingState",

@@ -9,22 +9,23 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.api.source import Source
-from penstock.common import cached_files, option_checks, options, pyflink_names
 from penstock.common.config_options import ConfigOption
-from penstock.common.configuration import Configuration
-from penstock.common.configuration_file import default_configuration
-from penstock.common.declared_rows import row_converter
-from penstock.common.declared_values import value_converter
-from penstock.common.driver_only import DriverOnly
+from penstock.common.configuration import Configuration, option_checks, options
+from penstock.common.configuration.configuration_file import default_configuration
+from penstock.common.doors import pyflink_names
 from penstock.common.errors import PenstockError
 from penstock.common.execution_config import ExecutionConfig
 from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.files import cached_files
+from penstock.common.functions.driver_only import DriverOnly
 from penstock.common.job_client import JobClient
 from penstock.common.job_execution_result import JobExecutionResult
 from penstock.common.job_listener import JobListener, JobListeners
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.types import Row
+from penstock.common.types.declared_rows import row_converter
+from penstock.common.types.declared_values import value_converter
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.number_sequence import NumberSequenceSource

@@ -1,7 +1,7 @@
 """Time domains, at PyFlink's module path."""
 
 from penstock.api.timers import TimeDomain
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = ["TimeDomain"]
 

@@ -1,7 +1,7 @@
 """The timer service, at PyFlink's module path."""
 
 from penstock.api.timers import TimerService
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = ["TimerService"]
 

@@ -41,7 +41,7 @@ from penstock.api.windows.triggers import (
     PurgingTrigger,
 )
 from penstock.api.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = [
     "ContinuousEventTimeTrigger",

@@ -12,7 +12,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner
 from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
-from penstock.common.result_kinds import check_method_kinds
+from penstock.common.functions.result_kinds import check_method_kinds
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.datastream.arguments import as_function, check_output_tag, check_parameters, output_type_of

@@ -1,7 +1,7 @@
 """Metrics that functions register, under PyFlink's module path."""
 
 from penstock.api.metrics import Counter, Distribution, Meter, Metric, MetricGroup
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 
 __all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
 

@@ -1,6 +1,6 @@
 """Savepoints and checkpoints as data: read, modify and create them, with the names of Flink's State Processor API."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.engine.snapshots.missing_classes import MissingObject
 from penstock.state_processor.bootstrap_functions import (
     BroadcastStateBootstrapFunction,

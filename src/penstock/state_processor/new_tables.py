@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from penstock.api.state.descriptors import StateDescriptor
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
+from penstock.common.errors.user_traceback import user_traceback
 from penstock.common.typeinfo import TypeInformation
-from penstock.common.user_traceback import user_traceback
 from penstock.engine.checkpoint.storage import StateFiles
 from penstock.engine.runtime.task.context import shortened
 from penstock.engine.snapshots.keyed_table import TIMERS, place_columns, row_columns

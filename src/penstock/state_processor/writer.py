@@ -14,9 +14,9 @@ from pyarrow import fs
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.common.errors import CheckpointError, ProgramError, StateNotFoundError
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
+from penstock.common.time.wall_clock import now_ms
 from penstock.common.typeinfo import TypeInformation
-from penstock.common.wall_clock import now_ms
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart
 from penstock.engine.checkpoint.storage import absolute, file_system_of
 from penstock.engine.snapshots.keyed_table import TIMERS, row_columns

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from penstock.common import pyflink_names
-from penstock.common.door import publish
+from penstock.common.doors import pyflink_names
+from penstock.common.doors.door import publish
 from penstock.table.types import DataTypes
 
 __all__ = ["DataTypes"]

@@ -1,6 +1,6 @@
 """Tools for users' tests: harnesses for functions, conformance suites for connectors."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.testing.harness import (
     KeyedOneInputHarness,
     KeyedTwoInputHarness,

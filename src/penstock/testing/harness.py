@@ -14,8 +14,8 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.state.descriptors import StateDescriptor
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import Row
-from penstock.common.user_calls import RAISED
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 from penstock.engine.plan.call_capture import without_capture

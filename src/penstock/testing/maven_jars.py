@@ -11,8 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cache_directory import cache_directory
 
 _FETCH_SECONDS = 240
 """Without a network Maven tries for minutes."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.common.doors.extras import DEMO
 from penstock.common.errors import SourceError
-from penstock.common.extras import DEMO
 from penstock_examples.flights.records import (
     ARRIVAL,
     CANCELLED,

@@ -4,20 +4,11 @@ from typing import Any
 
 import pytest
 
-from penstock.common import (
-    ConfigOptions,
-    Configuration,
-    Duration,
-    ExecutionConfig,
-    RestartStrategies,
-    Time,
-    option_checks,
-    options,
-    restart_options,
-)
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
+from penstock.common import ConfigOptions, Configuration, Duration, ExecutionConfig, RestartStrategies, Time
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import IntegerType, parse_duration, parse_list, parse_memory_size
+from penstock.common.configuration import option_checks, options, restart_options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.errors import ConfigurationError
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.engine.jobmaster.restarts import NoRestart, restart_strategy

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.common.test_copies import Frozen, FrozenStruct, Open, OpenStruct, Point
 
-from penstock.common.copies import own_copy
 from penstock.common.types import Row
+from penstock.common.values.copies import own_copy
 
 
 class Node:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 from tests.unit.connectors.file_sinks import lines_below, visible_lines
 
-from penstock.common import durable
+from penstock.common.files import durable
 from penstock.connectors.files import sink as sink_package
 from penstock.connectors.files.sink import FileCompactor, FileCompactStrategy, FileSink, RollingPolicy
 from penstock.testing.conformance.sink import SimpleSinkContext

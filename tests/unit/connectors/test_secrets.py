@@ -14,7 +14,7 @@ import pytest
 
 from penstock.common import Encoder, WatermarkStrategy
 from penstock.common.errors import JobError, PenstockError, ProgramError, SourceError
-from penstock.common.secrets import has_password, without_passwords
+from penstock.common.text.secrets import has_password, without_passwords
 from penstock.connectors.files.storage import resolve
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import FileSink, FileSource, StreamFormat

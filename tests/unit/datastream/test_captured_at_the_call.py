@@ -13,8 +13,8 @@ import pytest
 from tests.simulation.programs import environment, simulate
 
 from penstock.common import WatermarkStrategy
-from penstock.common.shallow_copy import shallow_copy
 from penstock.common.time import Time
+from penstock.common.values.shallow_copy import shallow_copy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.functions import (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.common import Configuration, Duration, options
+from penstock.common import Configuration, Duration
+from penstock.common.configuration import options
 from penstock.datastream import functions
 from penstock.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from penstock.datastream.checkpoint_config import CheckpointConfig

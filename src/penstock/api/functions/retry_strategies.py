@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from penstock.common.time import TimeLength, to_milliseconds
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.whole_numbers import as_int
 
 OUT = TypeVar("OUT")
 

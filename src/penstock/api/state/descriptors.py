@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.state.ttl import StateTtlConfig
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, TypeInformation, Types
 
 WINDOW_PREFIX = "window/"

@@ -9,8 +9,8 @@ from penstock.api.windows.delta_function import Delta, as_delta, as_threshold
 from penstock.api.windows.trigger import TriggerContext, TriggerResult
 from penstock.api.windows.triggers import Silent
 from penstock.api.windows.window import Window
-from penstock.common.copies import own_copy
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.values.copies import own_copy
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

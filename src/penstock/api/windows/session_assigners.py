@@ -24,7 +24,7 @@ from penstock.api.windows.serializers import TimeWindowSerializer
 from penstock.api.windows.trigger import Trigger
 from penstock.api.windows.triggers import EventTimeTrigger, ProcessingTimeTrigger
 from penstock.api.windows.window import MergeCallback, TimeWindow
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serializer import TypeSerializer
 from penstock.common.time import TimeLength, returned_milliseconds, to_milliseconds
 

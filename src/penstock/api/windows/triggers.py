@@ -9,7 +9,7 @@ from penstock.api.windows.trigger import OnMergeContext, Trigger, TriggerContext
 from penstock.api.windows.window import TimeWindow, Window
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import Types
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.whole_numbers import as_int
 
 T = TypeVar("T")
 W = TypeVar("W", bound=Window)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.stored import stored_as
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.whole_numbers import as_int
 
 
 class Window(ABC):

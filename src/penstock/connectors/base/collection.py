@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
-from penstock.common.copies import own_copies
+from penstock.common.values.copies import own_copies
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source
-from penstock.common.result_kinds import check_result_kind
-from penstock.common.user_calls import results_of
-from penstock.common.whole_numbers import as_int
+from penstock.common.functions.result_kinds import check_result_kind
+from penstock.common.functions.user_calls import results_of
+from penstock.common.types.whole_numbers import as_int
 from penstock.connectors.base.ranges import RangeSplit, strided
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator

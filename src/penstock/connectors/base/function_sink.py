@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.sink import Sink, SinkContext, SinkWriter
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 
 
 class FunctionSinkContext:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.whole_numbers import as_int
 from penstock.connectors.base.ranges import RangeSplit, contiguous
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.common.whole_numbers import as_int
+from penstock.common.types.whole_numbers import as_int
 
 
 def checked_at_least(name: str, value: int, minimum: int) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from penstock.common.errors import JobError, SourceError
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.connectors.base.handover import Handover
 from penstock.connectors.base.retries import retried
 

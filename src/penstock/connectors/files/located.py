@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from penstock.common.secrets import without_passwords
+from penstock.common.text.secrets import without_passwords
 
 
 class Located(msgspec.Struct, frozen=True):

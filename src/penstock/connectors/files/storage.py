@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.common.errors import ProgramError
-from penstock.common.file_systems import file_system_of, is_url
+from penstock.common.files.file_systems import file_system_of, is_url
 
 if TYPE_CHECKING:
     from pyarrow import fs

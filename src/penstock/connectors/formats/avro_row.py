@@ -6,8 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.formats.avro_rows import RowReader
 from penstock.connectors.formats.avro_schema import AvroSchema, fastavro
 

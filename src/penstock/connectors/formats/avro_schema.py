@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.common.basic_types import TypeInformation
+from penstock.common.doors.extras import AVRO
 from penstock.common.errors import ProgramError
-from penstock.common.extras import AVRO
+from penstock.common.types.basic_types import TypeInformation
 from penstock.connectors.formats.avro_defaults import with_default_values
 from penstock.connectors.formats.avro_singles import Make
 from penstock.connectors.formats.avro_values import maker_of

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
-from penstock.common.basic_types import BasicType
-from penstock.common.floats import single
-from penstock.common.integers import beyond_bounds, bounds_of
-from penstock.common.whole_numbers import whole_number
+from penstock.common.types.basic_types import BasicType
+from penstock.common.types.floats import single
+from penstock.common.types.integers import beyond_bounds, bounds_of
+from penstock.common.types.whole_numbers import whole_number
 
 Make = Callable[[Any], Any]
 INT_LEAST, INT_MOST = bounds_of(BasicType.INT)

@@ -11,7 +11,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from penstock.common.types import Row
-from penstock.common.whole_numbers import whole_number
+from penstock.common.types.whole_numbers import whole_number
 from penstock.connectors.formats.avro_singles import BASES, INT_LEAST, INT_MOST, LOGICAL, PRIMITIVE, TIMES, Make
 
 _TEXTS = (str, bytes, bytearray)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow
 from pyarrow import types as arrow
 
-from penstock.common.floats import are_singles, within_half, within_single
-from penstock.common.whole_numbers import whole_number
+from penstock.common.types.floats import are_singles, within_half, within_single
+from penstock.common.types.whole_numbers import whole_number
 
 Check = Callable[[Any], Any]
 """From a value, or None, to that value, as Arrow takes it. Raises TypeError or ValueError."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow
 
-from penstock.common.record_fields import fields_of
-from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
+from penstock.common.types.record_fields import fields_of
+from penstock.common.types.type_hints import from_hint
 from penstock.connectors.formats.column_checks import are_sure, column_check
 
 _BATCH_RECORDS_MAX = 1024

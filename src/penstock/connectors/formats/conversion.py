@@ -10,10 +10,10 @@ from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from penstock.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
-from penstock.common.integers import BITS, beyond_bounds, bounds_of
+from penstock.common.functions.user_calls import results_of
 from penstock.common.typeinfo import Types
-from penstock.common.user_calls import results_of
+from penstock.common.types.basic_types import BasicType, BasicTypeInfo, TypeInformation
+from penstock.common.types.integers import BITS, beyond_bounds, bounds_of
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}

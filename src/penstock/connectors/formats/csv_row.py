@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.composite_types import LIST_TYPES
-from penstock.common.integers import BITS
-from penstock.common.record_fields import fields_of
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, number_text
 from penstock.common.typeinfo import (
     BasicType,
@@ -25,7 +23,9 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row, row_factory
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
+from penstock.common.types.composite_types import LIST_TYPES
+from penstock.common.types.integers import BITS
+from penstock.common.types.record_fields import fields_of
 from penstock.connectors.formats.byte_order_mark import text_of
 from penstock.connectors.formats.conversion import bytes_of, column_converter, converter
 from penstock.connectors.formats.csv_dialect import CsvDialect

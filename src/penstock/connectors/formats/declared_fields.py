@@ -10,10 +10,6 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from penstock.common.basic_types import BasicType
-from penstock.common.composite_types import LIST_TYPES
-from penstock.common.floats import single
-from penstock.common.integers import BITS, beyond_bounds, bounds_of
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
     BasicTypeInfo,
@@ -25,7 +21,11 @@ from penstock.common.typeinfo import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.common.whole_numbers import whole_number
+from penstock.common.types.basic_types import BasicType
+from penstock.common.types.composite_types import LIST_TYPES
+from penstock.common.types.floats import single
+from penstock.common.types.integers import BITS, beyond_bounds, bounds_of
+from penstock.common.types.whole_numbers import whole_number
 
 Check = Callable[[Any], Any]
 """From a value that is not None to that value, as one of Python's own. Raises ValueError for one of another type."""

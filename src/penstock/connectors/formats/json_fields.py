@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.composite_types import LIST_TYPES
-from penstock.common.integers import BITS, beyond_bounds, bounds_of
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
     BasicType,
@@ -29,6 +27,8 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row, row_factory
+from penstock.common.types.composite_types import LIST_TYPES
+from penstock.common.types.integers import BITS, beyond_bounds, bounds_of
 from penstock.connectors.formats.conversion import (
     bytes_of,
     date_of,

@@ -11,9 +11,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from penstock.common.composite_types import LIST_TYPES
-from penstock.common.integers import BITS, bounds_of
-from penstock.common.record_fields import fields_of
 from penstock.common.serialization import number_text
 from penstock.common.time import Instant
 from penstock.common.typeinfo import (
@@ -28,6 +25,9 @@ from penstock.common.typeinfo import (
     TimeTypeInfo,
     TypeInformation,
 )
+from penstock.common.types.composite_types import LIST_TYPES
+from penstock.common.types.integers import BITS, bounds_of
+from penstock.common.types.record_fields import fields_of
 from penstock.connectors.formats.declared_fields import NUMBERS, Check, check_of, named
 
 Form = Callable[[Any], Any]

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.formats.byte_order_mark import without_mark
 from penstock.connectors.formats.json_fields import Reader, decode, row_reader
 from penstock.connectors.formats.json_forms import Form, form_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from penstock.common.unreadable import UNREADABLE
 
 _FORMATS = {"date": Types.SQL_DATE, "time": Types.SQL_TIME, "date-time": Types.SQL_TIMESTAMP}
 _SIMPLE = {"number": Types.BIG_DEC, "integer": Types.BIG_INT, "boolean": Types.BOOLEAN}

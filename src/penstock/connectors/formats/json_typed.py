@@ -13,9 +13,6 @@ from typing import Annotated, Any
 
 import msgspec
 
-from penstock.common.composite_types import LIST_TYPES
-from penstock.common.decoding import json_decoder
-from penstock.common.integers import BITS, bounds_of
 from penstock.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
@@ -28,6 +25,9 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import row_factory
+from penstock.common.types.composite_types import LIST_TYPES
+from penstock.common.types.integers import BITS, bounds_of
+from penstock.common.values.decoding import json_decoder
 from penstock.connectors.formats.json_fields import Reader, reader_of
 
 DecodeRows = Callable[[Sequence[Any]], list[Any]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.common.decoding import json_decoder
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
+from penstock.common.values.decoding import json_decoder
 from penstock.connectors.formats.byte_order_mark import has_mark, without_mark
 
 

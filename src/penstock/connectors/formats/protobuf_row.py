@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.common.basic_types import TypeInformation
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.common.types.basic_types import TypeInformation
 from penstock.connectors.formats.protobuf_schema import ProtobufSchema, checked_schema, protobuf
 from penstock.connectors.formats.protobuf_values import Convert, Fill, filler_of, reader_of
 

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from penstock.common.basic_types import TypeInformation
+from penstock.common.doors.extras import PROTOBUF
 from penstock.common.errors import ProgramError
-from penstock.common.extras import PROTOBUF
 from penstock.common.typeinfo import RowTypeInfo, Types
+from penstock.common.types.basic_types import TypeInformation
 
 
 @cache

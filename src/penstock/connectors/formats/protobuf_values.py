@@ -10,8 +10,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from penstock.common.floats import single
-from penstock.common.record_fields import fields_of
+from penstock.common.types.floats import single
+from penstock.common.types.record_fields import fields_of
 from penstock.connectors.formats.conversion import integer_of
 from penstock.connectors.formats.protobuf_schema import is_map
 from penstock.connectors.formats.row_values import row_maker

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from penstock.common.extras import KAFKA, package_of
+from penstock.common.doors.extras import KAFKA, package_of
 from penstock.connectors.kafka.client_log import Seldom
 
 _log = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.doors.extras import POSTGRES, package_of
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import POSTGRES, package_of
 from penstock.connectors.base.retries import TransientError
 
 _JDBC = "jdbc:"

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.doors.extras import REDIS, package_of
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import REDIS, package_of
 from penstock.connectors.base.retries import TransientError
 
 _SCHEMES = ("redis://", "rediss://", "unix://")

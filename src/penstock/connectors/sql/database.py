@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from penstock.common.doors.extras import SQL, package_of
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import SQL, package_of
 from penstock.connectors.base.retries import TransientError
 
 OF_VALUES = (OverflowError, ValueError, TypeError, ArithmeticError)

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import pyarrow
 
 from penstock.common.errors import ConfigurationError
-from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import RowTypeInfo
+from penstock.common.types.type_hints import from_hint
 from penstock.connectors.formats.columns import Columns
 
 RecordType: TypeAlias = RowTypeInfo | pyarrow.Schema | type[Any]

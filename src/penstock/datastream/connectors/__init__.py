@@ -1,6 +1,6 @@
 """Sources and sinks, at the module paths of PyFlink."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.function_sink import FunctionSink

@@ -14,7 +14,7 @@ from penstock.api.source import (
     Split,
     SplitEnumerator,
 )
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator, SharedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader, SplitReader

@@ -1,6 +1,6 @@
 """DataFrames of Spark as sources. Streams become DataFrames by `DataStream.to_data_frame`."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.hosts.spark.frames.source import DataFrameSource
 from penstock.hosts.spark.frames.streaming_source import StreamingDataFrameSource
 

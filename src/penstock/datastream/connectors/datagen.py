@@ -1,6 +1,6 @@
 """A source that computes its records from their sequence numbers."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 

@@ -1,6 +1,6 @@
 """A sink into a table of Delta Lake; it needs the extra `delta`, `pip install 'penstock-streams[delta]'`."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.tables.delta.sink import DeltaSink, DeltaSinkBuilder
 
 __all__ = ["DeltaSink", "DeltaSinkBuilder"]

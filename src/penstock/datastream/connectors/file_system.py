@@ -4,7 +4,7 @@ Omitted from PyFlink's module: StreamingFileSink (replaced by FileSink in Flink)
 refers to Hadoop hosts; here any reader gets the next split).
 """
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.files.sink import (
     BucketAssigner,
     DefaultRollingPolicy,

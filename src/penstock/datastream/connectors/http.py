@@ -1,6 +1,6 @@
 """A sink that posts records to a server, and a source of the events that one sends. They need no extra."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.http.endpoint import HttpError
 from penstock.connectors.http.events.event import ServerSentEvent
 from penstock.connectors.http.events.source import ServerSentEventSource, ServerSentEventSourceBuilder

@@ -1,6 +1,6 @@
 """A source that reads others one after the other, at PyFlink's module path."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.hybrid.source import HybridSource, HybridSourceBuilder, SourceFactory, SourceSwitchContext
 
 __all__ = ["HybridSource", "HybridSourceBuilder", "SourceFactory", "SourceSwitchContext"]

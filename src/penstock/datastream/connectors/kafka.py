@@ -3,7 +3,7 @@
 Omitted from PyFlink's module: FlinkKafkaConsumer and FlinkKafkaProducer, which Flink 2 has no more either.
 """
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.kafka.sink.serialization import (
     KafkaProducerRecord,

@@ -1,6 +1,6 @@
 """A source of consecutive integers."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

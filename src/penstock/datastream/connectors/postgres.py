@@ -1,6 +1,6 @@
 """PostgreSQL sources, sink and lookup; they need the extra `postgres`, `pip install 'penstock-streams[postgres]'`."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.postgres.changes.change import Change, ChangeKind
 from penstock.connectors.postgres.changes.source import PostgresChangeSource, PostgresChangeSourceBuilder

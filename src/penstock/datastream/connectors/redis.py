@@ -1,6 +1,6 @@
 """Redis source, sink and lookup; they need the extra `redis`, `pip install 'penstock-streams[redis]'`."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.redis.lookup.lookup import RedisLookup, RedisLookupBuilder
 from penstock.connectors.redis.sink.sink import RedisSink, RedisSinkBuilder

@@ -1,6 +1,6 @@
 """Any database by SQLAlchemy; it needs the extra `sql`, `pip install 'penstock-streams[sql]'`, and a driver."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.sql.sink.sink import SqlSink, SqlSinkBuilder
 from penstock.connectors.sql.source.source import SqlSource, SqlSourceBuilder

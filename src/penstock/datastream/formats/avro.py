@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from penstock.common.door import publish
-from penstock.common.file_systems import absolute
+from penstock.common.doors.door import publish
+from penstock.common.files.file_systems import absolute
 from penstock.connectors.files.formats.avro_format import AvroFormat, AvroWriterFactory
 from penstock.connectors.files.source import FileSource
 from penstock.connectors.formats.avro_row import AvroRowDeserializationSchema, AvroRowSerializationSchema

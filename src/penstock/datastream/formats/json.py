@@ -1,6 +1,6 @@
 """JSON lines, and JSON messages of values and rows. To write lines: `Encoder.json_encoder()` of `penstock.common`."""
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.files.formats.json_format import JsonLinesFormat
 from penstock.connectors.formats.json_row import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from penstock.connectors.formats.json_values import JsonDeserializationSchema, JsonSerializationSchema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.common.configuration import Configuration
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.orc_format import OrcFormat, OrcWriterFactory
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory

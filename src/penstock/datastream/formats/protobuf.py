@@ -3,7 +3,7 @@
 Its options are those of Flink's format for tables.
 """
 
-from penstock.common.door import publish
+from penstock.common.doors.door import publish
 from penstock.connectors.files.formats.protobuf_format import ProtobufEncoder, ProtobufFormat
 from penstock.connectors.formats.protobuf_row import ProtobufRowDeserializationSchema, ProtobufRowSerializationSchema
 from penstock.connectors.formats.protobuf_schema import ProtobufSchema

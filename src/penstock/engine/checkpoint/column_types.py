@@ -16,8 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.common.copies import ATOMS
-from penstock.common.stored_class import slots_of
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import (
     ListTypeInfo,
     MapTypeInfo,
@@ -27,7 +26,8 @@ from penstock.common.typeinfo import (
     Types,
 )
 from penstock.common.types import Row
-from penstock.common.user_calls import RAISED
+from penstock.common.values.copies import ATOMS
+from penstock.common.values.stored_class import slots_of
 from penstock.engine.checkpoint.type_encoding import decode_type, encode_type
 from penstock.engine.state.former_names import found_by_former_name
 from penstock.engine.state.gained_fields import StateUnpickler

@@ -31,9 +31,9 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, FencedError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.engine.checkpoint.manifest import Manifest, check_seal, decode, encode, seal
 
 _LOOKS_MAX = 20

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pyarrow import fs
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
 from penstock.engine.checkpoint.continued import continued_by
 from penstock.engine.checkpoint.failure import output_twice

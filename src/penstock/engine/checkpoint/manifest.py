@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
-from penstock.common.file_systems import is_url
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.files.file_systems import is_url
+from penstock.common.values.decoding import from_json
 from penstock.engine.state.gained_fields import StateUnpickler
 from penstock.engine.state.handles import (
     EXTERNAL_VERSION,

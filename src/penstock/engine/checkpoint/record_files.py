@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from pyarrow import fs
 
-from penstock.common.exclusive_creation import Create
-from penstock.common.known_directory import KnownDirectory
+from penstock.common.files.exclusive_creation import Create
+from penstock.common.files.known_directory import KnownDirectory
 
 DIRECTORY = "record"
 

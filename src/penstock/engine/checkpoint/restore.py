@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import VERSION, Manifest, OperatorPart, SubtaskPart, unpacked
 from penstock.engine.checkpoint.vertex import CheckpointVertex

@@ -25,12 +25,12 @@ from pathlib import Path
 import msgspec
 from pyarrow import fs
 
-from penstock.common import file_systems
-from penstock.common.disk_errors import naming
-from penstock.common.durable import is_object_store, make_directory, publish
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
-from penstock.common.exclusive_creation import exclusive_creation
-from penstock.common.known_directory import KnownDirectory, store_away
+from penstock.common.errors.disk_errors import naming
+from penstock.common.files import file_systems
+from penstock.common.files.durable import is_object_store, make_directory, publish
+from penstock.common.files.exclusive_creation import exclusive_creation
+from penstock.common.files.known_directory import KnownDirectory, store_away
 from penstock.engine.checkpoint import record_files
 from penstock.engine.checkpoint.columns import ColumnFiles
 from penstock.engine.checkpoint.job_record import JobRecord, file_name

@@ -15,8 +15,11 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.basic_types import BasicType, BasicTypeInfo, LocalTimeTypeInfo
-from penstock.common.composite_types import (
+from penstock.common.errors import CheckpointError, ProgramError
+from penstock.common.stored import stored_name_of, type_stored_as
+from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.types.basic_types import BasicType, BasicTypeInfo, LocalTimeTypeInfo
+from penstock.common.types.composite_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -26,10 +29,7 @@ from penstock.common.composite_types import (
     RowTypeInfo,
     TupleTypeInfo,
 )
-from penstock.common.errors import CheckpointError, ProgramError
-from penstock.common.stored import stored_name_of, type_stored_as
-from penstock.common.stored_class import StoredClass
-from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.values.stored_class import StoredClass
 
 _ARRAYS: dict[str, Callable[[TypeInformation], TypeInformation]] = {
     "LIST": ListTypeInfo,

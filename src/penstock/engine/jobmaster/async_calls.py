@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.common.user_calls import outcome_of
+from penstock.common.functions.user_calls import outcome_of
 from penstock.engine.jobmaster.effects import CallAsync
 from penstock.engine.jobmaster.events import CallEnded
 

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from types import ModuleType
 
-from penstock.common import options, postgres_options, redis_options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options, postgres_options, redis_options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.priority_queue_state_type import PriorityQueueStateType
+from penstock.common.doors.extras import POSTGRES, REDIS, ROCKSDB
 from penstock.common.errors import ConfigurationError
-from penstock.common.extras import POSTGRES, REDIS, ROCKSDB
-from penstock.common.priority_queue_state_type import PriorityQueueStateType
-from penstock.common.secrets import has_password
+from penstock.common.text.secrets import has_password
 from penstock.connectors.postgres import connection as postgres
 from penstock.connectors.postgres.connection import Database
 from penstock.connectors.redis import server as redis

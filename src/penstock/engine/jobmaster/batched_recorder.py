@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from penstock.common.job_status import JobStatus
-from penstock.common.secrets import told_error
+from penstock.common.text.secrets import told_error
 from penstock.engine.jobmaster.execution_graph import (
     ENDED,
     Checkpoints,

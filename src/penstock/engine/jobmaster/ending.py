@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.common.configuration.options import CHECKPOINT_INTERVAL
 from penstock.common.errors import CheckpointError, JobError
 from penstock.common.job_status import JobStatus
-from penstock.common.options import CHECKPOINT_INTERVAL
-from penstock.common.secrets import told_error
+from penstock.common.text.secrets import told_error
 from penstock.engine.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.engine.jobmaster.checkpoint_vertices import has_committers
 from penstock.engine.jobmaster.controlled_job import ControlledJob

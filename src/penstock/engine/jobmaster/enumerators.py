@@ -14,9 +14,9 @@ from typing import Any
 
 from penstock.api.source import Source, SplitEnumerator
 from penstock.common.errors import PenstockError, SourceError, UserFunctionError, class_names
+from penstock.common.errors.user_traceback import user_traceback
+from penstock.common.functions.user_calls import RAISED, pass_on_ctrl_c
 from penstock.common.time import returned_time_ms
-from penstock.common.user_calls import RAISED, pass_on_ctrl_c
-from penstock.common.user_traceback import user_traceback
 from penstock.engine.plan.job_graph import JobVertex
 from penstock.engine.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
 from penstock.engine.runtime.task.opaque import Opaque

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from penstock.common.configuration.failover_strategy import FailoverStrategy
 from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
-from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
-from penstock.common.secrets import told_error
+from penstock.common.text.secrets import told_error
 from penstock.engine.checkpoint.failure import output_twice
 from penstock.engine.jobmaster.attempt import Attempt
 from penstock.engine.jobmaster.controlled_job import ControlledJob

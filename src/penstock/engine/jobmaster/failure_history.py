@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeGuard
 
 from penstock.common.job_status import JobStatus
-from penstock.common.secrets import told_error
+from penstock.common.text.secrets import told_error
 from penstock.engine.jobmaster.effects import Finish, JobEffect
 from penstock.engine.jobmaster.execution_graph import JobFailure, error_name
 from penstock.engine.jobmaster.job_master import JobMaster

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.common.earliest import earliest
 from penstock.common.errors import FencedError, JobError
+from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.common.job_status import JobStatus
-from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.time.earliest import earliest
 from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.checkpoint.effects import CheckpointEffect, SendToTask

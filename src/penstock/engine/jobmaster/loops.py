@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from penstock.common.earliest import earliest
+from penstock.common.time.earliest import earliest
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import ControlEvent, EndLoop, LoopQuiet, ProbeLoop

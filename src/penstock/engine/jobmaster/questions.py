@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.common.earliest import earliest
+from penstock.common.time.earliest import earliest
 from penstock.engine.jobmaster.controlled_job import ControlledJob
 from penstock.engine.jobmaster.effects import JobEffect
 from penstock.engine.jobmaster.events import StacksRequested, StateReadRequested

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.common.earliest import earliest
 from penstock.common.job_status import JobStatus
+from penstock.common.time.earliest import earliest
 from penstock.engine.jobmaster.attempt import Attempt
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import JobEffect, StopAttempt

@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import CheckpointError, JobError, NotEnoughSlotsError, PenstockError
 from penstock.engine.checkpoint.requests import CheckpointRequest, Outcome
 from penstock.engine.jobmaster.controlled_job import ControlledJob

@@ -9,9 +9,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from penstock.common import restart_options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, restart_options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,

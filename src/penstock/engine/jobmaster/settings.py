@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from penstock.common import autoscaler_options, options, restart_options, scheduler_options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, autoscaler_options, options, restart_options, scheduler_options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.common.configuration.failover_strategy import FailoverStrategy
 from penstock.common.errors import ConfigurationError
-from penstock.common.failover_strategy import FailoverStrategy
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings

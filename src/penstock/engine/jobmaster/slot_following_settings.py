@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from penstock.common import options, scheduler_options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options, scheduler_options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.scheduler_mode import SchedulerExecutionMode, SchedulerType
 from penstock.common.errors import ConfigurationError
-from penstock.common.scheduler_mode import SchedulerExecutionMode, SchedulerType
 
 
 @dataclasses.dataclass(frozen=True)

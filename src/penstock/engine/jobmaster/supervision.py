@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from penstock.common.earliest import earliest
 from penstock.common.errors import TaskLostError
 from penstock.common.job_status import JobStatus
+from penstock.common.time.earliest import earliest
 from penstock.engine.jobmaster.attempt import Attempt
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.runtime.ids import SlotId

@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import CheckpointError, JobError, PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.requests import CheckpointRequest, Outcome

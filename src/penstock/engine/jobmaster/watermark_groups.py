@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.earliest import earliest
+from penstock.common.time.earliest import earliest
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.operators.source import SourceOperator

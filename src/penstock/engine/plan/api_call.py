@@ -7,8 +7,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from penstock.common.driver_only import DriverOnly
-from penstock.common.user_traceback import is_ours
+from penstock.common.errors.user_traceback import is_ours
+from penstock.common.functions.driver_only import DriverOnly
 
 
 class ApiCall:

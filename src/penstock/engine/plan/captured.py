@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from penstock.common.driver_only import DriverOnly
+from penstock.common.functions.driver_only import DriverOnly
 
 _STEPS_MAX = 50
 _ITEMS_MAX = 1000

@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.api.source import Source
-from penstock.common.basic_types import TypeInformation
-from penstock.common.declared_rows import row_converter
-from penstock.common.declared_values import value_converter
 from penstock.common.errors import ProgramError
-from penstock.common.secrets import without_passwords
+from penstock.common.text.secrets import without_passwords
+from penstock.common.types.basic_types import TypeInformation
+from penstock.common.types.declared_rows import row_converter
+from penstock.common.types.declared_values import value_converter
 from penstock.engine.plan.loops import loops_of
 from penstock.engine.plan.regions import regions_of
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph, StreamNode

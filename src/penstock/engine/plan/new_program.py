@@ -18,8 +18,8 @@ import msgspec
 
 import penstock
 from penstock.api.functions.function import Function
-from penstock.common.decoding import from_msgpack
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
+from penstock.common.values.decoding import from_msgpack
 from penstock.engine.plan import program_pickler
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_main_classes

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any, ForwardRef
 
-from penstock.common.driver_only import DriverOnly
 from penstock.common.errors import ProgramError
+from penstock.common.functions.driver_only import DriverOnly
 from penstock.engine.plan import process_pools, program_pickler
 from penstock.engine.plan.captured import to_blame
 from penstock.engine.plan.script_names import ScriptNames, dumped_functions

@@ -13,7 +13,7 @@ import sys
 from multiprocessing import reduction
 from typing import Any
 
-from penstock.common.script_functions import SCRIPT, found_in_script, is_function, same_function
+from penstock.common.functions.script_functions import SCRIPT, found_in_script, is_function, same_function
 from penstock.engine.plan import program_pickler
 
 

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from penstock.common.errors import ProgramError
-from penstock.common.script_functions import SCRIPT, is_function
+from penstock.common.functions.script_functions import SCRIPT, is_function
 from penstock.engine.plan import program_pickler
 
 _BYTES_MAX = 1_000_000

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.source import Source
-from penstock.common.user_calls import outcome_of
+from penstock.common.functions.user_calls import outcome_of
 
 
 class _StaticContext:

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.source import Source
-from penstock.common.shallow_copy import shallow_copy
+from penstock.common.values.shallow_copy import shallow_copy
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.plan.call_capture import captured
 from penstock.engine.runtime.network.partitioners import Partitioner

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 
 import zmq
 
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.rpc.dealer import dealer
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.rpc.messages import FromJobMaster, FromSlot, decode_from_job_master, encode

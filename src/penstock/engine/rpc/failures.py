@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from penstock.common import errors
 from penstock.common.errors import JobError, PenstockError, UserFunctionError
-from penstock.common.secrets import told
-from penstock.common.unicode_text import writable
+from penstock.common.text.secrets import told
+from penstock.common.text.unicode_text import writable
 
 Failure = tuple[str, str, frozenset[str]]
 """(name of the error's class, its text, `class_names` of what a user's function raised)."""

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.common.decoding import msgpack_decoder
-from penstock.common.unicode_text import writable
+from penstock.common.text.unicode_text import writable
+from penstock.common.values.decoding import msgpack_decoder
 from penstock.engine.runtime.task.events import ControlEffect, ControlEvent
 from penstock.engine.runtime.task.opaque import Opaque
 

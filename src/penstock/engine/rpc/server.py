@@ -10,8 +10,8 @@ from collections.abc import Callable
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_threads import start_thread
-from penstock.common.user_calls import RAISED
 from penstock.engine.rpc.keys import ControlAddress, make_keys
 from penstock.engine.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encode
 from penstock.engine.rpc.only_client import OnlyClient

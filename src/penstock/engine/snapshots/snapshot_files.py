@@ -6,9 +6,9 @@ import weakref
 from importlib.util import find_spec
 from typing import Any
 
+from penstock.common.configuration.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
+from penstock.common.doors.extras import ROCKSDB
 from penstock.common.errors import CheckpointError
-from penstock.common.extras import ROCKSDB
-from penstock.common.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
 from penstock.engine.checkpoint.storage import SavepointStorage
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.state.backends.rocksdb.store import Stores

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from operator import is_
 from typing import Any, NoReturn
 
-from penstock.common.copies import ATOMS, copied_by, own_copy
 from penstock.common.stored import stored_as
 from penstock.common.types import Row
+from penstock.common.values.copies import ATOMS, copied_by, own_copy
 from penstock.engine.state.keys import PLAIN, KeyTypeError, encode_key, encoded_by, encoded_dict, encoded_list
 
 _LOOKED_UP = PLAIN | {float}

@@ -1,6 +1,6 @@
 """Reading what is stored: classes are found by their former names, and by substitutes where they are missing.
 
-What is stored by name (`common/stored_class.py`) completes itself. Snapshots of before hold objects as pickle stores
+What is stored by name (`common/values/stored_class.py`) completes itself. Snapshots of before hold objects as pickle stores
 them: here their instances get the defaults of fields that their classes have gained since.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, ClassVar
 
 from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.stored import value as stored_value
-from penstock.common.stored_class import StoredClass, defaults_of, dropped_fields
 from penstock.common.types import Row
+from penstock.common.values.stored_class import StoredClass, defaults_of, dropped_fields
 from penstock.engine.state.former_names import found_by_former_name
 
 STAND_IN: ContextVar[Callable[[str, str], Any] | None] = ContextVar("STAND_IN", default=None)

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from penstock.common.copies import own_copy
+from penstock.common.values.copies import own_copy
 from penstock.engine.state.collections import CHANGES, with_change
 from penstock.engine.state.tables import FrozenTable, Layer, ManyEntriesError, Pieces, Table, pieces_of
 

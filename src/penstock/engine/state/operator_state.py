@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, ListState, OperatorStateStore
-from penstock.common.copies import own_copy
 from penstock.common.errors import ProgramError
+from penstock.common.values.copies import own_copy
 from penstock.engine.state.container_keys import own_key
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.schema import TableSchema, check_schema, schema_of

@@ -1,4 +1,4 @@
-"""The pickles of which state consists: values of users' classes by names of fields (`common/stored_class.py`).
+"""The pickles of which state consists: values of users' classes by names of fields (`common/values/stored_class.py`).
 
 `pickle.loads` reads them. Only what is stored is written this way: what travels between tasks is read by the program
 that wrote it.
@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from penstock.common import script_functions
-from penstock.common.stored_class import COMPUTED, UNSET, StoredClass, cached_properties, is_generated
+from penstock.common.functions import script_functions
+from penstock.common.values.stored_class import COMPUTED, UNSET, StoredClass, cached_properties, is_generated
 
 PROTOCOL = 5
 _REUSED_BYTES = 4_096

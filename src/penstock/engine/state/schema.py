@@ -10,9 +10,9 @@ import dataclasses
 from typing import Any, NamedTuple
 
 from penstock.api.state.descriptors import StateDescriptor
-from penstock.common.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import TypeInformation, Types
+from penstock.common.types.composite_types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 
 _TIMED = "with a time to live"
 

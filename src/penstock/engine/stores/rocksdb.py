@@ -1,7 +1,7 @@
 """RocksDB as the key-value store of tasks, through rocksdict. Each subtask of an operator has a database of its own.
 
 A database holds working state only; durable state is in snapshots. So it writes no log, and its directory is removed
-when the operator is closed, or by the next job on this disk if the worker was killed (common/held_directory.py).
+when the operator is closed, or by the next job on this disk if the worker was killed (common/files/held_directory.py).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from rocksdict import (
     WriteOptions,
 )
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import JobError
-from penstock.common.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.state.backends.rocksdb.store import StoredFile, Stores, after
 from penstock.engine.stores.shared_copies import put_files

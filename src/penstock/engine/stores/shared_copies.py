@@ -3,7 +3,7 @@
 With more subtasks than before, several begin with the files of one store. Each file is read from the checkpoint storage
 by one of them, and all have links to that copy: the disk writes it once. Only files that never change are shared.
 
-The copies of a store are in a directory that those who restore it hold together (common/held_directory.py). The last
+The copies of a store are in a directory that those who restore it hold together (common/files/held_directory.py). The last
 one removes it; databases keep their links. Where there is no such directory, or no links, each has copies of its own.
 """
 
@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from penstock.common.disk_errors import naming
-from penstock.common.held_directory import held_together, is_at
+from penstock.common.errors.disk_errors import naming
+from penstock.common.files.held_directory import held_together, is_at
 from penstock.engine.state.backends.rocksdb.store import StoredFile
 
 _LOOK_S = 0.01

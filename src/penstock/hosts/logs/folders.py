@@ -17,9 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import JobError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.hosts.logs.settings import LoggedJob, LogSettings
 
 _ABOUT = "job.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from penstock.common.secrets import told
+from penstock.common.text.secrets import told
 
 
 class LogFormat(logging.Formatter):

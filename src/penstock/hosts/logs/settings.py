@@ -7,10 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common import options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import ConfigurationError
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 
 DIRECTORY = "logs"
 """Name of the default directory, below the user's cache directory."""

@@ -10,8 +10,8 @@ import re
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import NotEnoughSlotsError, PenstockError, SparkLostError, TaskLostError
+from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.failures import Failure, describe, revive
 from penstock.hosts.spark.internals.error_texts import (
     FULL_DISK,

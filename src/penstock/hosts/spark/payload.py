@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 import penstock
+from penstock.common.configuration.spark_transport import SparkTransport
 from penstock.common.errors import ConfigurationError
-from penstock.common.spark_transport import SparkTransport
 from penstock.engine.plan.pickling import dump_level, dump_main_classes, load_level, load_main_classes
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.runtime.task.vertex import LevelSpec
@@ -72,7 +72,7 @@ def pack(
 
     Raises ProgramError that names the operator which can't be pickled.
     """
-    alias = sys.modules.get("penstock.common.pyflink_alias")
+    alias = sys.modules.get("penstock.common.doors.pyflink_alias")
     pyflink = alias is not None and bool(alias.is_installed())
     classes = dump_main_classes()
     python = this_python()
@@ -112,7 +112,7 @@ def unpack(payload: Payload) -> LevelSpec:
         )
     enter(payload.files)
     if payload.pyflink:
-        importlib.import_module("penstock.common.pyflink_alias").install()
+        importlib.import_module("penstock.common.doors.pyflink_alias").install()
     load_main_classes(payload.main_classes)
     return load_level(payload.level)
 

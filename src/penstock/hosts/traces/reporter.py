@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
-from penstock.common import trace_options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, trace_options
+from penstock.common.doors.extras import OTEL
 from penstock.common.errors import ConfigurationError
-from penstock.common.extras import OTEL
 from penstock.hosts.traces.spans import Span
 
 _NS = 1_000_000

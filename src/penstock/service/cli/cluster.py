@@ -95,7 +95,7 @@ def start(
     """
     import msgspec
 
-    from penstock.common.cache_directory import cache_directory
+    from penstock.common.files.cache_directory import cache_directory
     from penstock.service.cluster.running_cluster import LOG
     from penstock.service.dispatcher.cluster_settings import SETTINGS, ClusterSettings
 

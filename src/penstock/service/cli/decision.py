@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.common.quantities import as_duration
+from penstock.common.text.quantities import as_duration
 
 
 def as_decision(newest: dict[str, Any], now_ms: int) -> str:

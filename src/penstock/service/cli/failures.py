@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from penstock.common.quantities import as_duration
+from penstock.common.text.quantities import as_duration
 
 _LAST_LINES = 5
 _LINE_MOST = 200

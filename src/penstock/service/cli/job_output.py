@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.common.errors import JobError
-from penstock.common.one_line import on_one_line
+from penstock.common.text.one_line import on_one_line
 from penstock.service.cli.local_clusters import SubmittedJob, clients_of_clusters, submitted_as, submitted_to
 
 if TYPE_CHECKING:

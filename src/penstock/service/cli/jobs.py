@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.common.errors import PenstockError
-from penstock.common.one_line import on_one_line
-from penstock.common.quantities import as_moment, as_size
-from penstock.common.wall_clock import now_ms
+from penstock.common.text.one_line import on_one_line
+from penstock.common.text.quantities import as_moment, as_size
+from penstock.common.time.wall_clock import now_ms
 from penstock.service.cli.elected import leader_in
 from penstock.service.cli.options import ConfFile, Settings
 from penstock.service.client.live_line import LiveLine
@@ -315,7 +315,7 @@ def _table(reports: list[dict[str, Any]]) -> list[str]:
 
 
 def _ask(job: str, verb: Any, directory: str | None = None, drain: bool = False) -> str:
-    from penstock.common.file_systems import absolute
+    from penstock.common.files.file_systems import absolute
     from penstock.engine.rpc.messages import Command
 
     if directory is not None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import JobError, PenstockError
-from penstock.common.one_line import on_one_line
-from penstock.common.quantities import as_moment
-from penstock.common.raised_line import raised_line
+from penstock.common.errors.raised_line import raised_line
+from penstock.common.text.one_line import on_one_line
+from penstock.common.text.quantities import as_moment
 from penstock.service.cluster.job_reference import is_named, referred_to
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Annotated, TextIO
 
 import typer
 
-from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import PenstockError
+from penstock.common.files.cache_directory import cache_directory
 from penstock.hosts.logs.folders import find, is_held, jobs_in
 from penstock.hosts.logs.settings import DIRECTORY
 from penstock.service.cli.job_output import show_output

@@ -236,14 +236,14 @@ def settings_of(
 
 def high_availability_in(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of the settings that say who leads a cluster. Raises typer.BadParameter for a wrong value."""
-    from penstock.common import high_availability_options
+    from penstock.common.configuration import high_availability_options
 
     return _of_group(vars(high_availability_options), settings)
 
 
 def ssl_in(settings: Mapping[str, str]) -> dict[str, str]:
     """Those of the settings that say whether REST is served by TLS. Raises typer.BadParameter for a wrong value."""
-    from penstock.common import ssl_options
+    from penstock.common.configuration import ssl_options
 
     return _of_group(vars(ssl_options), settings)
 
@@ -268,7 +268,7 @@ def settings_in(file: Path | None) -> dict[str, str]:
     """The settings in a configuration file. Raises typer.BadParameter if it can't be read."""
     if file is None:
         return {}
-    from penstock.common.configuration_file import read_configuration
+    from penstock.common.configuration.configuration_file import read_configuration
     from penstock.common.errors import ConfigurationError
 
     try:
@@ -287,8 +287,8 @@ def program_context(
     typer.BadParameter for a misspelt key, and for a value that its option can't have.
     """
     # Imported here, not at the top: `penstock --help` is to answer at once.
-    from penstock.common import option_checks, pyflink_alias
-    from penstock.common.configuration import Configuration
+    from penstock.common.configuration import Configuration, option_checks
+    from penstock.common.doors import pyflink_alias
     from penstock.common.errors import ConfigurationError
     from penstock.service.client.context_environment import ContextEnvironment, as_context
 

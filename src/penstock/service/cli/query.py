@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.common.quantities import as_moment
+from penstock.common.text.quantities import as_moment
 from penstock.service.cli.jobs import Job, print_result
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from types import TracebackType
 import typer
 
 import penstock
-from penstock.common import pyflink_alias
+from penstock.common.doors import pyflink_alias
 from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
 # With the separator at the end: beside the package is that of the examples, whose name has the same prefix.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.common.errors import CheckpointError, StateNotFoundError
-from penstock.common.quantities import as_moment, as_size
+from penstock.common.text.quantities import as_moment, as_size
 from penstock.service.cli.jobs import print_result
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.common.errors import JobError, PenstockError
-from penstock.common.one_line import on_one_line
-from penstock.common.quantities import as_duration, as_rate, as_size
-from penstock.common.wall_clock import now_ms
+from penstock.common.text.one_line import on_one_line
+from penstock.common.text.quantities import as_duration, as_rate, as_size
+from penstock.common.time.wall_clock import now_ms
 from penstock.service.cli.decision import as_decision
 from penstock.service.cli.failures import failure_lines
 from penstock.service.cli.jobs import ask_figures, waiting
@@ -161,7 +161,7 @@ def _initializing(vertex: dict[str, Any]) -> str:
 
 
 def _skewed(vertex: dict[str, Any]) -> Iterator[str]:
-    from penstock.common.decoding import converted
+    from penstock.common.values.decoding import converted
     from penstock.engine.jobmaster.metrics import records_of, skew
     from penstock.engine.rpc.messages import TaskReport
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
-from penstock.common import options, rest_options
+from penstock.common.configuration import options, rest_options
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
-from penstock.common.one_line import on_one_line
-from penstock.common.quantities import as_duration
+from penstock.common.text.one_line import on_one_line
+from penstock.common.text.quantities import as_duration
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.executor_loader import load_executor
 from penstock.service.client.job_progress import UNREACHABLE, JobProgress, ProgressMeter

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from penstock.common.decoding import from_json
+from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.state_connection import StateConnection
 from penstock.engine.snapshots.state_answer import Isolation, QueryableStates, StateAnswer
 from penstock.engine.state.container_keys import as_key

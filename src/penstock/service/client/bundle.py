@@ -13,7 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from penstock.common.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.hosts.spark.job_files import JobFiles
 from penstock.service.client.dependencies import Dependencies
 

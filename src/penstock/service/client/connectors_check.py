@@ -12,7 +12,7 @@ from typing import Any
 from penstock.api.sink import Sink
 from penstock.api.source import Source
 from penstock.common.errors import PenstockError, ProgramError
-from penstock.common.user_traceback import user_traceback, without_our_frames
+from penstock.common.errors.user_traceback import user_traceback, without_our_frames
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.operators.source import SourceOperator

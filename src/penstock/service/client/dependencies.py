@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from penstock.common import options
-from penstock.common.cached_files import CACHED_FILES, CachedFile, cached_files_in
 from penstock.common.config_options import ConfigOption
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cached_files import CACHED_FILES, CachedFile, cached_files_in
 
 BETWEEN = ","
 """Separates the entries of a setting."""

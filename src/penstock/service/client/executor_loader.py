@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from penstock.common import options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import ConfigurationError
 from penstock.service.client.executor import PipelineExecutor
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.common.job_client import JobClient
-from penstock.common.quantities import as_duration, as_rate
-from penstock.common.wall_clock import now_ms
+from penstock.common.text.quantities import as_duration, as_rate
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.metrics import totals_of
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.service.client.rest_client import UnreachableError

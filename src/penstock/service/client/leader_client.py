@@ -9,10 +9,10 @@ import threading
 import time
 from typing import IO
 
-from penstock.common import high_availability_options as options
 from penstock.common.configuration import Configuration
+from penstock.common.configuration import high_availability_options as options
+from penstock.common.configuration.high_availability_options import HighAvailabilityMode
 from penstock.common.errors import ConfigurationError
-from penstock.common.high_availability_options import HighAvailabilityMode
 from penstock.service.client.rest_client import TOKEN, RestClient, UnreachableError
 from penstock.service.cluster.high_availability.register import LeaderAddress
 from penstock.service.cluster.high_availability.services import cluster_folder, register_of

@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, TextIO
 
-from penstock.common.one_line import on_one_line
+from penstock.common.text.one_line import on_one_line
 
 _BEGIN_AND_CLEAR = "\r\x1b[K"
 _COLUMNS = 80

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from penstock.common import rest_options
+from penstock.common.configuration import rest_options
 from penstock.common.job_client import JobClient
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.submission import submit

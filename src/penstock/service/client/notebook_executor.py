@@ -15,7 +15,7 @@ from typing import Any
 
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
-from penstock.common.quantities import as_duration
+from penstock.common.text.quantities import as_duration
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.job_progress import ProgressMeter
 

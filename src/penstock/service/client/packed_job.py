@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import msgspec
 
 import penstock
-from penstock.common import pyflink_alias
 from penstock.common.configuration import Configuration
-from penstock.common.decoding import from_msgpack
+from penstock.common.doors import pyflink_alias
 from penstock.common.errors import ConfigurationError, JobError, ProgramError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_msgpack
 from penstock.engine.jobmaster.results.result_sinks import CollectedResults, ResultSink
 from penstock.engine.plan import program_pickler
 from penstock.engine.plan.job_graph import JobGraph

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Any
 from urllib.parse import urlsplit
 
-from penstock.common.decoding import from_json
+from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.messages import ReadAnswer
 from penstock.engine.rpc.state_connection import StateConnection
 from penstock.engine.snapshots.state_answer import Isolation, QueryableStates, StateAnswer

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common import rest_options, ssl_options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, rest_options, ssl_options
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import JobCancelledError, JobError
-from penstock.common.file_systems import absolute
+from penstock.common.files.file_systems import absolute
 from penstock.common.job_client import in_a_thread
 from penstock.common.job_status import JobStatus
+from penstock.common.values.decoding import from_json
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.jobmaster.metrics import JobFigures, JobMetrics, JobTotals, VertexMetrics, by_operator
 from penstock.engine.plan.job_graph import JobGraph

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError, JobError
+from penstock.common.files.cache_directory import cache_directory
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.cluster.rest_tls import connection_to, no_answer, serves_tls
 

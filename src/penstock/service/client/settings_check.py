@@ -7,11 +7,10 @@ import random
 import re
 from typing import Any
 
-from penstock.common import java_options, option_checks, options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.checkpointing import CheckpointingMode
 from penstock.common.config_options import ConfigOption
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, java_options, option_checks, options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.checkpointing import CheckpointingMode
 from penstock.common.errors import ConfigurationError
 from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.restarts import restart_strategy

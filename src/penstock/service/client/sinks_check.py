@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.configuration import Configuration
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.operators.sink import SinkOperator
 

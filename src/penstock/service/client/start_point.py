@@ -6,14 +6,13 @@ import dataclasses
 import uuid
 from collections.abc import Callable
 
-from penstock.common import options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration import Configuration
-from penstock.common.disk_errors import advice_on
+from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
 from penstock.common.errors import CheckpointError, ConfigurationError
-from penstock.common.exclusive_creation import exclusive_creation
-from penstock.common.held_directory import HeldDirectory, remove_abandoned
-from penstock.common.s3 import check_answers
+from penstock.common.errors.disk_errors import advice_on
+from penstock.common.files.exclusive_creation import exclusive_creation
+from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.files.s3 import check_answers
 from penstock.engine.checkpoint.continued import origin_of
 from penstock.engine.checkpoint.ended_jobs import remove_ended
 from penstock.engine.checkpoint.job_record import NOTHING, JobRecord, recorded

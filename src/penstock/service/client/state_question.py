@@ -9,9 +9,9 @@ from urllib.parse import quote_plus, urlencode
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import JobError, PenstockError, StateNotFoundError, StateUnavailableError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
 from penstock.engine.rpc.state_connection import StateConnection
 from penstock.engine.snapshots.exact_values import exact_of, value_of

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 
 import penstock
-from penstock.common import network_options, options
-from penstock.common.cache_directory import cache_directory
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, network_options, options
 from penstock.common.errors import FencedError
+from penstock.common.files.cache_directory import cache_directory
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.events import HostFailed
 from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.restarts import restart_strategy

@@ -11,7 +11,7 @@ import time
 
 from penstock.common.job_client import JobClient
 from penstock.common.job_status import JobStatus
-from penstock.common.quantities import as_duration
+from penstock.common.text.quantities import as_duration
 from penstock.service.client.executor import PipelineExecutor, Submission
 from penstock.service.client.live_line import LiveLine
 from penstock.service.client.rest_client import UnreachableError

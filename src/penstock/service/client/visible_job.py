@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.common.configuration import Configuration
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.hosts.logs.job_log import JobLog
 from penstock.service.cluster.running_jobs import JobRegistry, RunningJob, StartingJob

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cache_directory import cache_directory
 
 CA = "PENSTOCK_REST_CA"
 """The environment variable with the file (PEM) of authorities whose certificates clients trust."""

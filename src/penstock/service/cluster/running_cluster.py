@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common.cache_directory import cache_directory
-from penstock.common.decoding import from_json
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.files.cache_directory import cache_directory
+from penstock.common.values.decoding import from_json
 from penstock.service.cluster.live_process import beginning_of, is_alive
 from penstock.service.cluster.rest_address import RestAddress
 

@@ -16,11 +16,11 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.common.cache_directory import cache_directory
-from penstock.common.decoding import from_json
 from penstock.common.errors import JobError
-from penstock.common.one_line import on_one_line
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.files.cache_directory import cache_directory
+from penstock.common.text.one_line import on_one_line
+from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.job_reference import referred_to
 from penstock.service.cluster.live_process import beginning_of, is_alive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from penstock.common.quantities import as_moment
+from penstock.common.text.quantities import as_moment
 from penstock.service.dashboard.flame_drawing import flames, legend
 from penstock.service.dashboard.job_parts import Look, Part
 from penstock.service.dashboard.live_markup import LiveMarkup

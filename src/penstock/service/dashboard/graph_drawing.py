@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from penstock.common.quantities import as_duration, as_rate
+from penstock.common.text.quantities import as_duration, as_rate
 from penstock.service.dashboard.job_figures import VertexFigures
 from penstock.service.dashboard.markup import Markup, element, joined
 

@@ -10,7 +10,7 @@ from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
 from penstock.common.errors import PenstockError
-from penstock.common.quantities import as_duration
+from penstock.common.text.quantities import as_duration
 from penstock.service.dashboard.actions import Actions
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.endpoints import Endpoints

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from nicegui import ui
 
-from penstock.common.quantities import as_duration, as_size
+from penstock.common.text.quantities import as_duration, as_size
 from penstock.service.dashboard.charts import CheckpointPhases, checkpoints_chart, phases_of
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.job_figures import VertexFigures, subtask_metric_names, subtasks_of

@@ -10,9 +10,9 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.common import extras
-from penstock.common.cache_directory import cache_directory
+from penstock.common.doors import extras
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cache_directory import cache_directory
 from penstock.service.cluster.rest_address import RestAddress, write_token
 from penstock.service.cluster.running_dashboard import announce_dashboard
 from penstock.service.dashboard.endpoints import Endpoints

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from penstock.common.errors import PenstockError
-from penstock.common.quantities import as_moment
+from penstock.common.text.quantities import as_moment
 from penstock.service.dashboard.endpoint import Endpoint
 from penstock.service.dashboard.job_parts import Look, Part
 from penstock.service.dashboard.live_markup import LiveMarkup

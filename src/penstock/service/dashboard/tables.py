@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.common.quantities import as_duration, as_moment, as_rate, as_size
+from penstock.common.text.quantities import as_duration, as_moment, as_rate, as_size
 from penstock.service.dashboard.graph_drawing import lag_class
 from penstock.service.dashboard.job_figures import SubtaskFigures, VertexFigures
 from penstock.service.dashboard.markup import Markup, element, joined, table

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import JobError, PenstockError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.service.client.rest_client import RestClient
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.whole_files import write_at_the_end

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from penstock.common.cache_directory import cache_directory
-from penstock.common.decoding import from_msgpack
 from penstock.common.errors import JobError
+from penstock.common.files.cache_directory import cache_directory
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_threads import serve, start_thread
-from penstock.common.user_calls import RAISED
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
+from penstock.common.values.decoding import from_msgpack
 from penstock.hosts.logs.settings import DIRECTORY
 from penstock.hosts.spark.driver.executors import Executors
 from penstock.hosts.spark.driver.slots import slots_at_most

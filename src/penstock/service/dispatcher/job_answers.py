@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote
 import msgspec
 
 from penstock.common.errors import JobError
-from penstock.common.secrets import without_passwords
+from penstock.common.text.secrets import without_passwords
 from penstock.service.client.rest_client import RestClient, UnreachableError
 from penstock.service.dispatcher.archive import Archive, read_archive, read_overview
 from penstock.service.dispatcher.dispatcher import DispatchedJob

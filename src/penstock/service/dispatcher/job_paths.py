@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 import penstock
 from penstock.common.job_status import JobStatus
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.service.dispatcher.dispatcher import DispatchedJob
 from penstock.service.dispatcher.events import CancelRequested
 from penstock.service.dispatcher.host import DispatcherHost

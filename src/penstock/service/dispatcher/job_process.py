@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.common import ssl_options
+from penstock.common.configuration import ssl_options
+from penstock.common.configuration.options import CHECKPOINT_DIRECTORY
 from penstock.common.errors import FencedError, JobCancelledError, NotEnoughSlotsError, PenstockError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.common.options import CHECKPOINT_DIRECTORY
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.checkpoint.ended_jobs import remove_ended_job
 from penstock.engine.checkpoint.latest import end_of_job
 from penstock.engine.jobmaster.metrics import JobFigures, totals_of

@@ -33,10 +33,10 @@ from pathlib import Path
 
 import msgspec
 
-from penstock.common.decoding import from_json
-from penstock.common.durable import sync_local
 from penstock.common.errors import ConfigurationError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.files.durable import sync_local
+from penstock.common.values.decoding import from_json
 from penstock.service.dispatcher.dispatcher import DispatchedJob
 from penstock.service.dispatcher.job_states import DROPPED, LEFT_OUT, POINTER, STATE, JobStates, LockedStates
 from penstock.service.dispatcher.whole_files import set_aside, spare_of, write_whole

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.common.job_status import JobStatus
-from penstock.common.secrets import without_passwords
-from penstock.common.wall_clock import now_ms
+from penstock.common.text.secrets import without_passwords
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_graph import JobFailure, error_name
 from penstock.engine.jobmaster.execution_state import ExecutionState
 from penstock.engine.rpc.failures import revive

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from penstock.common.decoding import json_decoder
+from penstock.common.values.decoding import json_decoder
 from penstock.service.dispatcher.events import (
     Began,
     CancelJob,

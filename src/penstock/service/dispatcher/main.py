@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 from penstock.common.configuration import Configuration
-from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError, PenstockError
+from penstock.common.values.decoding import from_json
 from penstock.hosts.logs.format import LogFormat
 from penstock.hosts.spark.driver.session import start_session
 from penstock.service.cluster.high_availability.services import is_highly_available

@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.decoding import converted
 from penstock.common.errors import ConfigurationError, JobError
+from penstock.common.values.decoding import converted
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.program_runs import plan_program, run_program
 from penstock.service.dispatcher.programs import Programs, UploadedProgram

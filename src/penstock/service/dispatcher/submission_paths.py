@@ -15,11 +15,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.durable import sync_local, sync_written
 from penstock.common.errors import JobError, PenstockError
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.files.durable import sync_local, sync_written
 from penstock.common.job_id import JobID
-from penstock.common.unreadable import UNREADABLE
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.rpc.commands import ask
 from penstock.engine.rpc.messages import Command
 from penstock.service.client.bundle import BUNDLE_NAME

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.common.disk_errors import naming
-from penstock.common.durable import sync_local, sync_written
+from penstock.common.errors.disk_errors import naming
+from penstock.common.files.durable import sync_local, sync_written
 
 
 def write_whole(

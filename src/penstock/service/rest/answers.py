@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.decoding import from_json
-from penstock.common.secrets import hidden_in
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.text.secrets import hidden_in
+from penstock.common.values.decoding import from_json
 from penstock.engine.plan.job_graph import JobVertex
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.service.rest.described_route import DescribedRoute, Parameter, text_of

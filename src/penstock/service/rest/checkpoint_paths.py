@@ -8,9 +8,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from penstock.common import options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration import options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
 from penstock.engine.checkpoint.manifest import SubtaskReport
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.jobmaster.execution_graph import CheckpointUnderWay, ExecutionGraph

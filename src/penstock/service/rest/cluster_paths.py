@@ -19,7 +19,7 @@ from starlette.responses import Response
 import penstock
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_state import ExecutionState
 from penstock.engine.runtime.ids import SlotId
 from penstock.service.rest.answers import get, id_of, job_of, jobs_of, json_answer, not_found

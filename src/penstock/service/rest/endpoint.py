@@ -13,8 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.common import rest_options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, rest_options
 from penstock.service.rest.meter import SAMPLE_EVERY_S
 from penstock.service.rest.served_jobs import JobEntry, ServedJobs
 from penstock.service.rest.server_certificate import ServerCertificate

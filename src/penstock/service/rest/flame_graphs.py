@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from penstock.common import flame_graph_options as options
 from penstock.common.configuration import Configuration
-from penstock.common.wall_clock import now_ms
+from penstock.common.configuration import flame_graph_options as options
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.runtime.task.events import SampledStack, StacksSampled
 
 Sample = Callable[[int, int, int, int], Future[list[StacksSampled]]]

@@ -10,7 +10,7 @@ import base64
 import struct
 from typing import Any
 
-from penstock.common.secrets import without_passwords
+from penstock.common.text.secrets import without_passwords
 from penstock.engine.jobmaster.execution_graph import error_name
 
 _MAGIC = b"\xac\xed\x00\x05"

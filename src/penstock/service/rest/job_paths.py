@@ -8,9 +8,9 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.job_status import JobStatus
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_graph import Execution, ExecutionGraph, JobFailure
 from penstock.engine.jobmaster.execution_state import ExecutionState
 from penstock.engine.plan.job_graph import JobGraph, JobVertex

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.metrics import skew
 from penstock.service.rest.answers import get, job_of, jobs_of, subtask_of, vertex_of
 from penstock.service.rest.cluster_paths import metrics_of_cluster

@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common import options
-from penstock.common.file_systems import is_url
+from penstock.common.configuration import options
+from penstock.common.files.file_systems import is_url
 from penstock.common.job_status import JobStatus
 from penstock.service.rest.answers import body_of, get, id_of, job_of, json_answer, not_found
 from penstock.service.rest.described_route import DescribedRoute, Parameter

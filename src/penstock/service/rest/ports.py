@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from penstock.common import rest_options
+from penstock.common.configuration import rest_options
 from penstock.common.errors import ConfigurationError
 
 _PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.plan.vertex_ids import operator_id, vertex_id
 from penstock.service.rest.answers import jobs_of
 from penstock.service.rest.cluster_paths import metrics_of_cluster

@@ -15,9 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import JobError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.engine.plan.rescaling import rescaled
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.service.rest.answers import bytes_of, get, job_of, json_answer

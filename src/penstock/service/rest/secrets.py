@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from penstock.common.secrets import NAMES, has_password
+from penstock.common.text.secrets import NAMES, has_password
 
 HIDDEN = "******"
 _NAMES = rf"{NAMES}|authorization"

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.common import ssl_options as options
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
+from penstock.common.configuration import ssl_options as options
 from penstock.common.errors import ConfigurationError
 
 _SOON_DAYS = 14

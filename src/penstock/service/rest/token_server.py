@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.common import rest_options
-from penstock.common.cache_directory import cache_directory
+from penstock.common.configuration import rest_options
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cache_directory import cache_directory
 from penstock.common.job_threads import start_thread
 from penstock.service.cluster.rest_address import RestAddress, write_token
 from penstock.service.cluster.rest_tls import keep_certificate

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_graph import Execution
 from penstock.engine.jobmaster.execution_state import ExecutionState
 from penstock.engine.plan.job_graph import JobVertex

@@ -23,7 +23,7 @@ from penstock.api.source import (
     SourceReader,
     SplitEnumerator,
 )
-from penstock.common.user_calls import outcome_of
+from penstock.common.functions.user_calls import outcome_of
 from penstock.engine.plan.static_splits import assign_statically
 from penstock.engine.runtime.task.counters import OperatorCounters
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup

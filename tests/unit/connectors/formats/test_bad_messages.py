@@ -11,8 +11,8 @@ import pytest
 
 from penstock.common import Types
 from penstock.common.errors import ProgramError, SourceError
+from penstock.common.functions.user_calls import Interrupted
 from penstock.common.serialization import DeserializationSchema
-from penstock.common.user_calls import Interrupted
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source import FileSource, StreamFormat
 from penstock.connectors.kafka.source.deserialization import (

@@ -13,11 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.api.windows.window import TimeWindow
-from penstock.common.basic_types import BasicType, BasicTypeInfo, LocalTimeTypeInfo
-from penstock.common.composite_types import ExternalTypeInfo, ListTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
+from penstock.common.types.basic_types import BasicType, BasicTypeInfo, LocalTimeTypeInfo
+from penstock.common.types.composite_types import (
+    ExternalTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+)
 from penstock.engine.checkpoint.column_types import field_for, from_column, to_column, type_of
 from penstock.engine.checkpoint.type_encoding import decode_type, encode_type
 

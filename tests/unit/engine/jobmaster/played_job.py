@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api.sink import Sink
-from penstock.common.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
 from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.engine.jobmaster.played_job import SETTINGS, Job, delivered, deployed, plan, savepoint_requested, sent
 
 from penstock.common.configuration import Configuration
+from penstock.common.configuration.failover_strategy import FailoverStrategy
 from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,
@@ -16,7 +17,6 @@ from penstock.common.errors import (
     ProgramError,
     TaskLostError,
 )
-from penstock.common.failover_strategy import FailoverStrategy
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, RetainOnly
 from penstock.engine.jobmaster.attempt_id import AttemptId

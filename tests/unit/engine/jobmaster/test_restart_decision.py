@@ -22,7 +22,7 @@ from penstock.common.errors import (
     UserFunctionError,
     class_names,
 )
-from penstock.common.user_traceback import user_traceback
+from penstock.common.errors.user_traceback import user_traceback
 from penstock.engine.jobmaster.attempt import Attempt
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.restarts import (

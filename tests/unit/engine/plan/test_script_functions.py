@@ -141,7 +141,7 @@ if __name__ == "__main__":
 
 WORKER = """
 import concurrent.futures, json, multiprocessing, pickle, sys
-from penstock.common.script_functions import dumps
+from penstock.common.functions.script_functions import dumps
 from penstock.engine.plan.pickling import load_main_classes
 from penstock.engine.state import pickles
 

@@ -13,7 +13,7 @@ from tests.unit.engine.runtime.hosted_task import Host
 from penstock.api.functions.basic import MapFunction
 from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import UserFunctionError
-from penstock.common.user_calls import Interrupted
+from penstock.common.functions.user_calls import Interrupted
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.network.elements import CheckpointBarrier
 from penstock.engine.runtime.operators.function import UserFunction

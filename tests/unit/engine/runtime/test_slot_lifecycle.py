@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.user_calls import Interrupted
+from penstock.common.functions.user_calls import Interrupted
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner

@@ -9,8 +9,8 @@ import pytest
 from tests.simulation.programs import environment, simulate
 
 from penstock.common.errors import UserFunctionError
+from penstock.common.functions.user_calls import results_of
 from penstock.common.time import Time
-from penstock.common.user_calls import results_of
 from penstock.common.watermark_strategy import WatermarkGenerator, WatermarkStrategy
 from penstock.datastream import DataStream
 from penstock.datastream.functions import AggregateFunction, CoMapFunction, KeyedProcessFunction, ProcessFunction

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.common.copies import own_copy
 from penstock.common.types import Row
+from penstock.common.values.copies import own_copy
 from penstock.engine.state.container_keys import DictKey, ListKey, as_key, as_keys, is_convertible, own_key
 from penstock.engine.state.keys import KeyTypeError, encode_key
 

@@ -16,12 +16,12 @@ import pytest
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.api.state.ttl import StateTtlConfig
 from penstock.api.windows.window import CountWindow, GlobalWindow, TimeWindow
-from penstock.common.composite_types import RowTypeInfo
 from penstock.common.errors import CheckpointError
 from penstock.common.time import Time
-from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row, restored_row
+from penstock.common.types.composite_types import RowTypeInfo
+from penstock.common.types.type_hints import from_hint
 from penstock.connectors.files.split import FileSplit
 from penstock.engine.state.gained_fields import STAND_IN, StateUnpickler
 from penstock.engine.state.schema import TableSchema, check_schema, element_schema, schema_of

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("rocksdict")
 
-from penstock.common.held_directory import held_together
+from penstock.common.files.held_directory import held_together
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.state.backends.rocksdb.store import StoredFile
 from penstock.engine.stores.rocksdb import RocksStore, rocksdb_stores

@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.common.errors import CheckpointError
-from penstock.common.held_directory import held_together, remove_abandoned
+from penstock.common.files.held_directory import held_together, remove_abandoned
 from penstock.engine.runtime.task.counters import TaskCounters
 from penstock.engine.runtime.task.restored_storage import RestoredStorage
 from penstock.engine.state.backends.rocksdb.store import StoredFile

@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from tests.unit.hosts.spark.worker_ends import Worker, wrapped
 
+from penstock.common.configuration.spark_transport import SparkTransport
 from penstock.common.errors import ConfigurationError
-from penstock.common.spark_transport import SparkTransport
 from penstock.hosts.spark.driver.transport_choice import usable_transport
 from penstock.hosts.spark.internals.assumptions import ASSUMPTIONS
 from penstock.hosts.spark.internals.error_texts import TOO_FEW_SLOTS

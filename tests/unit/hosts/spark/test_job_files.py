@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.common.cached_files import CachedFile, provided
 from penstock.common.errors import ConfigurationError, ProgramError
+from penstock.common.files.cached_files import CachedFile, provided
 from penstock.hosts.spark.job_files import JobFiles
 from penstock.hosts.spark.worker.job_files import WorkerOfJob, unpacked
 from penstock.service.client.bundle import bundle

@@ -11,8 +11,8 @@ import pytest
 
 import penstock
 from penstock.common import WatermarkStrategy
+from penstock.common.configuration.spark_transport import SparkTransport
 from penstock.common.errors import PenstockError
-from penstock.common.spark_transport import SparkTransport
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph

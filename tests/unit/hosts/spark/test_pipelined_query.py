@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.held_directory import HeldDirectory
+from penstock.common.files.held_directory import HeldDirectory
 from penstock.hosts.spark.driver.pipelined_query import PipelinedQuery
 
 

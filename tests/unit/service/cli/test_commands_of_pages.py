@@ -16,8 +16,8 @@ import typer
 from tests.snippets import PAGES
 
 from penstock.common.configuration import Configuration
+from penstock.common.configuration.option_checks import check_keys
 from penstock.common.errors import ConfigurationError
-from penstock.common.option_checks import check_keys
 from penstock.service.cli.main import app
 
 PROGRAM_AT = {"run": 0, "explain": 0, "update": 1}

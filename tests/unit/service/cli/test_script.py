@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from penstock.common.pyflink_alias import PyFlinkFinder
+from penstock.common.doors.pyflink_alias import PyFlinkFinder
 from penstock.service.cli.script import run_script
 
 

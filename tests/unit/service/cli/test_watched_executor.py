@@ -22,7 +22,7 @@ from penstock.common.errors import JobCancelledError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
-from penstock.common.quantities import as_duration
+from penstock.common.text.quantities import as_duration
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.collected import CloseableIterator
 from penstock.engine.checkpoint.report import CheckpointReport

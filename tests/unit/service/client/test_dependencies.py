@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from penstock.common import Configuration
-from penstock.common.cached_files import CachedFile, cached_files_in
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cached_files import CachedFile, cached_files_in
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.service.client.dependencies import Dependencies
 from penstock.service.client.script_modules import script_modules

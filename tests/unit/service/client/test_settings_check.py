@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.common import Configuration, ExecutionConfig, options
+from penstock.common import Configuration, ExecutionConfig
+from penstock.common.configuration import options
 from penstock.common.errors import ConfigurationError
 from penstock.service.client.settings_check import (
     WITHOUT_EFFECT,

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from penstock.common.doors.extras import AVRO
 from penstock.common.errors import ConfigurationError, SourceError
-from penstock.common.extras import AVRO
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.formats.avro_defaults import unshared
 from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
 from penstock.connectors.formats.avro_rows import RowReader

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.common.errors import SourceError
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser, text_lines
 from penstock.connectors.files.split import FoundFile

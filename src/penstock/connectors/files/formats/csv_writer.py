@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import IO, Any
 
-from penstock.common.record_fields import fields_of
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder, csv_form
+from penstock.common.types.record_fields import fields_of
 from penstock.connectors.formats.csv_schema import ArrayConverter, CsvSchema
 
 

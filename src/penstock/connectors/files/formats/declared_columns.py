@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow
 from pyarrow import types as arrow
 
-from penstock.common.basic_types import (
+from penstock.common.time import Instant
+from penstock.common.types.basic_types import (
     BasicType,
     BasicTypeInfo,
     DateTypeInfo,
@@ -26,9 +27,8 @@ from penstock.common.basic_types import (
     TimeTypeInfo,
     TypeInformation,
 )
-from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
-from penstock.common.integers import BITS
-from penstock.common.time import Instant
+from penstock.common.types.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.common.types.integers import BITS
 from penstock.connectors.formats.conversion import decimal_of, integer_of
 from penstock.connectors.formats.row_values import row_maker
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.decoding import json_decoder
 from penstock.common.errors import SourceError
-from penstock.common.unreadable import UNREADABLE
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
+from penstock.common.values.decoding import json_decoder
 from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading

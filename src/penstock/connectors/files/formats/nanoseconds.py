@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow
 from pyarrow import types as arrow
 
-from penstock.common.basic_types import InstantTypeInfo, TypeInformation
-from penstock.common.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.common.types.basic_types import InstantTypeInfo, TypeInformation
+from penstock.common.types.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 
 
 def read_as(stored: pyarrow.DataType, declared: TypeInformation | None) -> pyarrow.DataType:

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import Encoder
-from penstock.common.varint import encode_varint
+from penstock.common.values.varint import encode_varint
 from penstock.connectors.base.split_reader import Chunk
 from penstock.connectors.files.formats.format import RecordFormat
 from penstock.connectors.files.formats.streams import ByteStream, check_all_skipped, reading

@@ -9,8 +9,8 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.common.errors import SourceError
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED, results_of
 from penstock.connectors.files.formats.declared_columns import Convert, conversion_of
 from penstock.connectors.files.formats.nanoseconds import read_as
 

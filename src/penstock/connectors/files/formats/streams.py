@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import pyarrow
 
 from penstock.common.errors import SourceError
-from penstock.common.open_inputs import reading_input
+from penstock.common.files.open_inputs import reading_input
 from penstock.connectors.files.formats.compression import codec_of
 from penstock.connectors.files.storage import resolve
 

@@ -12,12 +12,12 @@ from typing import Any
 from pyarrow import fs
 
 from penstock.api.sink import Committer
-from penstock.common.durable import sync_parent
+from penstock.common.doors.extras import S3
 from penstock.common.errors import DamagedCheckpointError, JobError
-from penstock.common.extras import S3
-from penstock.common.known_directory import KnownDirectory, store_away
-from penstock.common.s3 import error_code
-from penstock.common.secrets import without_passwords
+from penstock.common.files.durable import sync_parent
+from penstock.common.files.known_directory import KnownDirectory, store_away
+from penstock.common.files.s3 import error_code
+from penstock.common.text.secrets import without_passwords
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.sink.uploads import PendingUpload, client_of, location_of
 from penstock.connectors.files.storage import resolve, resolve_below

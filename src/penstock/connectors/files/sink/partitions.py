@@ -7,8 +7,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from penstock.common.record_fields import fields_of
 from penstock.common.types import Row
+from penstock.common.types.record_fields import fields_of
 
 NOTHING = "__HIVE_DEFAULT_PARTITION__"
 _SPECIAL = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")

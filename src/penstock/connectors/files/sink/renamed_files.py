@@ -12,9 +12,9 @@ import msgspec
 from pyarrow import fs
 
 from penstock.api.sink import SinkContext
-from penstock.common.durable import make_directory, sync, sync_parent
 from penstock.common.errors import DamagedCheckpointError
-from penstock.common.known_directory import KnownDirectory, store_away
+from penstock.common.files.durable import make_directory, sync, sync_parent
+from penstock.common.files.known_directory import KnownDirectory, store_away
 from penstock.common.stored import stored_as
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered

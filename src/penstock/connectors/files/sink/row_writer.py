@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.sink import SinkContext
-from penstock.common.user_calls import results_of
+from penstock.common.functions.user_calls import results_of
 from penstock.connectors.files.formats.compression import Codec
 from penstock.connectors.files.sink.part import PartFile
 from penstock.connectors.files.sink.recoverable import RecoverableFile

@@ -15,13 +15,13 @@ import msgspec
 from pyarrow import fs
 
 from penstock.api.sink import Sink, SinkContext
+from penstock.common.doors.extras import S3
 from penstock.common.errors import ProgramError
-from penstock.common.extras import S3
-from penstock.common.file_systems import absolute
-from penstock.common.result_kinds import check_result_kind
-from penstock.common.s3 import bucket_and_key, check_answers
-from penstock.common.secrets import without_passwords
+from penstock.common.files.file_systems import absolute
+from penstock.common.files.s3 import bucket_and_key, check_answers
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import BulkWriterFactory, Encoder
+from penstock.common.text.secrets import without_passwords
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.files.formats.compression import codec_named
 from penstock.connectors.files.sink.bucket import BucketAssigner

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from typing import Any, cast
 
-from penstock.common.s3 import bucket_and_key, s3_client
+from penstock.common.files.s3 import bucket_and_key, s3_client
 from penstock.common.stored import stored_as
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter, Recovered

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.common.disk_errors import naming
-from penstock.common.earliest import earliest
+from penstock.common.doors.extras import S3
 from penstock.common.errors import JobError
-from penstock.common.extras import S3
+from penstock.common.errors.disk_errors import naming
+from penstock.common.time.earliest import earliest
 from penstock.connectors.files.formats.compression import codec_named, codec_of
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext

@@ -9,8 +9,8 @@ import msgspec
 
 from penstock.api.source import EnumeratorContext
 from penstock.common.errors import SourceError
-from penstock.common.secrets import without_passwords
 from penstock.common.stored import stored_as
+from penstock.common.text.secrets import without_passwords
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.source.listing import list_files

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
 from penstock.common.errors import SourceError
-from penstock.common.file_systems import absolute
-from penstock.common.s3 import check_answers
+from penstock.common.files.file_systems import absolute
+from penstock.common.files.s3 import check_answers
 from penstock.common.time import Duration, to_milliseconds
 from penstock.connectors.files.formats.format import BatchFormat, FileFormat, RecordFormat
 from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
-from penstock.common.type_hints import from_hint
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types.type_hints import from_hint
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.http.backoff import Backoff

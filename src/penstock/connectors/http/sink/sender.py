@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import JobError
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.connectors.http.endpoint import HttpError
 from penstock.connectors.http.sink.delivery import Courier, Delivery
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.api.sink import Committer, Sink, SinkContext
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.http.backoff import Backoff

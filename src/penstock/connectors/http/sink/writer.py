@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
-from penstock.common.earliest import earliest
 from penstock.common.stored import stored_as
+from penstock.common.time.earliest import earliest
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.http.sink.batch_numbers import BatchesOfWriter, BatchNumbers
 from penstock.connectors.http.sink.body import HttpBody

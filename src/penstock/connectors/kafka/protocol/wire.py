@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from penstock.common.varint import encode_varint
+from penstock.common.values.varint import encode_varint
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema, SerializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.connectors.formats.avro_defaults import unshared
 from penstock.connectors.formats.avro_resolution import LogicalTypeMismatchError, with_logical_types_of
 from penstock.connectors.formats.avro_rows import Reader, RowReader

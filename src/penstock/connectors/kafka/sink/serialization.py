@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import SerializationSchema
 from penstock.connectors.base.options import checked_text
 

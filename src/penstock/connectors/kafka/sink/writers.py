@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
 from penstock.common.completable_future import WAKES_S
-from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.kafka.protocol.transactions import TransactionClient

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 
 Headers = list[tuple[str, bytes | None]]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.connectors.postgres.changes.pgoutput import milliseconds
 from penstock.connectors.postgres.changes.session import Session
 from penstock.connectors.postgres.connection import Database

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.common.basic_types import TypeInformation
+from penstock.common.types.basic_types import TypeInformation
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.postgres.connection import Database, checked_url

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.record_fields import fields_of
 from penstock.common.types import Row
+from penstock.common.types.record_fields import fields_of
 from penstock.connectors.postgres.connection import quoted, quoted_table
 
 # What may contain a question mark that is none: texts, quoted names, comments, texts between dollars; and JDBC's ??.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.common.record_fields import fields_of
+from penstock.common.types.record_fields import fields_of
 
 Command = tuple[bytes, ...]
 """A command's name and arguments, as the server is sent them."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.options import checked_at_least

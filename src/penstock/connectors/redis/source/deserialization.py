@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import SourceError
+from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation, Types
-from penstock.common.user_calls import NOT_OF_A_VALUE, RAISED
 
 Entries = Sequence[tuple[bytes, Sequence[bytes]]]
 """Ids, and of each entry its fields: name, value, name, value, and so on. A name may occur several times."""

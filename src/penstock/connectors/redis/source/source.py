@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation
 from penstock.connectors.base.options import checked_at_least

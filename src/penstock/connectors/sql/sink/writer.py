@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.api.sink import SinkContext
-from penstock.common.record_fields import fields_of
+from penstock.common.types.record_fields import fields_of
 from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.sql.database import OF_VALUES, SqlDatabase, SqlError, TransientSqlError, sqlalchemy

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ProgramError
-from penstock.common.file_systems import absolute
+from penstock.common.files.file_systems import absolute
 from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.part import OutputFileConfig

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pyarrow
 
+from penstock.common.doors.extras import DELTA, package_of
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import DELTA, package_of
 from penstock.connectors.tables.record_schema import check_columns, check_partitions
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.common.errors import JobError
-from penstock.common.file_systems import is_url
+from penstock.common.files.file_systems import is_url
 from penstock.connectors.tables.committer import TableChangedError, TableCommitter
 from penstock.connectors.tables.iceberg.table import IcebergTable, pyiceberg
 from penstock.connectors.tables.table_file import TableFile

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pyarrow
 
+from penstock.common.doors.extras import ICEBERG, package_of
 from penstock.common.errors import ConfigurationError, JobError
-from penstock.common.extras import ICEBERG, package_of
 from penstock.connectors.tables.record_schema import check_columns, check_partitions
 
 _HIDDEN = "***"

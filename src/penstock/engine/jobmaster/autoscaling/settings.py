@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from penstock.common import autoscaler_options as options
 from penstock.common.configuration import Configuration
+from penstock.common.configuration import autoscaler_options as options
+from penstock.common.configuration.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
+from penstock.common.configuration.metric_aggregator import MetricAggregator
 from penstock.common.errors import ConfigurationError
-from penstock.common.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
-from penstock.common.metric_aggregator import MetricAggregator
 
 _SAMPLES_IN_WINDOW = 30
 _DIGITS = 6

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import JobError
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deliver

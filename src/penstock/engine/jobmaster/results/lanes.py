@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Protocol
 
-from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import CloseResults, Deliver, RestartResults

@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.api.sink import Committer
 from penstock.common.errors import JobError
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.jobmaster.results.spilling_queue import SpillingQueue
 
 _log = logging.getLogger(__name__)

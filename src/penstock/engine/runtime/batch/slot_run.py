@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
 from penstock.engine.runtime.task.opaque import Opaque

@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.common.script_functions import dumps
+from penstock.common.functions.script_functions import dumps
 from penstock.engine.runtime.network.set_aside import SpillFile
 
 UNTIMED = MIN_TIMESTAMP - 1

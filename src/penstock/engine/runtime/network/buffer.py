@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from penstock.common.script_functions import dumps
+from penstock.common.functions.script_functions import dumps
 from penstock.engine.runtime.network.elements import Element
 
 Segment: TypeAlias = "tuple[list[Any], list[int] | None] | Element"

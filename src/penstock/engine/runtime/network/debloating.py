@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from penstock.common.earliest import earliest
+from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import (
     ADVICE_EDGE,

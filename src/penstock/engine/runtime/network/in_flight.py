@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from penstock.common.earliest import earliest
+from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.network.intake import PARTS, Advice
 
 LAPSE_MS = 1_000

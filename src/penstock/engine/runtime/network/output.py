@@ -10,8 +10,8 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.common.script_functions import dumps
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.script_functions import dumps
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.network.accumulator import Accumulator
 from penstock.engine.runtime.network.buffer import Header, Segment, content_bytes, content_of, encode
 from penstock.engine.runtime.network.edge import EdgeInfo

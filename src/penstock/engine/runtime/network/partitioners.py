@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.common.quick_selectors import quick_selector
-from penstock.common.user_calls import results_of
-from penstock.common.whole_numbers import as_int
+from penstock.common.functions.quick_selectors import quick_selector
+from penstock.common.functions.user_calls import results_of
+from penstock.common.types.whole_numbers import as_int
 from penstock.engine.runtime.network.accumulator import Accumulator
 from penstock.engine.state.container_keys import as_key, converting, is_convertible
 from penstock.engine.state.key_groups import KeyGroups

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.functions.retry_strategies import AsyncRetryStrategy
-from penstock.common.copies import own_copy
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_milliseconds
-from penstock.common.user_calls import RAISED
+from penstock.common.values.copies import own_copy
 from penstock.engine.runtime.operators.async_queues import Entry, EntryQueue, Mark, OrderedQueue, UnorderedQueue
 from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.operators.stateless import FunctionOperator

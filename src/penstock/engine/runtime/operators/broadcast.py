@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.state.descriptors import MapStateDescriptor, StateDescriptor
 from penstock.api.state.state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
 from penstock.common.errors import ProgramError
-from penstock.common.result_kinds import check_result_kind
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.operators.process import KeyedContext, KeyedProcessOperator, ProcessOperator

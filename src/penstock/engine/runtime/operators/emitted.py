@@ -15,10 +15,10 @@ from inspect import CO_GENERATOR
 from types import CodeType, FunctionType, GeneratorType
 from typing import Any
 
-from penstock.common.copies import ATOMS, copied_by
-from penstock.common.replaced_field import declared_names
-from penstock.common.result_kinds import UNAWAITED, check_awaited
+from penstock.common.functions.result_kinds import UNAWAITED, check_awaited
 from penstock.common.types import Row
+from penstock.common.types.replaced_field import declared_names
+from penstock.common.values.copies import ATOMS, copied_by
 from penstock.engine.runtime.task.context import shortened
 
 COLLECTIONS: set[type] = {list, tuple, set, frozenset, deque, map, filter, zip, range}

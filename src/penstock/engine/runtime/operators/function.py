@@ -7,7 +7,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.functions.function import Function
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.operators.pickled import Pickled
 from penstock.engine.runtime.task.checkpointed import StateInitializationContext, StateSnapshotContext
 from penstock.engine.runtime.task.context import StreamingRuntimeContext

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.copies import ATOMS, own_copy
 from penstock.common.errors import ProgramError
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import ATOMS, own_copy
 from penstock.engine.runtime.operators.emitted import emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.gathering import GatheringOperator

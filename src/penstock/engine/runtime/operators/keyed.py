@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.quick_selectors import quick_selector
-from penstock.common.timestamps import as_timestamp
-from penstock.common.user_calls import RAISED, results_of
+from penstock.common.functions.quick_selectors import quick_selector
+from penstock.common.functions.user_calls import RAISED, results_of
+from penstock.common.time.timestamps import as_timestamp
 from penstock.engine.runtime.operators.emitted import emitted
 from penstock.engine.runtime.operators.function import functions_behind
 from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values, positions_taken

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from penstock.common.copies import own_copy
+from penstock.common.values.copies import own_copy
 
 if TYPE_CHECKING:
     from penstock.api.output_tag import OutputTag

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from penstock.api.timers import TimeDomain, TimerService
-from penstock.common.copies import ATOMS, pair_of_atoms
 from penstock.common.errors import ProgramError
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import ATOMS, pair_of_atoms
 from penstock.engine.runtime.operators.emitted import COLLECTIONS, emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.keyed import KeyedOperator, KeyedTimerService

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.copies import ATOMS, pair_of_atoms
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import ATOMS, pair_of_atoms
 from penstock.engine.runtime.operators.function import UserFunction, functions_behind
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.replaced_field import declared_names, with_field
 from penstock.common.types import Row
+from penstock.common.types.replaced_field import declared_names, with_field
 
 
 class FieldReduce:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import DamagedCheckpointError
-from penstock.common.result_kinds import check_method_kinds
+from penstock.common.errors.user_traceback import without_our_frames
+from penstock.common.functions.result_kinds import check_method_kinds
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
-from penstock.common.user_calls import RAISED
-from penstock.common.user_traceback import without_our_frames
 from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.metrics import MetricGroup
 from penstock.api.source import END_OF_INPUT, Nothing, Records, Source, SourceReader
 from penstock.common.errors import InputLostError, SourceError
+from penstock.common.errors.user_traceback import without_our_frames
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
-from penstock.common.user_calls import RAISED
-from penstock.common.user_traceback import without_our_frames
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.engine.runtime.operators.operator import Input, Timestamps, Values

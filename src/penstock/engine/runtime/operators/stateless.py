@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.copies import ATOMS
-from penstock.common.escape_analysis import keeps_nothing
-from penstock.common.result_kinds import check_awaited
+from penstock.common.functions.escape_analysis import keeps_nothing
+from penstock.common.functions.result_kinds import check_awaited
+from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.types import Row
-from penstock.common.user_calls import RAISED, results_of
+from penstock.common.values.copies import ATOMS
 from penstock.engine.runtime.operators.emitted import flattened, trusted_generator
 from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken
 from penstock.engine.runtime.operators.side_output import emit_tagged

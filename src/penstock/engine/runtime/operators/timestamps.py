@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.user_calls import RAISED
-from penstock.common.user_traceback import without_our_frames
+from penstock.common.errors.user_traceback import without_our_frames
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.engine.runtime.operators.operator import Timestamps, Values

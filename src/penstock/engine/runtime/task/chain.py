@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
-from penstock.common.copies import as_it_is, own_copies
-from penstock.common.earliest import earliest
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.time.earliest import earliest
+from penstock.common.values.copies import as_it_is, own_copies
 from penstock.engine.runtime.network.elements import Watermark, WatermarkStatus
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.operators.function import functions_behind

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
-from penstock.common.script_functions import dumps
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.script_functions import dumps
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.commits import Commits
 from penstock.engine.runtime.decline_reason import DeclineReason
 from penstock.engine.runtime.network.alignment import AlignmentOutput, AtLeastOnceAlignment, ExactlyOnceAlignment

@@ -18,11 +18,11 @@ from penstock.api.state.descriptors import (
     ValueStateDescriptor,
 )
 from penstock.api.state.state import AggregatingState, KeyedStateStore, ListState, MapState, ReducingState, ValueState
-from penstock.common.cached_files import DistributedCache, provided
 from penstock.common.errors import PenstockError, ProgramError, UserFunctionError, class_names
-from penstock.common.script_functions import dumps
-from penstock.common.user_calls import PASSED_ON, RAISED
-from penstock.common.user_traceback import is_about_a_call, user_traceback, without_our_frames
+from penstock.common.errors.user_traceback import is_about_a_call, user_traceback, without_our_frames
+from penstock.common.files.cached_files import DistributedCache, provided
+from penstock.common.functions.script_functions import dumps
+from penstock.common.functions.user_calls import PASSED_ON, RAISED
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.counters import OperatorCounters

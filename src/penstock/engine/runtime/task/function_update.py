@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from penstock.common.errors import PenstockError
-from penstock.common.user_calls import PASSED_ON, RAISED
+from penstock.common.functions.user_calls import PASSED_ON, RAISED
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import FunctionPlace, Operator

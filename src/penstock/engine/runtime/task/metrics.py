@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.api.metrics import Counter, Distribution, Meter, MetricGroup
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.unicode_text import check_writable
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.text.unicode_text import check_writable
 from penstock.engine.runtime.task.counters import OperatorCounters
 
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1

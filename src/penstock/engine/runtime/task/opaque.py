@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from penstock.common.script_functions import dumps
+from penstock.common.functions.script_functions import dumps
 
 
 class Opaque:

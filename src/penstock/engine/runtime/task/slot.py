@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from penstock.common.earliest import earliest
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import (
     ATTEMPT_MASK,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from penstock.common.user_calls import RAISED, Interrupted
+from penstock.common.functions.user_calls import RAISED, Interrupted
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.task.events import (
     Cancel,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.common.user_calls import PASSED_ON, RAISED
+from penstock.common.functions.user_calls import PASSED_ON, RAISED
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.events import (

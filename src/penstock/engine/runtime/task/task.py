@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.earliest import earliest
+from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.ids import ChannelId, SubtaskId
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
 from penstock.engine.runtime.network.elements import EndOfData

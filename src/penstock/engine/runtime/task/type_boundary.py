@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
-from penstock.common.basic_types import TypeInformation
-from penstock.common.declared_values import chunk_converter, value_converter
-from penstock.common.user_traceback import without_our_frames
+from penstock.common.errors.user_traceback import without_our_frames
+from penstock.common.types.basic_types import TypeInformation
+from penstock.common.types.declared_values import chunk_converter, value_converter
 from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.task.context import OperatorContext
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.api.output_tag import OutputTag
-from penstock.common.basic_types import TypeInformation
-from penstock.common.declared_rows import Converter, row_converter
+from penstock.common.types.basic_types import TypeInformation
+from penstock.common.types.declared_rows import Converter, row_converter
 from penstock.engine.runtime.operators.operator import Output, Timestamps, Values, positions_taken
 from penstock.engine.runtime.task.context import OperatorContext
 

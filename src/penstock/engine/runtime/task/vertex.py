@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from penstock.api.output_tag import OutputTag
-from penstock.common.basic_types import TypeInformation
+from penstock.common.types.basic_types import TypeInformation
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.partitioners import Partitioner

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.timestamps import as_timestamp
-from penstock.common.user_calls import RAISED, results_of
+from penstock.common.functions.user_calls import RAISED, results_of
+from penstock.common.time.timestamps import as_timestamp
 from penstock.common.watermark_strategy import HasTimestamp, WatermarkOutput, WatermarkStrategy, timestamp_of
 from penstock.engine.runtime.time.idle_timer import IdleTimer
 

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.result_kinds import awaited
+from penstock.common.functions.result_kinds import awaited
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import TypeInformation
-from penstock.common.user_calls import RAISED
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import FunctionPlace
 from penstock.engine.runtime.windows.sharing import is_plain

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.windows.evictor import Evictor, TimestampedValue
-from penstock.common.copies import own_copies
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import own_copies
 from penstock.engine.runtime.windows.contents import Contents
 from penstock.engine.runtime.windows.evaluation import Evaluation
 from penstock.engine.runtime.windows.window_operator import WindowOperator

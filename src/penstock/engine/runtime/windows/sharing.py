@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from penstock.common.copies import ATOMS, own_copy
-from penstock.common.result_kinds import awaited
+from penstock.common.functions.result_kinds import awaited
+from penstock.common.values.copies import ATOMS, own_copy
 
 _CONTAINERS = frozenset({tuple, list, dict, set, frozenset})
 

@@ -30,9 +30,9 @@ from penstock.api.windows.assigner import no_timestamp
 from penstock.api.windows.assigners import AlignedWindows
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.copies import ATOMS, as_it_is, own_copies, own_copy
 from penstock.common.errors import CheckpointError, ProgramError
-from penstock.common.user_calls import RAISED, checked_results
+from penstock.common.functions.user_calls import RAISED, checked_results
+from penstock.common.values.copies import ATOMS, as_it_is, own_copies, own_copy
 from penstock.engine.runtime.operators.operator import Timestamps, Values, positions_taken
 from penstock.engine.runtime.task.pacing import Pacing
 from penstock.engine.runtime.windows.blocks import Blocks

@@ -15,7 +15,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.windows.trigger import OnMergeContext
 from penstock.common.errors import ProgramError
-from penstock.common.timestamps import as_timestamp
+from penstock.common.time.timestamps import as_timestamp
 from penstock.engine.state.backends.ttl_states import TtlState
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from penstock.api.windows.session_assigners import merge_if_they_touch
 from penstock.api.windows.trigger import Trigger, TriggerResult
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.common.copies import own_copy
 from penstock.common.errors import ProgramError
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import own_copy
 from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.task.context import StreamingRuntimeContext
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup

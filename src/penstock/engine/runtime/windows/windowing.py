@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.timers import TimeDomain
-from penstock.common.copies import own_copy
-from penstock.common.timestamps import as_timestamp
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.time.timestamps import as_timestamp
+from penstock.common.values.copies import own_copy
 from penstock.engine.runtime.operators.emitted import emitted
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES

@@ -30,8 +30,8 @@ from penstock.api.state.state import (
     State,
     ValueState,
 )
-from penstock.common.earliest import earliest
 from penstock.common.errors import ProgramError
+from penstock.common.time.earliest import earliest
 from penstock.engine.state.backends.states import KINDS
 from penstock.engine.state.backends.ttl_states import TTL_KINDS, TtlState
 from penstock.engine.state.collection_tables import ListTable, MapTable

@@ -25,7 +25,7 @@ from penstock.api.state.state import (
     State,
     ValueState,
 )
-from penstock.common.result_kinds import awaited
+from penstock.common.functions.result_kinds import awaited
 from penstock.engine.state.backends.key_context import KeyContext
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ABSENT

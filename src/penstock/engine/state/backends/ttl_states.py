@@ -24,7 +24,7 @@ from penstock.api.state.descriptors import (
 )
 from penstock.api.state.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from penstock.api.state.ttl import StateTtlConfig
-from penstock.common.result_kinds import awaited
+from penstock.common.functions.result_kinds import awaited
 from penstock.engine.state.backends.key_context import KeyContext
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ABSENT

@@ -10,9 +10,9 @@ import zlib
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import DamagedCheckpointError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.engine.state.handles import KeyedFile, Section
 from penstock.engine.state.snapshot.storage import ReadPart, StateWriter, read_section
 

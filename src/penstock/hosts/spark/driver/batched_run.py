@@ -12,15 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from penstock.common import options
-from penstock.common.configuration import Configuration
-from penstock.common.decoding import msgpack_decoder
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import JobCancelledError, JobError, StateNotFoundError
+from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
-from penstock.common.user_calls import RAISED, as_exception
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
+from penstock.common.values.decoding import msgpack_decoder
 from penstock.engine.jobmaster.batched_recorder import BatchedRecorder
 from penstock.engine.jobmaster.execution_graph import ExecutionGraph
 from penstock.engine.jobmaster.metrics import JobMetrics

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.common.cache_directory import cache_directory
+from penstock.common.files.cache_directory import cache_directory
 from penstock.hosts.spark.driver.java import JavaHome
 
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"

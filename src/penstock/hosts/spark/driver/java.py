@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.common.cache_directory import cache_directory
 from penstock.common.errors import ConfigurationError
+from penstock.common.files.cache_directory import cache_directory
 
 OLDEST_MAJOR = 17
 _START_TIMEOUT_SECONDS = 30

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from penstock.common.raised_line import raised_line
-from penstock.common.secrets import told_error
+from penstock.common.errors.raised_line import raised_line
+from penstock.common.text.secrets import told_error
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deploy, Finish, JobEffect

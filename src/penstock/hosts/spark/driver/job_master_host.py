@@ -15,10 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from penstock.common.errors import JobError, PenstockError
+from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
-from penstock.common.user_calls import RAISED, as_exception
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.checkpoint.effects import AbortCommittables, Commit, StorageEffect
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.checkpoint.storage_operations import CheckpointStorage

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from penstock.common.decoding import from_json
+from penstock.common.values.decoding import from_json
 from penstock.hosts.spark.driver.kept_jvm import RETURNED, JvmProcess, Lease, Wanted, free_in
 from penstock.hosts.spark.internals.jvm_start import StartedJvm
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from penstock.common.errors import JobError
-from penstock.common.user_calls import RAISED, as_exception
+from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.engine.jobmaster.effects import Reply
 from penstock.engine.jobmaster.events import JobEvent
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.common.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.hosts.spark.driver.transport_choice import usable_transport
 from penstock.hosts.spark.internals.memory_stream import empty_stream
 from penstock.hosts.spark.internals.python_daemons import renew_after

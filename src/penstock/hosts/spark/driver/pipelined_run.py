@@ -7,10 +7,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from penstock.common import options
-from penstock.common.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.checkpointing import CheckpointingMode
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.checkpointing import CheckpointingMode
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.storage_operations import CheckpointStorage
 from penstock.engine.jobmaster.backends import store_settings

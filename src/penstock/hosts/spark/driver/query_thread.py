@@ -9,8 +9,8 @@ import queue
 from collections.abc import Callable
 
 from penstock.common.errors import JobError
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_threads import Failed, serve
-from penstock.common.user_calls import RAISED
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deploy, StopAttempt
 from penstock.engine.jobmaster.events import AttemptStopped, JobEvent, QueryFailed

@@ -17,10 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.common import options, spark_options
-from penstock.common.configuration import Configuration
+from penstock.common.configuration import Configuration, options, spark_options
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError, SparkLostError
-from penstock.common.secrets import is_secret_name
+from penstock.common.text.secrets import is_secret_name
 from penstock.hosts.logs.settings import LogSettings
 from penstock.hosts.spark.driver.class_archive import ClassArchive
 from penstock.hosts.spark.driver.held_interrupts import interrupts_wait

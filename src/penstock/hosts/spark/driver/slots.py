@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.common import options
+from penstock.common.configuration import options
 from penstock.common.errors import MasterUnreachableError, NotEnoughSlotsError
 from penstock.hosts.spark.driver.held_slots import HELD
 from penstock.hosts.spark.driver.standalone_master import PREFIX, answers, holders

@@ -15,8 +15,8 @@ from functools import partial
 import msgspec
 
 from penstock.common.errors import FencedError
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_threads import Failed, serve
-from penstock.common.user_calls import RAISED
 from penstock.engine.checkpoint.effects import DeleteFiles, DeleteJob, StorageEffect
 from penstock.engine.checkpoint.storage_operations import CheckpointStorage, carry_out
 from penstock.engine.jobmaster.events import StorageEnded

@@ -12,8 +12,8 @@ import resource
 from collections.abc import Sequence
 
 from penstock.common.configuration import Configuration
+from penstock.common.configuration.worker_options import TASK_SLOTS
 from penstock.common.errors import NotEnoughSlotsError
-from penstock.common.worker_options import TASK_SLOTS
 from penstock.engine.plan.job_graph import JobGraph
 
 _WORKERS_MOST = 16

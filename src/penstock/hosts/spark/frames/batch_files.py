@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.api.source import EndOfInput, Nothing, ReaderContext, Records
 from penstock.common.errors import SourceError
-from penstock.common.file_systems import file_system_of
+from penstock.common.files.file_systems import file_system_of
 from penstock.common.stored import stored_as
 from penstock.common.types import Row
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader

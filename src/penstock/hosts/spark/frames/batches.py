@@ -16,9 +16,9 @@ import contextlib
 import msgspec
 from pyarrow import fs
 
-from penstock.common.decoding import from_json
-from penstock.common.durable import is_object_store, make_directory, publish, sync, sync_parent
-from penstock.common.file_systems import file_system_of
+from penstock.common.files.durable import is_object_store, make_directory, publish, sync, sync_parent
+from penstock.common.files.file_systems import file_system_of
+from penstock.common.values.decoding import from_json
 
 _DIGITS = 12
 _ROWS = ".parquet"

@@ -10,11 +10,11 @@ import datetime
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from penstock.common.basic_types import InstantTypeInfo
 from penstock.common.errors import ProgramError
 from penstock.common.time import Instant
 from penstock.common.typeinfo import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from penstock.common.types import Row
+from penstock.common.types.basic_types import InstantTypeInfo
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

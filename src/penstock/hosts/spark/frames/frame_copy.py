@@ -13,7 +13,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
-from penstock.common.file_systems import file_system_of
+from penstock.common.files.file_systems import file_system_of
 from penstock.hosts.spark.failures import cause_in
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.place import for_spark, new_folder

@@ -9,12 +9,11 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow
 from pyarrow import fs
 
-from penstock.common import options
-from penstock.common.configuration import Configuration
-from penstock.common.durable import make_directory
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import JobError, ProgramError
-from penstock.common.file_systems import absolute, file_system_of
-from penstock.common.held_directory import HeldDirectory, remove_abandoned
+from penstock.common.files.durable import make_directory
+from penstock.common.files.file_systems import absolute, file_system_of
+from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.common.types import Row, RowKind
 from penstock.connectors.files.formats.parquet_writer import ParquetWriter, ParquetWriterFactory

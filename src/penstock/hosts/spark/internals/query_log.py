@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyarrow import fs
 
-from penstock.common.file_systems import file_system_of
+from penstock.common.files.file_systems import file_system_of
 
 
 def last_commit(checkpoints: str) -> int:

@@ -16,8 +16,8 @@ from typing import NoReturn
 import msgspec
 import pyarrow as pa
 
-from penstock.common.user_calls import RAISED, as_exception
-from penstock.common.wall_clock import now_ms
+from penstock.common.functions.user_calls import RAISED, as_exception
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.runtime.batch.slot_run import run_to_end
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import Event, Result

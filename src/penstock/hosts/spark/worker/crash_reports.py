@@ -3,7 +3,7 @@
 A worker leaves a note of what it hosts, and takes it away when it ends as it should. The daemon that has forked it
 finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
 crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So it is in the text of Spark's exception, on any
-machine. It names the files that the worker was reading (`common/open_inputs.py`). But Spark starts a task again that
+machine. It names the files that the worker was reading (`common/files/open_inputs.py`). But Spark starts a task again that
 has lost its worker, and the driver may hear of that first: so the next worker of a pipelined slot finds the words of
 the former one, and reports them.
 """
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.common.errors import TaskLostError
-from penstock.common.open_inputs import record_in, recorded_in, stop_recording
+from penstock.common.files.open_inputs import record_in, recorded_in, stop_recording
 from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.hosts.spark.failures import to_stage_failure
 

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.task.async_calls import CallOutcome, Calls, ended_by
 from penstock.engine.runtime.task.events import CallsEnded
 

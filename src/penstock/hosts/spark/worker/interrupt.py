@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-from penstock.common.user_calls import Interrupted
+from penstock.common.functions.user_calls import Interrupted
 
 _GRACE_SECONDS = 0.3
 _AGAIN_SECONDS = 1.0

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.common.user_calls import RAISED
+from penstock.common.functions.user_calls import RAISED
 from penstock.hosts.spark.rows import to_batch
 
 QUEUED_BATCHES = 2

@@ -20,8 +20,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from penstock.common import cached_files
 from penstock.common.errors import ConfigurationError
+from penstock.common.files import cached_files
 from penstock.hosts.spark.job_files import JobFiles
 
 _WORK = "work"

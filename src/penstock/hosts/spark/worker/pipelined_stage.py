@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.common.earliest import earliest
-from penstock.common.spark_transport import SparkTransport
-from penstock.common.user_calls import RAISED
+from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.network.buffer import PUSH
 from penstock.engine.runtime.task.worker_slots import WorkerRoutes
 from penstock.hosts.spark.internals.worker_streams import WorkerStreams

@@ -15,7 +15,7 @@ from functools import partial
 import msgspec
 
 from penstock.common.errors import TaskLostError
-from penstock.common.wall_clock import now_ms
+from penstock.common.time.wall_clock import now_ms
 from penstock.engine.checkpoint.storage import DirectoryStorage
 from penstock.engine.rpc.client import ControlClient
 from penstock.engine.rpc.failures import describe

@@ -15,9 +15,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from penstock.common.disk_errors import advice_on
+from penstock.common.errors.disk_errors import advice_on
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_threads import Failed, serve
-from penstock.common.user_calls import RAISED
 from penstock.engine.checkpoint.storage import SavepointStorage
 from penstock.engine.runtime.task.events import SnapshotFailed, SnapshotWritten
 from penstock.engine.runtime.task.snapshot import TaskSnapshot

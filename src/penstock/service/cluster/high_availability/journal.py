@@ -22,9 +22,9 @@ import uuid
 
 import msgspec
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import ConfigurationError, DamagedCheckpointError
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.engine.checkpoint.job_record import RecordStore
 from penstock.engine.checkpoint.manifest import check_seal, seal
 from penstock.service.cluster.high_availability.pointers import NotLeadingError

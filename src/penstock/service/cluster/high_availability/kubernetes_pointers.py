@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from penstock.common.decoding import from_json
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.service.cluster.high_availability.kubernetes_api import (
     CONFIG_MAP,
     ConflictError,

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.common.decoding import from_json
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.service.cluster.high_availability.kubernetes_api import (
     CONFIG_MAP,
     LEASE,

@@ -20,9 +20,9 @@ from pathlib import Path
 import msgspec
 from pyarrow import fs
 
-from penstock.common.decoding import from_json
-from penstock.common.exclusive_creation import exclusive_creation
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.files.exclusive_creation import exclusive_creation
+from penstock.common.values.decoding import from_json
 from penstock.engine.checkpoint.record_files import RecordFiles
 from penstock.service.cluster.high_availability.journal import Journal
 from penstock.service.cluster.high_availability.lease_watch import Beat, LeaseWatch

@@ -6,10 +6,10 @@ import os
 import re
 from pathlib import Path
 
-from penstock.common import high_availability_options as options
 from penstock.common.configuration import Configuration
+from penstock.common.configuration import high_availability_options as options
+from penstock.common.configuration.high_availability_options import HighAvailabilityMode
 from penstock.common.errors import ConfigurationError
-from penstock.common.high_availability_options import HighAvailabilityMode
 from penstock.service.cluster.high_availability.kubernetes_api import SERVICE_ACCOUNT, ApiServer, address_in, patiently
 from penstock.service.cluster.high_availability.kubernetes_register import KubernetesRegister, LeaseTimes
 from penstock.service.cluster.high_availability.lease_register import LeaseRegister

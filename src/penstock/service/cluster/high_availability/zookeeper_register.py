@@ -26,11 +26,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.common import high_availability_options
-from penstock.common.decoding import from_json
+from penstock.common.configuration import high_availability_options
+from penstock.common.doors.extras import ZOOKEEPER
 from penstock.common.errors import ConfigurationError
-from penstock.common.extras import ZOOKEEPER
-from penstock.common.unreadable import UNREADABLE
+from penstock.common.errors.unreadable import UNREADABLE
+from penstock.common.values.decoding import from_json
 from penstock.service.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.service.cluster.high_availability.register import LeaderAddress, Register
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.unit.engine.jobmaster.autoscaling.modelled_pipeline import STEP_MS, Modelled, Pipeline
 
-from penstock.common.autoscaler_options import ENABLED, UTILIZATION_TARGET
 from penstock.common.configuration import Configuration
+from penstock.common.configuration.autoscaler_options import ENABLED, UTILIZATION_TARGET
+from penstock.common.configuration.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
+from penstock.common.configuration.metric_aggregator import MetricAggregator
 from penstock.common.errors import ConfigurationError
-from penstock.common.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
-from penstock.common.metric_aggregator import MetricAggregator
 from penstock.engine.jobmaster.autoscaling.decision import ScalingDecision
 from penstock.engine.jobmaster.autoscaling.delayed_scale_down import DelayedScaleDown
 from penstock.engine.jobmaster.autoscaling.fitting import fitting

@@ -9,7 +9,7 @@ from pyarrow import fs
 from tests.unit.engine.checkpoint.interrupted_store import Interrupted
 
 from penstock.common.errors import ConfigurationError
-from penstock.common.exclusive_creation import exclusive_creation
+from penstock.common.files.exclusive_creation import exclusive_creation
 from penstock.engine.checkpoint.record_files import DIRECTORY, RecordFiles
 from penstock.engine.checkpoint.storage import record_in
 from penstock.service.cluster.high_availability.journal import Journal

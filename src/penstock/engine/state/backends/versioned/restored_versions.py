@@ -7,8 +7,8 @@ read, to see that their classes are what they were.
 
 from __future__ import annotations
 
-from penstock.common.decoding import from_json
 from penstock.common.errors import CheckpointError
+from penstock.common.values.decoding import from_json
 from penstock.engine.state.backends.rocksdb.store_files import contents_of
 from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
 from penstock.engine.state.backends.versioned.store import StoreVersion

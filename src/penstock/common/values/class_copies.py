@@ -1,0 +1,283 @@
+"""How instances of a class are copied: made once for each class, from what it says of itself.
+
+`container_copies` has the copiers of containers, and the table of all.
+"""
+
+from __future__ import annotations
+
+import copy
+import copyreg
+import dataclasses
+import enum
+import types
+from collections.abc import Callable
+from operator import is_
+from typing import Any
+
+from penstock.common.values.container_copies import ATOMS, COPIERS, Copier, Memo, copy_of_part, itself, with_parts
+
+
+def copier_of(kind: type) -> Copier:
+    """How instances of this class are copied."""
+    if kind in ATOMS or issubclass(kind, (enum.Enum, type, BaseException)) or _is_immutable_elsewhere(kind):
+        return itself
+    if hasattr(kind, "__deepcopy__"):
+        return _by_its_method
+    if issubclass(kind, tuple):
+        # Without attributes of its own there is nothing in it but its items.
+        return _by_reduction if kind.__dictoffset__ else _for_subclass_of_tuple(kind)
+    fields = _fields_of(kind)
+    if fields is not None and _is_struct(kind):
+        return _for_struct(fields, _is_frozen(kind))
+    slots = _slots_of(kind)
+    copier: Copier
+    if slots is None:
+        copier = _by_reduction
+    elif not slots:
+        # Without attributes either there is nothing in it that can be changed.
+        copier = _of_object if kind.__dictoffset__ else itself
+    else:
+        copier = _for_object(slots)
+    return _unless_frozen_whole(fields, copier) if fields is not None and _is_frozen(kind) else copier
+
+
+def _fields_of(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass or msgspec.Struct; None for other classes."""
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    return getattr(kind, "__struct_fields__", None)
+
+
+def _is_frozen(kind: type) -> bool:
+    if dataclasses.is_dataclass(kind):
+        # Its own parameters: a subclass that is no dataclass itself may have further attributes, which can be changed.
+        return "__dataclass_params__" in vars(kind) and bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return _is_struct(kind) and bool(kind.__struct_config__.frozen)  # type: ignore[attr-defined]
+
+
+_PROTOCOLS = (
+    "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__",
+)  # fmt: skip
+
+
+def _slots_of(kind: type) -> list[Any] | None:
+    """The slots of a class whose instances have nothing but attributes, in slots or in their `__dict__`.
+
+    None if an instance has something else, or its class says how it is copied.
+    """
+    if kind in copyreg.dispatch_table or any(_is_overridden(kind, name) for name in _PROTOCOLS):
+        return None
+    slots = [one for base in kind.__mro__ for one in vars(base).values() if isinstance(one, types.MemberDescriptorType)]
+    names = [f"slot_{number}" for number in range(len(slots))]
+    names += ["__dict__"] * bool(kind.__dictoffset__) + ["__weakref__"] * bool(kind.__weakrefoffset__)
+    # A class with as many attributes and nothing else: a type written in C may keep more in its instances.
+    alike = type("Alike", (), {"__slots__": names})
+    return slots if kind.__basicsize__ == alike.__basicsize__ else None
+
+
+def _is_overridden(kind: type, protocol: str) -> bool:
+    method = getattr(kind, protocol, None)
+    # A frozen dataclass with slots has methods for its state that store its fields, and nothing else.
+    return method is not getattr(object, protocol, None) and getattr(method, "__module__", "") != "dataclasses"
+
+
+def _of_object(value: Any, memo: Memo | None) -> Any:
+    if memo and (known := memo.get(id(value))) is not None:
+        return known
+    new = object.__new__(type(value))
+    if memo is not None:
+        memo[id(value)] = new
+    new.__dict__.update(value.__dict__)
+    own = new.__dict__
+    atoms, copiers = ATOMS, COPIERS
+    for name, part in value.__dict__.items():
+        if type(part) not in atoms:
+            if memo is None:
+                memo = {id(value): new}
+            own[name] = copiers[type(part)](part, memo)
+    return new
+
+
+def _for_object(slots: list[Any]) -> Copier:
+    access = [(slot.__get__, slot.__set__) for slot in slots]
+
+    def copied(value: Any, memo: Memo | None) -> Any:
+        if memo is None:
+            memo = {}
+        elif (known := memo.get(id(value))) is not None:
+            return known
+        new = memo[id(value)] = object.__new__(type(value))
+        atoms, copiers = ATOMS, COPIERS
+        for get, set_ in access:
+            try:
+                part = get(value)
+            except AttributeError:
+                # It has no value.
+                continue
+            set_(new, part if type(part) in atoms else copiers[type(part)](part, memo))
+        for name, part in getattr(value, "__dict__", {}).items():
+            new.__dict__[name] = copy_of_part(part, memo)
+        return new
+
+    return copied
+
+
+def _by_its_method(value: Any, memo: Memo | None) -> Any:
+    """For classes with `__deepcopy__`; where that fails, what pickle would do."""
+    if memo is None:
+        memo = {}
+    elif (known := memo.get(id(value))) is not None:
+        return known
+    before = len(memo)
+    try:
+        new = memo[id(value)] = value.__deepcopy__(memo)
+    except RecursionError:
+        raise
+    except Exception:
+        # `copy.deepcopy` notes a container before it copies what is in it: these are not whole.
+        while len(memo) > before:
+            memo.popitem()
+        return _by_reduction(value, memo)
+    return new
+
+
+def _by_reduction(value: Any, memo: Memo | None) -> Any:
+    """For classes that say how they are pickled, and those written in C: made again of copies of what pickle stores."""
+    if memo is None:
+        memo = {}
+    elif (known := memo.get(id(value))) is not None:
+        return known
+    try:
+        return _made_again(value, memo)
+    except RecursionError:
+        raise
+    except Exception:
+        memo[id(value)] = value
+        return value
+
+
+def _made_again(value: Any, memo: Memo) -> Any:
+    reduce = copyreg.dispatch_table.get(type(value))
+    # Protocol 5 would give arrays away as buffers outside of the pickle.
+    reduced = reduce(value) if reduce is not None else value.__reduce_ex__(4)
+    if isinstance(reduced, str):
+        return value
+    # Parts that live only as long as the reduction must not lend their identity to others.
+    memo.setdefault(id(memo), []).append(reduced)
+    make, args, state, items, pairs, set_state = (*reduced, None, None, None, None)[:6]
+    new = make(*[copy_of_part(arg, memo) for arg in args])
+    if id(value) in memo:
+        # An argument refers to the value, and has copied it.
+        return memo[id(value)]
+    memo[id(value)] = new
+    if state is not None:
+        _give_state(new, copy_of_part(state, memo), set_state)
+    for item in items or ():
+        new.append(_kept_part(item, memo))
+    for key, item in pairs or ():
+        new[_kept_part(key, memo)] = _kept_part(item, memo)
+    return new
+
+
+def _kept_part(value: Any, memo: Memo) -> Any:
+    """A copy of what an iterator has given, which may be the only one to know it."""
+    memo[id(memo)].append(value)
+    return copy_of_part(value, memo)
+
+
+def _give_state(new: Any, state: Any, set_state: Callable[[Any, Any], object] | None) -> None:
+    """As pickle does it."""
+    if set_state is not None:
+        set_state(new, state)
+    elif hasattr(new, "__setstate__"):
+        new.__setstate__(state)
+    else:
+        attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+        if attributes:
+            new.__dict__.update(attributes)
+        for name, part in (slots or {}).items():
+            setattr(new, name, part)
+
+
+def _is_struct(kind: type) -> bool:
+    return hasattr(kind, "__struct_config__")
+
+
+def _is_immutable_elsewhere(kind: type) -> bool:
+    """Scalars of numpy and all of Arrow's values. Their packages are not imported for that."""
+    package = kind.__module__.partition(".")[0]
+    names = {base.__name__ for base in kind.__mro__}
+    # A record of a structured array is a view: its fields can be set.
+    return package == "pyarrow" or (package == "numpy" and "generic" in names and "void" not in names)
+
+
+def _for_subclass_of_tuple(kind: type) -> Copier:
+    make = getattr(kind, "_make", None)
+
+    def copied(value: Any, memo: Memo | None) -> Any:
+        if make is not None:
+            return with_parts(value, memo, make)
+        # Copied once, for its parts are in the memo then.
+        memo = {} if memo is None else memo
+        parts = [copy_of_part(part, memo) for part in value]
+        return value if all(map(is_, parts, value)) else _by_reduction(value, memo)
+
+    return copied
+
+
+def _unless_frozen_whole(fields: tuple[str, ...], copier: Copier) -> Copier:
+    """For frozen classes: as it is if all fields are, else as any object."""
+    all_atoms = _compiled(fields)
+
+    def copied(value: Any, memo: Memo | None) -> Any:
+        try:
+            if all_atoms(value):
+                return value
+        except AttributeError:
+            # A field has no value.
+            return copier(value, memo)
+        if memo is None:
+            memo = {}
+        elif (known := memo.get(id(value))) is not None:
+            return known
+        new = copier(value, memo)
+        if all(getattr(new, field) is getattr(value, field) for field in fields):
+            new = memo[id(value)] = value
+        return new
+
+    return copied
+
+
+def _for_struct(fields: tuple[str, ...], is_frozen: bool) -> Copier:
+    from msgspec.structs import force_setattr
+
+    all_atoms = _compiled(fields)
+
+    def copied(value: Any, memo: Memo | None) -> Any:
+        is_flat = all_atoms(value)
+        if is_flat and is_frozen:
+            return value
+        if memo and (known := memo.get(id(value))) is not None:
+            return known
+        if memo is None:
+            memo = {}
+        new = memo[id(value)] = copy.copy(value)
+        if is_flat:
+            return new
+        is_changed = False
+        for field in fields:
+            part = getattr(value, field)
+            if (own := copy_of_part(part, memo)) is not part:
+                is_changed = True
+                force_setattr(new, field, own)
+        if is_frozen and not is_changed:
+            new = memo[id(value)] = value
+        return new
+
+    return copied
+
+
+def _compiled(fields: tuple[str, ...]) -> Callable[[Any], bool]:
+    """A function that says whether all these fields are atoms: a loop over them would cost three times as much."""
+    test = " and ".join(f"type(value.{field}) in atoms" for field in fields) or "True"
+    return eval(f"lambda value: {test}", {"atoms": ATOMS, "type": type})  # type: ignore[no-any-return]
