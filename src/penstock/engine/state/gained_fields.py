@@ -1,7 +1,7 @@
 """Reading what is stored: classes are found by their former names, and by substitutes where they are missing.
 
-What is stored by name (`common/values/stored_class.py`) completes itself. Snapshots of before hold objects as pickle stores
-them: here their instances get the defaults of fields that their classes have gained since.
+What is stored by name (`common/values/stored_class.py`) completes itself. Earlier snapshots hold objects as pickle
+stores them: here their instances get the defaults of fields that their classes have gained since.
 """
 
 from __future__ import annotations
