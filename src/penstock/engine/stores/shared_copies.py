@@ -4,7 +4,7 @@ With more subtasks than before, several begin with the files of one store. Each 
 by one of them, and all have links to that copy: the disk writes it once. Only files that never change are shared.
 
 The copies of a store are in a directory that those who restore it hold together (common/files/held_directory.py). The
-last one removes it; databases keep their links. Where there is no such directory, or no links, each has copies of its own.
+last one removes it; databases keep their links. Where there is no such directory, or no links, each has its own copies.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A worker leaves a note of what it hosts, and takes it away when it ends as it sh
 finds the note of one that did not, and puts how it ended in its place, where Spark's JVM looks for the traceback of a
 crash (`spark.sql.execution.pyspark.udf.faulthandler.enabled`). So it is in the text of Spark's exception, on any
 machine. It names the files that the worker was reading (`common/files/open_inputs.py`). But Spark starts a task
-again that has lost its worker, and the driver may hear of that first: so the next worker of a pipelined slot finds the words of
-the former one, and reports them.
+again that has lost its worker, and the driver may hear of that first: so the next worker of a pipelined
+slot finds the words of the former one, and reports them.
 """
 
 from __future__ import annotations
