@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.common.doors import extras
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OF_THE_PROJECT = {"bench", "corpora", "dev"}
 """Extras for work on the project: commands of the Makefile install them."""

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.common.test_copies import Frozen, FrozenStruct, Open, OpenStruct, Point
+from tests.unit.common.values.test_copies import Frozen, FrozenStruct, Open, OpenStruct, Point
 
 from penstock.common.types import Row
 from penstock.common.values.copies import own_copy
