@@ -61,6 +61,34 @@ def test_the_order_is_that_of_the_sources():
     assert read_all(three(), 1) == [*range(1, 10), "a", *range(100, 105)]
 
 
+class Ranges(NumberSequenceSource):
+    """The numbers of a range that anyone may change."""
+
+    def __init__(self, ranges):
+        super().__init__(*ranges[0])
+        self.ranges = ranges
+
+    def create_enumerator(self, context):
+        return NumberSequenceSource(*self.ranges[0]).create_enumerator(context)
+
+
+class Made(SourceFactory):
+    def __init__(self, values):
+        self.values = values
+
+    def create(self, context):
+        return CollectionSource(self.values)
+
+
+def test_sources_are_what_they_were_in_the_call():
+    """A program that sets a source or factory again for its next job would change the one before."""
+    first, then = Ranges([(1, 3)]), Made([4])
+    source = HybridSource.builder(first).add_source(then, Boundedness.BOUNDED).build()
+    first.ranges[0] = (7, 9)
+    then.values.append(5)
+    assert read_all(source, 1) == [1, 2, 3, 4]
+
+
 def test_no_subtask_is_ahead_of_another():
     """State built from history would meet live records while another subtask still reads history."""
     source = HybridSource.builder(NumberSequenceSource(1, 100)).add_source(NumberSequenceSource(101, 200)).build()

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
+from penstock.common.values.shallow_copy import shallow_copy
 from penstock.connectors.hybrid.enumerator import HybridEnumerator
 from penstock.connectors.hybrid.reader import HybridReader
 from penstock.connectors.hybrid.split import HybridState
@@ -139,6 +140,7 @@ class HybridSourceBuilder(Generic[T]):
     ) -> HybridSourceBuilder[T]:
         """Append a source, or what makes one at the switch to it: then `boundedness` must say whether it will end.
 
+        The source, or the SourceFactory, is taken as it is in this call: later assignments to it change nothing.
         Raises TypeError if `source` is neither, or lacks its boundedness, and ValueError if the source before never
         ends.
         """
@@ -148,9 +150,10 @@ class HybridSourceBuilder(Generic[T]):
                 f"source {len(self._links)} never ends, so none can follow it"
             )
         if isinstance(source, Source):
-            self._links.append(Link(source, None, source.get_boundedness()))
+            taken = shallow_copy(source, own_containers=True)
+            self._links.append(Link(taken, None, taken.get_boundedness()))
             return self
-        create = source.create if isinstance(source, SourceFactory) else source
+        create = shallow_copy(source, own_containers=True).create if isinstance(source, SourceFactory) else source
         if not self._links or not callable(create):
             raise TypeError(
                 "HybridSource: expected a Source, or for those after the first a SourceFactory or a function of its "
