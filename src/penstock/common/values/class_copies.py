@@ -22,7 +22,7 @@ def copier_of(kind: type) -> Copier:
     if kind in ATOMS or issubclass(kind, (enum.Enum, type, BaseException)) or _is_immutable_elsewhere(kind):
         return itself
     if hasattr(kind, "__deepcopy__"):
-        return _by_its_method
+        return _of_frame if _is_frame(kind) else _by_its_method
     if issubclass(kind, tuple):
         # Without attributes of its own there is nothing in it but its items.
         return _by_reduction if kind.__dictoffset__ else _for_subclass_of_tuple(kind)
@@ -139,6 +139,20 @@ def _by_its_method(value: Any, memo: Memo | None) -> Any:
             memo.popitem()
         return _by_reduction(value, memo)
     return new
+
+
+def _is_frame(kind: type) -> bool:
+    """Whether it is a DataFrame or Series of pandas, which is not imported for that."""
+    return any(
+        base.__name__ in ("DataFrame", "Series") and base.__module__.startswith("pandas.") for base in kind.__mro__
+    )
+
+
+def _of_frame(value: Any, memo: Memo | None) -> Any:
+    """For frames of pandas, whose own copies share the lists and other objects in their cells."""
+    dtypes = value.dtypes if value.ndim > 1 else [value.dtype]
+    has_objects = any(dtype.kind == "O" for dtype in dtypes)
+    return (_by_reduction if has_objects else _by_its_method)(value, memo)
 
 
 def _by_reduction(value: Any, memo: Memo | None) -> Any:

@@ -11,6 +11,7 @@ import types
 from typing import Any, NamedTuple
 
 import msgspec
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -292,3 +293,23 @@ def test_a_record_of_a_structured_array_is_copied() -> None:
     assert copied["n"] == 0
     scalar = numpy.float64(1.5)
     assert own_copy(scalar) is scalar
+
+
+@pytest.mark.parametrize("kind", ["frame", "series", "within"])
+def test_cells_of_frames_are_copied(kind: str) -> None:
+    """A list in a cell would change in what was emitted, and in the state of another key."""
+    tags, text = ["a"], "text"
+    frame = pd.DataFrame({"n": [1, 2], "tags": pd.Series([tags, None], dtype=object), "text": [text, "b"]})
+    given = {"frame": frame, "series": frame["tags"], "within": {"tags": tags, "frame": frame}}[kind]
+    copied = own_copy(given)
+    tags.append("b")
+    frame.loc[0, "n"] = 7
+    cells = {"frame": lambda: copied["tags"], "series": lambda: copied, "within": lambda: copied["frame"]["tags"]}[
+        kind
+    ]()
+    assert type(copied) is type(given)
+    assert cells[0] == ["a"]
+    if kind == "frame":
+        assert copied["n"].tolist() == [1, 2] and copied.dtypes.equals(frame.dtypes)
+    if kind == "within":
+        assert copied["tags"] is cells[0], "what occurs twice is one object"
