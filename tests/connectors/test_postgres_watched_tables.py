@@ -30,6 +30,7 @@ LOST = [
     (f"{REMOVED}; {ADDED}", "removed from the publication '.*' and added again"),
     (PUBLISHED_AGAIN, "removed from the publication '.*' and added again"),
     ("DROP PUBLICATION {p}", "the publication '.*' was dropped"),
+    ("ALTER PUBLICATION {p} SET (publish = 'insert')", "no longer has each update and delete and truncate of"),
 ]  # fmt: skip
 LOST_BY_NAME = [
     (REMOVED, "was removed from the publication"), ("DROP TABLE {t}", "was dropped or renamed"),

@@ -28,7 +28,10 @@ SELECT t.schemaname || '.' || t.tablename, c.oid::bigint, ARRAY(
     SELECT p.oid WHERE p.puballtables
     UNION SELECT r.oid FROM pg_publication_rel r WHERE r.prpubid = p.oid
         AND (r.prrelid = c.oid OR r.prrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))){schemas}
-)::bigint[]
+)::bigint[], ARRAY(
+    SELECT kind FROM (VALUES ('insert', p.pubinsert), ('update', p.pubupdate), ('delete', p.pubdelete),
+        ('truncate', p.pubtruncate)) AS published (kind, is_sent) WHERE is_sent
+)::text[]
 FROM pg_publication p JOIN pg_publication_tables t ON t.pubname = p.pubname
     JOIN pg_namespace n ON n.nspname = t.schemaname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
@@ -43,11 +46,15 @@ _RESTART = "start the job without its state, and it begins with the rows that ar
 
 @stored_as("postgres-watched-table")
 class WatchedTable(msgspec.Struct, frozen=True):
-    """`memberships`: the catalogue's entries by which it is published. A table that is added again has another one."""
+    """`memberships`: the catalogue's entries by which it is published. A table that is added again has another one.
+
+    `kinds`: of changes that are published, as in CREATE PUBLICATION; a state of an earlier version has none.
+    """
 
     name: str
     oid: int
     memberships: tuple[int, ...]
+    kinds: tuple[str, ...] = ()
 
 
 def watched_tables(
@@ -61,13 +68,15 @@ def watched_tables(
     published = _published(session, publication)
     for one in before:
         _check(session, publication, names is not None, one, published)
+        if one.name in published:
+            _check_kinds(publication, one, published[one.name])
     return tuple(one for one in published.values() if names is None or one.name in names)
 
 
 def _published(session: Session, publication: str) -> dict[str, WatchedTable]:
     has_schemas = session.connection.info.server_version >= _BY_SCHEMAS_FROM
     rows = session.execute(_WATCHED.replace("{schemas}", _OF_SCHEMAS if has_schemas else ""), publication)
-    return {name: WatchedTable(name, oid, tuple(memberships)) for name, oid, memberships in rows}
+    return {name: WatchedTable(name, oid, tuple(entries), tuple(kinds)) for name, oid, entries, kinds in rows}
 
 
 def _check(
@@ -85,6 +94,16 @@ def _check(
         raise InputLostError(
             f"{one.name} was removed from the publication '{publication}' and added again, and changes between are "
             f"lost: {_RESTART}"
+        )
+
+
+def _check_kinds(publication: str, one: WatchedTable, now: WatchedTable) -> None:
+    missing = [kind for kind in one.kinds if kind not in now.kinds]
+    if missing:
+        name = quoted(publication).replace("%%", "%")
+        raise InputLostError(
+            f"the publication '{publication}' no longer has each {' and '.join(missing)} of {one.name}, and those "
+            f"since then are lost: ALTER PUBLICATION {name} SET (publish = '{', '.join(one.kinds)}'), and {_RESTART}"
         )
 
 
