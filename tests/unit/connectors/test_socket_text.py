@@ -209,6 +209,22 @@ def test_a_server_that_is_gone_after_a_restart(server):
         assert again.to_end() == ["a"]
 
 
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_text_that_is_not_utf_8(server, end):
+    """Names would be changed for ever, without a word of it."""
+    client = Client(server)
+    with accepted(server, client) as connection:
+        connection.sendall(b"one\ntwo\n")
+        assert client.lines(2) == ["one", "two"]
+        connection.sendall(b"Z\xfcrich" + end.encode())
+        connection.close()
+        host, port = server.getsockname()[:2]
+        with pytest.raises(
+            SourceError, match=rf"(?s)the socket {host}:{port}, line 3: this is no UTF-8 text: .*Z\\xfcrich"
+        ):
+            client.to_end()
+
+
 def test_attempts_after_the_connection_was_lost(server):
     """A restarted server would lose its readers."""
     client = Client(server, max_retry=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from penstock.api.source import END_OF_INPUT, EndOfInput, Nothing, ReaderContext
 from penstock.common.errors import SourceError
 from penstock.common.stored import stored_as
 from penstock.connectors.socket.connection import Connection
-from penstock.connectors.socket.delimited_text import DelimitedText
+from penstock.connectors.socket.delimited_text import BadTextError, DelimitedText
 from penstock.connectors.socket.write_ahead_log import WriteAheadLog
 
 POLL_MS = 10
@@ -122,13 +122,13 @@ class SocketTextReader(SourceReader[str]):
         if data is None:
             self._lost(now_ms, None)
         elif data:
-            self._add(self._text.feed(data))
+            self._add(lambda: self._text.feed(data))
 
     def _lost(self, now_ms: int, error: OSError | None) -> None:
         """Handle a lost or failed connection: retry, end, or fail."""
         was_there = self._connection is not None and self._connection.connected
         self.close()
-        self._add(self._text.end())
+        self._add(self._text.end)
         self._failures += 1
         if 0 <= self._address.max_retry < self._failures:
             # If the last connection broke, data is missing: fail. If the server only refuses to reconnect after a
@@ -139,7 +139,13 @@ class SocketTextReader(SourceReader[str]):
         else:
             self._retry_at_ms = now_ms + RETRY_MS
 
-    def _add(self, records: list[str]) -> None:
-        self._log.add(records)
+    def _add(self, texts: Callable[[], list[str]]) -> None:
+        try:
+            self._log.add(texts())
+        except BadTextError as error:
+            raise SourceError(
+                f"the socket {self._address}, {error}\n  Have the server send UTF-8; lines are counted from the "
+                "beginning of its connection"
+            ) from error
         if not self._context.checkpointing:
             self._log.release()

@@ -15,7 +15,7 @@ class SocketTextSource(Source[str]):
 
     The source ends when the server has closed the connection and `max_retry` (-1: no limit) further attempts, 500 ms
     apart, are exhausted; text after the last delimiter is emitted as a record. Raises SourceError if no connection ever
-    succeeded, or if the last one was lost.
+    succeeded, if the last one was lost, or for text that is not UTF-8 (Flink replaces such bytes).
 
     With checkpoints, records stay in a log until a checkpoint that contains them completes, and are emitted then. After
     a failure they are replayed from the log: exactly once. Data that a killed process had received since its last
