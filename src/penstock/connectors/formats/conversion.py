@@ -75,6 +75,17 @@ def decimal_of(text: str) -> Decimal:
     return value
 
 
+def is_number_of_python(text: str) -> bool:
+    """Whether a text is a number in Python only: with underscores, or digits of other scripts."""
+    if "_" not in text and text.isascii():
+        return False
+    try:
+        Decimal(text)
+    except InvalidOperation:
+        return False
+    return True
+
+
 def float_of(text: str) -> float:
     """A float. Raises ValueError for what is none; NaN, Infinity and -Infinity are some."""
     _refuse_other_digits(text)

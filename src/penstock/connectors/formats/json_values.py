@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.common.serialization import DeserializationSchema, SerializationSchema, json_bytes
-from penstock.common.values.decoding import json_decoder
 from penstock.connectors.formats.byte_order_mark import has_mark, without_mark
+from penstock.connectors.formats.json_decimals import decoder_of
 
 
 class JsonDeserializationSchema(DeserializationSchema):
@@ -19,7 +19,7 @@ class JsonDeserializationSchema(DeserializationSchema):
 
     def __init__(self, record_type: Any = Any) -> None:
         self._type = record_type
-        self._decode = json_decoder(record_type).decode
+        self._decode = decoder_of(record_type)
 
     def deserialize(self, message: bytes) -> Any:
         """Decode one value."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -157,3 +159,15 @@ def test_lines_of_files_are_not_skipped_for_what_would_stop_any(tmp_path: Path, 
     (tmp_path / "a.csv").write_text("n\n1\nbad\n2\n")
     with pytest.raises(error):
         read(tmp_path / "a.csv", StreamFormat.csv_format(types={"n": Convert(error)}, on_error="skip"))
+
+
+@dataclasses.dataclass
+class Price:
+    amount: Decimal
+
+
+def test_a_line_with_a_literal_of_python_is_named(tmp_path: Path) -> None:
+    """A file would be read with a number where its line has none."""
+    (tmp_path / "a.json").write_text('{"amount": "1000"}\n{"amount": "1_000"}\n')
+    with pytest.raises(SourceError, match=r"(?s)a\.json, line 2.*decimal"):
+        read(tmp_path / "a.json", StreamFormat.json_lines_format(Price))

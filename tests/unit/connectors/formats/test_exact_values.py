@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+import json
 import math
 from decimal import Decimal
 from typing import Any
@@ -13,6 +15,7 @@ from penstock.common import Instant, Row, Types
 from penstock.common.typeinfo import LocalTimeTypeInfo, TypeInformation
 from penstock.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.datastream.formats.json import (
+    JsonDeserializationSchema,
     JsonRowDeserializationSchema,
     JsonRowSerializationSchema,
     JsonSerializationSchema,
@@ -196,3 +199,37 @@ def test_times_of_other_zones_are_written_in_utc() -> None:
     zone = dt.timezone(dt.timedelta(hours=2))
     assert to_json(Types.SQL_TIMESTAMP(), dt.datetime(2020, 1, 2, 3, tzinfo=zone)) == '"2020-01-02T01:00:00Z"'
     assert from_json(Types.INSTANT(), '"1970-01-01T02:00:00.000000001+02:00"') == [Instant(0, 1)]
+
+
+@dataclasses.dataclass
+class Price:
+    amount: Decimal
+    note: str = ""
+    others: dict[str, list[Decimal]] = dataclasses.field(default_factory=dict)
+    share: float = 0.5
+
+
+PYTHONS = ["1_000", "\u0661\u0662", " 1_0", "1_0e5"]
+
+
+@pytest.mark.parametrize("text", PYTHONS)
+def test_a_decimal_of_a_class_is_no_literal_of_python(text: str) -> None:
+    """What any other program refuses would be read as a number."""
+    schema = JsonDeserializationSchema(Price)
+    escaped = json.dumps(text)
+    for told, written in [(r"\$\.amount", text), (r"\$\.amount", escaped[1:-1]), (r"\$\.others", text)]:
+        amount, other = ("7", written) if "others" in told else (written, "7")
+        message = f'{{"amount": "{amount}", "share": 0.1, "others": {{"a": ["{other}"]}}}}'.encode()
+        with pytest.raises(ValueError, match=rf"Invalid decimal string - at `{told}"):
+            schema.deserialize_batch([message])
+        with pytest.raises(ValueError, match="decimal"):
+            schema.deserialize(message)
+
+
+@pytest.mark.parametrize("text", [*PYTHONS, "Zürich", "a_b", "\\u00fc"])
+def test_texts_beside_decimals_are_any_texts(text: str) -> None:
+    """A serial number that looks like a literal of Python would make its message a bad one."""
+    message = f'{{"amount": 1.2345678901234567890123456789, "note": "{text}", "others": {{"{text}": [1e400]}}}}'
+    found = JsonDeserializationSchema(Price).deserialize(message.encode())
+    note = json.loads(f'"{text}"')
+    assert found == Price(Decimal("1.2345678901234567890123456789"), note, {note: [Decimal("1e400")]})

@@ -14,6 +14,7 @@ from penstock.connectors.files.formats.format import OnError
 from penstock.connectors.files.formats.line_format import BadLineError, LineFormat, LineParser
 from penstock.connectors.files.formats.streams import reading
 from penstock.connectors.files.split import FoundFile
+from penstock.connectors.formats.json_decimals import decoder_of
 
 
 class JsonLinesFormat(LineFormat):
@@ -42,7 +43,7 @@ class JsonLinesFormat(LineFormat):
 
 class _JsonParser(LineParser):
     def __init__(self, value_type: Any) -> None:
-        self._decode = json_decoder(value_type).decode
+        self._decode = decoder_of(value_type)
 
     def parse(self, block: bytes, last: bool) -> tuple[list[Any], int]:
         lines = block.split(b"\n")
