@@ -21,6 +21,7 @@ from penstock.common.typeinfo import (
 )
 from penstock.common.types.type_hints import from_function
 from penstock.common.types.whole_numbers import as_int
+from penstock.engine.plan.api_call import current_api_call
 from penstock.engine.plan.call_capture import captured_call
 from penstock.engine.runtime.operators.function import UserFunction
 
@@ -95,7 +96,8 @@ def check_parameters(call: Any, declared: Callable[..., Any], name: str) -> None
     given = "1 argument" if len(parameters) == 1 else f"{len(parameters)} arguments"
     own = inspect.signature(call, follow_wrapped=False)
     yielded = ". Results are yielded: there is no Collector" if list(own.parameters)[-1:] == ["out"] else ""
-    raise TypeError(f"{name} is called with {given} ({', '.join(parameters)}), and takes {own}{yielded}")
+    call_name = current_api_call().name
+    raise TypeError(f"{call_name}: {name} is called with {given} ({', '.join(parameters)}), and takes {own}{yielded}")
 
 
 def common_output_type(

@@ -82,41 +82,45 @@ class Slow(AsyncFunction):  # type: ignore[type-arg]
 
 
 REFUSED: dict[str, tuple[Program, str]] = {
-    "map": (lambda s: s.map(two), "two is called with 1 argument (value), and takes (value: 'Any', other: 'Any')"),
-    "flat_map": (lambda s: s.flat_map(two), "two is called with 1 argument (value)"),
+    "map": (lambda s: s.map(two), "map: two is called with 1 argument (value), and takes (value: 'Any', other: 'Any')"),
+    "flat_map": (lambda s: s.flat_map(two), "flat_map: two is called with 1 argument (value)"),
     "filter": (lambda s: s.filter(lambda: True), "<lambda> is called with 1 argument (value), and takes ()"),
-    "keyed map": (lambda s: s.key_by(one).map(two), "two is called with 1 argument"),
-    "key_by": (lambda s: s.key_by(two), "the key selector is called with 1 argument (value)"),
+    "lambda": (lambda s: s.filter(lambda: True), "filter: "),
+    "keyed map": (lambda s: s.key_by(one).map(two), "map: two is called with 1 argument"),
+    "key_by": (lambda s: s.key_by(two), "key_by: the key selector is called with 1 argument (value)"),
     "partitioner": (
         lambda s: s.partition_custom(one, one),
-        "the partitioner is called with 2 arguments (key, num_partitions), and takes (value: 'Any')",
+        "partition_custom: the partitioner is called with 2 arguments (key, num_partitions), and takes (value: 'Any')",
     ),
-    "reduce": (lambda s: s.key_by(one).reduce(one), "one is called with 2 arguments (value1, value2)"),
+    "reduce": (lambda s: s.key_by(one).reduce(one), "reduce: one is called with 2 arguments (value1, value2)"),
     "window reduce": (
         lambda s: s.key_by(one).window(CountTumblingWindowAssigner.of(2)).reduce(one),
-        "one is called with 2 arguments (value1, value2)",
+        "reduce: one is called with 2 arguments (value1, value2)",
     ),
     "window": (
         lambda s: s.key_by(one).window(CountTumblingWindowAssigner.of(2)).apply(two),
-        "two is called with 3 arguments (key, window, inputs)",
+        "apply: two is called with 3 arguments (key, window, inputs)",
     ),
     "aggregate": (
         lambda s: s.key_by(one).window(CountTumblingWindowAssigner.of(2)).aggregate(Count()),
-        "Count.add is called with 2 arguments (value, accumulator), and takes (accumulator: 'int')",
+        "aggregate: Count.add is called with 2 arguments (value, accumulator), and takes (accumulator: 'int')",
     ),
     "process": (
         lambda s: s.process(Collecting()),
-        "Collecting.process_element is called with 2 arguments (value, ctx), and takes "
+        "process: Collecting.process_element is called with 2 arguments (value, ctx), and takes "
         "(value: 'Any', ctx: 'Any', out: 'Any') -> 'None'. Results are yielded: there is no Collector",
     ),
     "timer": (
         lambda s: s.key_by(one).process(Timed()),
-        "Timed.on_timer is called with 2 arguments (timestamp, ctx), and takes (timestamp: 'int')",
+        "process: Timed.on_timer is called with 2 arguments (timestamp, ctx), and takes (timestamp: 'int')",
     ),
-    "two inputs": (lambda s: s.connect(s).map(Both()), "Both.map2 is called with 1 argument (value), and takes ()"),
+    "two inputs": (
+        lambda s: s.connect(s).map(Both()),
+        "map: Both.map2 is called with 1 argument (value), and takes ()",
+    ),
     "async": (
         lambda s: AsyncDataStream.unordered_wait(s, Slow(), 1000),
-        "Slow.async_invoke is called with 1 argument (value)",
+        "unordered_wait: Slow.async_invoke is called with 1 argument (value)",
     ),
     "no key": (
         lambda s: s.process(Keyed()),  # type: ignore[arg-type]

@@ -17,11 +17,15 @@ class ApiCall:
     def __init__(self, frame: FrameType) -> None:
         self._frame = frame
 
+    @property
+    def name(self) -> str:
+        """The name of the method or function."""
+        return self._frame.f_code.co_name
+
     def __str__(self) -> str:
         """As errors name it: the method, the file and the line of the program."""
         user = self._frame.f_back
-        name = self._frame.f_code.co_name
-        return name if user is None else f"{name} at {user.f_code.co_filename}, line {user.f_lineno}"
+        return self.name if user is None else f"{self.name} at {user.f_code.co_filename}, line {user.f_lineno}"
 
     def argument(self, is_wanted: Callable[[Any], bool]) -> tuple[str, Any] | None:
         """Name and value of the first argument that `is_wanted`, the stream itself left out; None: there is none."""
