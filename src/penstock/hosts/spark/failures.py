@@ -22,14 +22,12 @@ from penstock.hosts.spark.internals.error_texts import (
     OF_PY4J,
     TOO_FEW_SLOTS,
 )
-from penstock.hosts.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_has_ended
+from penstock.hosts.spark.internals.jvm import is_lost_connection, java_stack_of, jvm_ends, jvm_has_ended
 from penstock.hosts.spark.internals.python_daemons import has_no_daemon
 
 # What a worker refuses before its slot can report failures: the last line of the traceback in Spark's text.
 _REFUSAL = re.compile(rf"{re.escape(PenstockError.__module__)}\.(ConfigurationError|ProgramError): (.*)")
 _TRACEBACK = "Traceback (most recent call last):"
-_ENDS_SECONDS = 2.0
-"""A process that is killed refuses connections for a moment before it is gone."""
 _MARK = re.compile(r"penstock-failure<([A-Za-z0-9+/=]+)>")
 
 
@@ -65,7 +63,7 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
 
 def lost_spark() -> SparkLostError:
     """The error of a job to whose calls Spark's JVM does not answer. Waits a moment for the JVM's end."""
-    if jvm_has_ended(_ENDS_SECONDS):
+    if jvm_ends():
         return SparkLostError("Spark's JVM has ended: killed, or out of memory")
     return SparkLostError("the connection to Spark's JVM was lost")
 

@@ -21,7 +21,15 @@ import msgspec
 
 from penstock.common.configuration import ssl_options
 from penstock.common.configuration.options import CHECKPOINT_DIRECTORY
-from penstock.common.errors import FencedError, JobCancelledError, NotEnoughSlotsError, PenstockError
+from penstock.common.errors import (
+    FencedError,
+    JobCancelledError,
+    NotEnoughSlotsError,
+    PenstockError,
+    SessionLostError,
+    SparkLostError,
+    TaskLostError,
+)
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
 from penstock.common.job_status import JobStatus
@@ -35,7 +43,7 @@ from penstock.hosts.logs.format import LogFormat
 from penstock.hosts.spark.driver.held_slots import HELD
 from penstock.hosts.spark.driver.kept_jvm import JvmProcess, environment_of_workers
 from penstock.hosts.spark.driver.session import session_is_local
-from penstock.hosts.spark.internals.jvm import adopt, jvm_has_ended
+from penstock.hosts.spark.internals.jvm import adopt, jvm_ends
 from penstock.hosts.spark.internals.shared_context import attach
 from penstock.service.client.packed_job import read_packed_job, repacked, unpacked
 from penstock.service.client.submission import submit
@@ -64,6 +72,8 @@ if TYPE_CHECKING:
 _LOOK_S = 1.0
 _RECORDED_S = 30.0
 _CLUSTER_ENDS_S = 10.0
+_OF_LOST_PROCESSES = {kind.__name__ for kind in (TaskLostError, SparkLostError, SessionLostError)}
+"""Errors of jobs that a JVM leaves behind that is being killed: it may exist for a moment yet."""
 _WORKERS_OF = "PENSTOCK_WORKERS_OF"
 """Environment variable of workers, which nothing reads."""
 _log = logging.getLogger(__name__)
@@ -168,7 +178,7 @@ class JobProcess:
             client.cancel()
         ended = self._outcome(client)
         # Without Spark's JVM this cluster ends in a moment. The next one goes on with its jobs: they have not failed.
-        if ended.status is JobStatus.FAILED and jvm_has_ended():
+        if ended.status is JobStatus.FAILED and ended.kind in _OF_LOST_PROCESSES and jvm_ends():
             time.sleep(_CLUSTER_ENDS_S)
         # Its REST says so already: the next dispatcher must not go on with it, if this one ends now.
         self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _END_SECONDS = 10.0
+_KILLED_S = 2.0
+"""A process that is killed refuses connections for a moment before it is gone."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,6 +59,11 @@ def jvm_has_ended(within_s: float = 0) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def jvm_ends() -> bool:
+    """Whether the JVM is gone, or goes within a moment. Ask when it does not answer, or its workers went away."""
+    return jvm_has_ended(_KILLED_S)
 
 
 def is_lost_connection(error: BaseException) -> bool:
