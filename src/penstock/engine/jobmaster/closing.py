@@ -68,26 +68,29 @@ class JobClosing:
         elif status is JobStatus.FAILED:
             error = error or JobError("the job failed")
         self._phase = after(JOB, self._phase, JobStep.REGIONS_OVER)
-        self._end = (status, error)
         if not self._checkpoints_stay(status):
             self._job.coordinator.abort_kept()
-        if status is JobStatus.FAILED:
-            # First: who reads the results is given the error as they are closed, and may end the program with it.
-            self._say_what_stays(status, error, are_kept=True)
+        self._ends(status, error)
         self._emit(CloseResults(error))
 
     def results_were_closed(self, event: ResultsClosed) -> None:
         """No result is under way any more."""
         self._phase = after(JOB, self._phase, JobStep.RESULTS_CLOSED)
         assert self._end is not None
-        is_told = self._end[0] is JobStatus.FAILED
         if event.error is not None and self._end[0] is JobStatus.FINISHED:
-            self._end = (JobStatus.FAILED, event.error)
-        are_kept = self._checkpoints_stay(self._end[0])
-        if not is_told:
-            self._say_what_stays(*self._end, are_kept)
+            self._ends(JobStatus.FAILED, event.error)
+        status, error = self._end
+        are_kept = self._checkpoints_stay(status)
+        if status is JobStatus.CANCELED and error is not None:
+            self._say_what_cancelling_leaves(error, are_kept)
         if not are_kept:
-            self._recorded_end.over(self._end[0].name)
+            self._recorded_end.over(status.name)
+
+    def _ends(self, status: JobStatus, error: BaseException | None) -> None:
+        """Note how the job ends. A failure says how to go on, before anyone is given the error."""
+        self._end = (status, error)
+        if status is JobStatus.FAILED and error is not None and self._has_checkpoints_of_its_own:
+            note_kept(error, self._recovery.full_path, self._job.settings.has_checkpoint_directory)
 
     def _checkpoints_stay(self, status: JobStatus) -> bool:
         completed = self._job.completed
@@ -96,16 +99,17 @@ class JobClosing:
             return False
         return stay(self._job.settings.checkpoint_retention, status, completed.are_former)
 
-    def _say_what_stays(self, status: JobStatus, error: BaseException | None, are_kept: bool) -> None:
-        is_known = self._job.settings.has_checkpoint_directory
-        if error is None or self._job.completed.newest is None:
-            return
-        if self._job.storage.is_fenced or self._recorded_end.stopped:
-            return
-        if status is JobStatus.FAILED:
-            note_kept(error, self._recovery.full_path, is_known)
-        elif is_known and (not are_kept or self._job.completed.are_former):
+    def _say_what_cancelling_leaves(self, error: BaseException, are_kept: bool) -> None:
+        # Without a directory that is configured, nothing could start from them.
+        could_be_used = self._has_checkpoints_of_its_own and self._job.settings.has_checkpoint_directory
+        if could_be_used and (not are_kept or self._job.completed.are_former):
             note_cancelled(error, are_kept)
+
+    @property
+    def _has_checkpoints_of_its_own(self) -> bool:
+        """Whether there are checkpoints that no other process and no savepoint has taken over."""
+        is_taken_over = self._job.storage.is_fenced or self._recorded_end.stopped
+        return self._job.completed.newest is not None and not is_taken_over
 
     def go_on(self) -> None:
         """Something happened: perhaps the storage has answered everything."""
