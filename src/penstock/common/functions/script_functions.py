@@ -15,18 +15,26 @@ import operator
 import pickle
 import sys
 from collections.abc import Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from penstock.common.values.container_copies import ATOMS
 
 SCRIPT = "__main__"
 _FIRST = operator.itemgetter(0)
 _Cached: Any = type(functools.lru_cache(len))
+_FUNCTIONS = (FunctionType, _Cached)
+_same_codes: WeakKeyDictionary[FunctionType, tuple[CodeType, CodeType]] = WeakKeyDictionary()
+"""By function: its code, and that of another function which was found to be equal. Neither can be changed."""
 
 
 def dumps(value: Any) -> bytes:
-    """Pickle a value that is sent. Raises what pickle raises."""
+    """Pickle a value that is sent. Raises what pickle raises.
+
+    A record with a function of the script takes 10 µs in a worker, 0.4 µs without one; 18 µs if the function has
+    defaults, which are compared each time: they may change.
+    """
     try:
         return pickle.dumps(value, protocol=5)
     except (pickle.PicklingError, AttributeError):
@@ -68,7 +76,7 @@ def reduced(value: Any) -> Any:
 
 def is_function(value: Any) -> bool:
     """Whether `value` is a function that the script defines, with or without a decorator."""
-    return isinstance(value, FunctionType | _Cached) and value.__module__ == SCRIPT
+    return isinstance(value, _FUNCTIONS) and value.__module__ == SCRIPT
 
 
 def found_in_script(name: str) -> Any:
@@ -92,11 +100,18 @@ def _is_copy(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
     """`compared`: pairs that are equal if all else is, such as functions that refer to themselves."""
     if one is other or (id(one), id(other)) in compared:
         return True
-    if type(one) is not type(other):
+    kind = type(one)
+    if kind is not type(other):
         return False
+    if kind in ATOMS and kind is not FunctionType:
+        return bool(one == other)
     compared.add((id(one), id(other)))
     if isinstance(one, FunctionType):
-        return one.__code__ == other.__code__ and _are_copies(_state_of(one), _state_of(other), compared)
+        if not _has_same_code(one, other):
+            return False
+        if not (_has_state(one) or _has_state(other)):
+            return True
+        return _are_copies(_state_of(one), _state_of(other), compared)
     if isinstance(one, (tuple, list)):
         return _are_copies(one, other, compared)
     if isinstance(one, dict):
@@ -105,8 +120,6 @@ def _is_copy(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
         # An array has no single answer.
         if one == other:
             return True
-    if type(one) in ATOMS:
-        return False
     try:
         return _are_copies(_taken_apart(one), _taken_apart(other), compared)
     except Exception:
@@ -116,6 +129,22 @@ def _is_copy(one: Any, other: Any, compared: set[tuple[int, int]]) -> bool:
 
 def _are_copies(ones: Any, others: Any, compared: set[tuple[int, int]]) -> bool:
     return len(ones) == len(others) and all(_is_copy(*pair, compared) for pair in zip(ones, others, strict=True))
+
+
+def _has_same_code(one: FunctionType, other: FunctionType) -> bool:
+    """Each record with a copy asks, and to compare two codes takes 0.4 to 2 µs."""
+    codes = one.__code__, other.__code__
+    known = _same_codes.get(other)
+    if known is not None and known[0] is codes[0] and known[1] is codes[1]:
+        return True
+    if codes[0] != codes[1]:
+        return False
+    _same_codes[other] = codes
+    return True
+
+
+def _has_state(function: FunctionType) -> bool:
+    return bool(function.__closure__ or function.__defaults__ or function.__kwdefaults__ or function.__dict__)
 
 
 def _state_of(function: FunctionType) -> tuple[Any, ...]:

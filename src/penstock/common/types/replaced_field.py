@@ -93,9 +93,10 @@ def _in_row(record: Row, field: int | str, new: Any) -> Row:
 
 
 def _in_struct(record: Any, field: int | str, new: Any) -> Any:
+    changed = msgspec.structs.replace(record, **{str(field): new})
     if hasattr(record, "__post_init__"):
-        _check_made_alike(record, msgspec.structs.replace(record))
-    return msgspec.structs.replace(record, **{str(field): new})
+        _check_made_alike(record, changed, field, new, msgspec.structs.replace)
+    return changed
 
 
 def _in_model(record: Any, field: int | str, new: Any) -> Any:
@@ -103,8 +104,9 @@ def _in_model(record: Any, field: int | str, new: Any) -> Any:
 
 
 def _in_dataclass(record: Any, field: int | str, new: Any) -> Any:
-    _check_made_alike(record, dataclasses.replace(record))
-    return dataclasses.replace(record, **{str(field): new})
+    changed = dataclasses.replace(record, **{str(field): new})
+    _check_made_alike(record, changed, field, new, dataclasses.replace)
+    return changed
 
 
 def _in_attrs(record: Any, field: int | str, new: Any) -> Any:
@@ -112,8 +114,9 @@ def _in_attrs(record: Any, field: int | str, new: Any) -> Any:
 
     # An attribute may be named otherwise in the constructor: `_total` is `total`.
     (alias,) = [attribute.alias for attribute in attrs.fields(type(record)) if attribute.name == field]
-    _check_made_alike(record, attrs.evolve(record))
-    return attrs.evolve(record, **{alias: new})
+    changed = attrs.evolve(record, **{alias: new})
+    _check_made_alike(record, changed, field, new, attrs.evolve)
+    return changed
 
 
 def _in_object(record: Any, field: int | str, new: Any) -> Any:
@@ -128,17 +131,32 @@ def _in_object(record: Any, field: int | str, new: Any) -> Any:
     return changed
 
 
-def _check_made_alike(record: Any, again: Any) -> None:
+def _check_made_alike(record: Any, changed: Any, field: int | str, new: Any, make_again: Callable[[Any], Any]) -> None:
     """Raise TypeError if a record that is made again of its own fields has others: with each replacement they change.
 
-    A constructor may divide cents by 100, or count.
+    A constructor may divide cents by 100, or count. It is run once more only if it did something in `changed`, the
+    record with the `new` value: it may have computed a field, which is right, or changed one.
     """
-    for name in declared_names(type(record)) or ():
+    kind: Any = type(record)
+    names = _names_of(kind)
+    for name in names:
+        meant = new if name == field else getattr(record, name, None)
+        if (found := getattr(changed, name, None)) is not meant and not _equal(found, meant):
+            break
+    else:
+        return
+    again = make_again(record)
+    for name in names:
         before, after = getattr(record, name, None), getattr(again, name, None)
         if before is not after and not _equal(before, after):
             raise TypeError(
                 f"its constructor makes others of its fields: '{name}' becomes {after!r:.80} from {before!r:.80}"
             )
+
+
+@functools.lru_cache(maxsize=1000)
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(declared_names(kind) or ())
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -8,7 +8,7 @@ import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from operator import lt
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import attrs
 import msgspec
@@ -303,3 +303,22 @@ def test_a_record_whose_constructor_changes_its_fields_is_refused(kind: Any) -> 
     """With each record of a sum another field would be divided once more."""
     with pytest.raises(TypeError, match=r"'amount' becomes 0\.01 from 1\.0"):
         SumReduce("count").reduce(kind(100, 1), kind(100, 2))
+
+
+@dataclasses.dataclass
+class Checked:
+    made: ClassVar[int] = 0
+    amount: float
+    count: int
+
+    def __post_init__(self) -> None:
+        Checked.made += 1
+
+
+def test_a_constructor_that_only_checks_is_run_once() -> None:
+    """A sum would pay for two records with each one."""
+    one, other = Checked(1.5, 1), Checked(2.5, 2)
+    before = Checked.made
+    total = SumReduce("count").reduce(one, other)
+    assert Checked.made - before == 1
+    assert (total.amount, total.count) == (1.5, 3)

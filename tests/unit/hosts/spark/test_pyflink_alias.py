@@ -12,7 +12,7 @@ import pytest
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
-    program = f"from penstock.common import pyflink_alias\npyflink_alias.install()\n{program}"
+    program = f"from penstock.common.doors import pyflink_alias\npyflink_alias.install()\n{program}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
 
