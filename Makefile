@@ -101,7 +101,7 @@ soak: $(READY) ## a hundred thousand seeds, ninety kills: hours, too long for CI
 CORPORA_READY := .venv/.corpora-ready
 
 corpora: $(CORPORA_READY) ## public corpora of data files, beside other readers: make corpora FOLDER=/data/corpora
-	@$(BIN)/python -m tests.corpora $(or $(FOLDER),$(error FOLDER=... names the folder with the corpora: docs/testing.md)) $(ARGS)
+	@$(BIN)/python -m tests.corpora $(or $(FOLDER),$(error FOLDER=... names the folder with the corpora: docs/internals/testing.md)) $(ARGS)
 
 $(CORPORA_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[corpora]'

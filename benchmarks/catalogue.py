@@ -146,7 +146,7 @@ def _in_flight() -> list[Measurement]:
 
 
 def _in_flight_byrate_goal() -> list[Measurement]:
-    """What is in flight is bounded by time: docs/decisions/0022-in-flight.md."""
+    """What is in flight is bounded by time: docs/internals/decisions/0022-in-flight.md."""
     goals = (Goal("in_flight_s", "s", 1.2, Bound.AT_MOST), Goal("p50_ms", "ms"), rate_goal())
     checkpoint, often = Goal("longest_checkpoint_s", "s", 3, Bound.AT_MOST), ("--checkpoint-interval-ms", "5000")
     soon = Goal("longest_checkpoint_s", "s", 2, Bound.AT_MOST)

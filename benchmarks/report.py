@@ -1,4 +1,4 @@
-"""The report: a table for the terminal, and the same as Markdown for docs/performance.md."""
+"""The report: a table for the terminal, and the same as Markdown for docs/internals/measurements.md."""
 
 from __future__ import annotations
 

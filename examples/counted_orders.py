@@ -1,7 +1,7 @@
-"""Metrics of your own: how many lines could not be read, and how large orders are.
+"""Metrics of your own: count the lines that cannot be read, and measure the size of orders.
 
-Counters and distributions are added up over subtasks and reported while the job runs; `penstock top` shows what
-penstock counts by itself.
+Counters and distributions are summed over subtasks and reported while the job runs; `penstock top` shows the metrics
+of penstock itself.
 
     penstock run -p 2 examples/counted_orders.py
 """

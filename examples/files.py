@@ -2,7 +2,7 @@
 
 Part files appear under their final names when they are complete: readers of the directory see each line once.
 
-    penstock run examples/files.py                           with two small files of its own
+    penstock run examples/files.py                           creates and reads two small files
     penstock run examples/files.py 'logs/*.csv.gz' out
 """
 

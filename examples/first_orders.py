@@ -1,6 +1,6 @@
 """Time to live: which orders are a customer's first one within thirty days?
 
-The state of a customer who stays away that long is removed; nobody has to do it.
+penstock removes the state of a customer who stays away that long.
 
     penstock run examples/first_orders.py
 """

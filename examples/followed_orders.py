@@ -1,6 +1,6 @@
 """Controlling a job: start it, inspect it while it runs, take results as they arrive, and cancel it.
 
-The source is unbounded: ten orders per second. After twenty large ones the job is cancelled.
+The source is unbounded: ten orders per second. After twenty large ones the program cancels the job.
 
     penstock run examples/followed_orders.py
 """

@@ -1,7 +1,8 @@
-"""Streaming connected components: who belongs to whose group, while friendships come in.
+"""Streaming connected components: find the groups of friends, while friendships arrive.
 
-Each person knows the smallest name in the group so far. Who hears of a smaller one tells all friends: such messages go
-round in the loop until nobody learns anything new. Each line is news; the last one of a person holds.
+Each person knows the smallest name in the group so far. A person who learns a smaller one sends it to all friends.
+These messages pass through the loop until they bring no news. Each line is a change; the last line of a person
+is valid.
 
     penstock run examples/groups_of_friends.py
 """

@@ -1,7 +1,7 @@
-"""Online learning: two trainers learn from a stream of samples, and the mean of what they know is fed back to both.
+"""Online learning: two trainers learn from a stream of samples, and the mean of their models is fed back to both.
 
-Each trainer corrects its own model with each sample that it gets. One subtask keeps the models of all, and sends their
-mean round: the feedback is broadcast, so that every trainer goes on from it.
+Each trainer corrects its own model with each sample that it gets. One subtask keeps all models and feeds
+their mean back. The feedback is broadcast, so every trainer continues with it.
 
     penstock run examples/learned_slope.py
 """

@@ -1,7 +1,7 @@
-"""A custom sink for a target that is simply written to: the latest total of each customer, in a table of SQLite.
+"""A custom sink for a target without transactions: the latest total of each customer, in an SQLite table.
 
-The records of a checkpoint are sent when it is complete, in one batch, and once more if a process is killed just then.
-That does no harm here: a row replaces the one with the same key.
+The records of a checkpoint are sent when it is complete, in one batch, and again if a process is killed at that moment.
+That is harmless here: a row replaces the row with the same key.
 
     penstock run examples/own_sink.py
 """

@@ -1,6 +1,6 @@
 """A custom source: the first terms of several series, each series a split with a position.
 
-An enumerator assigns splits, readers read them: only `read` is new here, the rest is part of penstock. It returns a
+An enumerator assigns splits, readers read them. Only `read` is new here, the rest is part of penstock. It returns a
 chunk and the next position, so a restart continues in the middle of a series; see docs/how-to/own-source.md.
 
     penstock run -p 2 examples/own_source.py

@@ -1,6 +1,6 @@
-"""Joins of two streams by time: payments within ten seconds of their order, and what each minute's orders are paid.
+"""Joins of two streams by time: payments within ten seconds of their order, and the payments of each minute's orders.
 
-A record waits in state for as long as a partner may come; both modes print the same, in another order.
+A record stays in state as long as a partner may arrive. Both modes print the same results, in another order.
 
     penstock run examples/payments_in_time.py
 """

@@ -1,4 +1,4 @@
-"""Asynchronous I/O: a service is asked for the price of each order, many at a time, and again when it fails.
+"""Asynchronous I/O: request the price of each order from a service, many at a time, and again after a failure.
 
 penstock run examples/prices.py
 """
@@ -14,7 +14,7 @@ ORDERS = ["tea", "jam", "milk", "salt"]
 
 
 class Price(AsyncFunction):
-    """A client of a service that takes 50 ms to answer, and is away when it is first asked for milk."""
+    """A client of a service that takes 50 ms to answer, and fails the first request for milk."""
 
     def __init__(self):
         self.was_away = False

@@ -1,7 +1,7 @@
 """Broadcast state: payments against limits that change while the job runs.
 
-Every subtask gets every limit. A payment that comes before a limit is judged when the limit comes, since it is in the
-state of its account. So both modes report the same.
+Every subtask gets every limit. A payment that arrives before its limit is checked when the limit arrives, because it is
+in the state of its account. Both modes therefore report the same.
 
     penstock run examples/spending_limits.py
 """

@@ -1,6 +1,6 @@
-"""A loop until converged: each number goes round until Newton's method has found its square root.
+"""A loop that runs until its results converge: Newton's method finds the square root of each number.
 
-What has converged leaves the loop, all else is fed back. The job ends when its input has, and nothing is in the loop.
+Converged numbers leave the loop, the others are fed back. The job ends when its input has ended and the loop is empty.
 
     penstock run examples/square_roots.py
 """

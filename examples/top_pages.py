@@ -1,4 +1,4 @@
-"""Windows of windows: the three pages with the most clicks, every ten seconds.
+"""Windows over the results of windows: the three pages with the most clicks, every ten seconds.
 
 The first windows count the clicks of each page. Their results have the last timestamp of their window, so windows of
 the same length bring the counts of all pages together.

@@ -19,7 +19,7 @@ from penstock.datastream.window import (
     TriggerResult,
 )
 
-# (second, price); a price of 0 is a punctuation: trading is over for now.
+# (second, price); a price of 0 is a punctuation: trading pauses.
 PRICES = [(1, 100), (2, 101), (3, 104), (4, 107), (5, 0), (13, 108), (14, 115), (15, 0)]
 
 

@@ -154,11 +154,12 @@ def page() -> str:
     lines = [
         "# PyFlink's names in penstock",
         "",
-        f"Of {len(names)} public names of PyFlink {_VERSION} in `pyflink.common`, `pyflink.datastream` and "
-        f"`pyflink.metrics` (classes, methods, functions",
-        f"and constants, by their paths) {totals['there']} are there, {totals['differs']} take other parameters, and "
-        f"{totals['left out']} are left out. `pyflink.table` has its `DataTypes` only.",
-        "This page is printed by `make parity`; a test compares it with the code, and fails when a name goes missing.",
+        f"PyFlink {_VERSION} has {len(names)} public names in `pyflink.common`, `pyflink.datastream` and",
+        "`pyflink.metrics` (classes, methods, functions and constants, by their paths). Of these,",
+        f"{totals['there']} are there, {totals['differs']} take other parameters, and",
+        f"{totals['left out']} are left out.",
+        "`pyflink.table` has its `DataTypes` only. `make parity` prints this page; a test compares it with",
+        "the code, and fails when a name goes missing.",
         "",
         "## By module",
         "",

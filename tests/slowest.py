@@ -1,4 +1,4 @@
-"""The slowest tests of a run as a table in Markdown, for docs/testing.md.
+"""The slowest tests of a run as a table in Markdown, for docs/internals/testing.md.
 
 make test JUNIT=run && python tests/slowest.py run.xml
 """

@@ -4,7 +4,8 @@
     python -m tests.chaos --plan plan.json
     python -m tests.chaos --count DIRECTORY DIRECTORY
 
-What this machine does not permit is not drawn: a disk and a network of a run's own need root. See docs/reliability.md.
+What this machine does not permit is not drawn: a disk and a network of a run's own need root. See
+docs/internals/what-looks-found.md.
 """
 
 from __future__ import annotations

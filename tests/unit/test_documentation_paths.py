@@ -58,20 +58,35 @@ def test_links_in_the_documentation_lead_somewhere(page: Path) -> None:
     assert not broken_links(page.read_text(encoding="utf-8"), page)
 
 
+USERS = [page for page in PAGES if "internals" not in page.parts and page.name not in {"CONTRIBUTING.md"}]
+DOORS_TO_INTERNALS = {ROOT / "README.md": ["docs/internals/index.md"], ROOT / "docs/index.md": ["internals/index.md"]}
+
+
+def internal_links(text: str) -> list[str]:
+    return [link for link in LINK.findall(text) if "internals/" in link]
+
+
+@pytest.mark.parametrize("page", USERS, ids=name_of)
+def test_pages_for_users_lead_to_pages_for_users(page: Path) -> None:
+    """A user would be sent to a page about the code, in place of the answer."""
+    assert internal_links(page.read_text(encoding="utf-8")) == DOORS_TO_INTERNALS.get(page, [])
+
+
 def test_what_is_missing_is_found() -> None:
     """The checks above would pass whatever the pages say."""
     text = (
         "`engine/runtime/task/task.py`, `tests/unit/test_tidy.py`, `task.py`, `runtime/gone.py`\n"
-        "[a](docs/testing.md) [b](docs/how-to/testing.md#test-your-functions) [c](https://spark.apache.org/x.md)\n"
-        "[d](docs/gone.md) [e](docs/testing.md#gone) [f](#gone)\n"
+        "[a](docs/internals/testing.md) [b](docs/how-to/testing.md#test-your-functions) [c](https://spark.apache.org/x.md)\n"
+        "[d](docs/gone.md) [e](docs/internals/testing.md#gone) [f](#gone)\n"
     )
 
     assert missing_paths(text) == ["runtime/gone.py"]
-    assert broken_links(text, ROOT / "README.md") == ["docs/gone.md", "docs/testing.md#gone", "#gone"]
+    assert internal_links(text)[:1] == ["docs/internals/testing.md"]
+    assert broken_links(text, ROOT / "README.md") == ["docs/gone.md", "docs/internals/testing.md#gone", "#gone"]
 
 
 def test_all_messages_between_job_master_and_tasks_are_documented() -> None:
     """A contributor would read the page as the whole vocabulary, and miss what was added since."""
-    page = (ROOT / "docs" / "a-jobs-way.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "internals" / "a-jobs-way.md").read_text(encoding="utf-8")
     names = [message.__name__ for message in [*get_args(ControlEvent), *get_args(ControlEffect)]]
     assert names and not [name for name in names if f"`{name}`" not in page]

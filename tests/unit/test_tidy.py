@@ -103,11 +103,16 @@ def test_pages_name_the_layers_that_are_enforced() -> None:
     assert lines == {
         container: " > ".join(re.sub(" [:|] ", ", ", layer) for layer in layers) for container, layers in floors.items()
     }
-    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
     packages = [name for layers in floors.values() for layer in layers for name in re.split(" [:|] ", layer)]
-    described = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
-    assert {*packages} - {"service", "hosts", "engine"} <= {*described}
-    assert {*re.findall(r"^  (\w+)/ ", page, re.MULTILINE)} <= {*packages}
+    drawing = page.partition("src/penstock/\n")[2].partition("```")[0]
+    folders: list[str] = []
+    drawn = set()
+    for indent, name in re.findall(r"^( +)(\w+)/ ", drawing, re.MULTILINE):
+        folders[len(indent) // 2 - 1 :] = [name]
+        drawn.add("/".join(folders))
+    assert {*packages} <= {path.rpartition("/")[2] for path in drawn if path.count("/") < 2}
+    assert not [path for path in sorted(drawn) if not (SOURCE / "penstock" / path).is_dir()]
 
 
 def test_functions_fit_on_a_screen() -> None:

@@ -2,8 +2,9 @@
 
 A value of a type that is declared with `stored_as` is pickled as a call of `value(name, version, *fields)`. The name,
 the version and the fields are the format, wherever the class is defined and whatever it is called. The only path of
-penstock in such a pickle is `penstock.common.stored.value`, which therefore must not move. docs/formats.md lists the
-names and states how a format may be changed. Values of users' own classes are pickled by the path of their class.
+penstock in such a pickle is `penstock.common.stored.value`, which therefore must not move. docs/internals/formats.md
+lists the names and states how a format may be changed. Values of users' own classes are pickled by the path of their
+class.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A value that was emitted, or stored, must stay as it was, whatever a function does with its own reference to it. Flink
 serialises records for that, or copies them with their serialiser. Here most values can't be changed at all: numbers,
 text, and tuples and frozen classes of them. They are distinguished by their exact types, because a subclass may add
-attributes. docs/decisions/0011-values-that-may-change.md has the alternatives and their cost.
+attributes. docs/internals/decisions/0011-values-that-may-change.md has the alternatives and their cost.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Pickle stores NamedTuples, Structs and frozen dataclasses with slots by position, and members of enums by value: a field
 inserted before another shifts all values. In state a `StoredClass` stands before the values of a class, once in each
 pickle, and is what makes them again, from names. It fills fields that the class has gained since with their defaults,
-drops those that it does not have any more, and refuses what it can't make. docs/decisions/0039-classes-in-state.md.
+drops those that it does not have any more, and refuses what it can't make. The reasons are in
+docs/internals/decisions/0039-classes-in-state.md.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Operators are named by their uid, or by an id derived from their position in the program, so a manifest means the same
 to a job that has been changed. What is arbitrary in it (the state of an enumerator, what a sink has to commit) is
-pickled, in base64. The last field is a checksum of the whole text, so of these, too. docs/formats.md describes the
-versions.
+pickled, in base64. The last field is a checksum of the whole text, so of these, too. docs/internals/formats.md
+describes the versions.
 """
 
 from __future__ import annotations

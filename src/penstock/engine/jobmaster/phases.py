@@ -1,6 +1,6 @@
-"""The phases of a region and of a job, as tables: what is not in them can't happen. docs/a-jobs-way.md draws them.
+"""The phases of a region and of a job, as tables: a step that is not in them is an error.
 
-The phases of an attempt are its JobStatus: attempt.py.
+docs/internals/a-jobs-way.md draws them. The phases of an attempt are its JobStatus: attempt.py.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The level of a vertex is its longest distance from a source. All vertices of a level share one Spark stage, so any
 connected DAG becomes a straight line of stages; an edge that skips levels is relayed by the stages in between
-(docs/decisions/0008-levels.md). Parts of a pipelined job without an edge between them are regions (regions.py), each
-with levels, and a Spark query, of its own.
+(docs/internals/decisions/0008-levels.md). Parts of a pipelined job without an edge between them are regions
+(regions.py), each with levels, and a Spark query, of its own.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Records whose class is defined in the script are pickled by reference to `__main__`, between tasks and in snapshots. The
 classes of the script are therefore sent once and set into the worker's `__main__`, where such references resolve.
 cloudpickle tracks the classes it has loaded: operators pickled by value refer to the same class objects. The script is
-not run again, so it needs no `if __name__ == "__main__"`; notebooks work the same way (docs/decisions/0001).
+not run again, so it needs no `if __name__ == "__main__"`; notebooks work the same way (docs/internals/decisions/0001).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ PUBLIC = {
     "penstock.common.types.Row",
     "penstock.common.types.restored_row",
 }
-"""Paths that snapshots hold: they are kept for ever. An addition belongs into docs/formats.md."""
+"""Paths that snapshots hold: they are kept for ever. An addition belongs into docs/internals/formats.md."""
 
 
 @pytest.fixture(autouse=True, name="working_directory")

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine.jobmaster.phases import JOB, REGION, JobPhase, JobStep, RegionPhase, RegionStep, after
 
-DOCUMENT = Path(__file__).parents[4] / "docs" / "a-jobs-way.md"
+DOCUMENT = Path(__file__).parents[4] / "docs" / "internals" / "a-jobs-way.md"
 TABLES: list[tuple[Mapping[Any, Any], type[enum.Enum], type[enum.Enum]]] = [
     (REGION, RegionPhase, RegionStep),
     (JOB, JobPhase, JobStep),

@@ -5,7 +5,7 @@
 A transaction has a producer of its own, and its transactional id is a *slot* of the attempt: once the transaction is
 committed, another producer takes the slot over, with the next epoch. So (id, producer id, epoch) names one transaction
 for ever, brokers remember a few ids for each attempt, and whether a transaction was committed can be told from the
-present state of its id (`is_committed`). docs/decisions/0020 has the reasons.
+present state of its id (`is_committed`). docs/internals/decisions/0020 has the reasons.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     penstock/<job>/<sink>/<subtask>/<attempt>/<number>
 
 PostgreSQL keeps a prepared transaction, with its locks, until somebody ends it: over restarts, and without a timeout.
-So what a killed attempt has left is ended by its successor, which finds it by name: docs/decisions/0024.
+So what a killed attempt has left is ended by its successor, which finds it by name: docs/internals/decisions/0024.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A batch is written in one transaction with its mark, by which whoever has it in a restored checkpoint knows that it was
 written. The table of marks has one row for each log, which is one writer in one attempt: a writer writes its own
 batches in order, so of these the last one is enough; batches of a log that others have restored are listed.
-docs/decisions/0024.
+docs/internals/decisions/0024.
 """
 
 from __future__ import annotations

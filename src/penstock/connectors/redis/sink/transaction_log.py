@@ -5,7 +5,7 @@
 
 An attempt of a subtask numbers its chunks from 0. What it writes between two checkpoints is a range of them: a
 transaction. Each chunk is applied by a script, which Redis runs as a whole: it carries the commands out, deletes the
-chunk and moves the number on, so that a repeated commit does nothing. docs/decisions/0025 has the reasons.
+chunk and moves the number on, so that a repeated commit does nothing. docs/internals/decisions/0025 has the reasons.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ What a slot takes off the wire goes back, as advice, to the slots that send to i
 (`intake.py`). A slot that has more in flight than it was advised to holds (`in_flight.py`): it makes no step and takes
 no input, as if it waited for room in a pipe, so its own senders come to hold in turn, up to the sources. Its buffers
 become as small as its budgets ask for. Source: Flink docs, "Network memory tuning guide", The Buffer Debloating
-Mechanism; docs/decisions/0022-in-flight.md.
+Mechanism; docs/internals/decisions/0022-in-flight.md.
 """
 
 from __future__ import annotations

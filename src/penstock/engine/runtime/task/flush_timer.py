@@ -16,7 +16,7 @@ class FlushTimer:
     The timeout does not count the time in which the slot's thread waited for a core, by `core_wait_ns`. Where more
     slots have work than there are cores, each would find its timeout over after each step, and send buffers that are
     nearly empty; these keep the cores busy, so that the next ones are emptier still.
-    docs/decisions/0037-time-without-a-core.md has the figures.
+    docs/internals/decisions/0037-time-without-a-core.md has the figures.
     """
 
     __slots__ = ("_core_wait_ns", "_edges", "_flushed_ms", "_now_ms", "_since_ms", "_timeout_ms", "_waited_ns", "at_ms")

@@ -1,7 +1,7 @@
 """The settings of Spark that a pipelined job depends on, each with the reason.
 
 With Spark's defaults a pipelined plan runs, but a record takes seconds. Values are those that were measured to be best;
-docs/performance.md has the figures.
+docs/internals/measurements.md has the figures.
 """
 
 from __future__ import annotations

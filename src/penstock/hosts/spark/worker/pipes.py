@@ -4,7 +4,7 @@ PySpark reads a worker's input on a thread, hands batches over by a queue, and w
 calls. For a row of a few hundred bytes that costs more than all that is done with it. A stage of a pipelined job runs
 as long as the job, so it takes over both pipes: it polls the one for input, and writes Arrow messages into the other,
 one system call each. What goes over the pipes is what PySpark would read and write: Arrow's stream format.
-docs/decisions/0006-own-pipes.md has the reasons and the figures.
+docs/internals/decisions/0006-own-pipes.md has the reasons and the figures.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ only when another row arrives for that reader. A buffer after which nothing is w
 is therefore followed by one empty row to the same target. It costs nothing while data flows, or while none does.
 
 A slot that has no work left, and whose buffer timeout is longer than that millisecond, need not wait: the push goes out
-in one batch with the buffer. docs/decisions/0007-pushes.md has the figures.
+in one batch with the buffer. docs/internals/decisions/0007-pushes.md has the figures.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A thread that pickles holds the interpreter's lock. So a snapshot is written in steps of a millisecond at most, and the
 thread releases the lock after each, so that the slot's thread can run. Why it is a thread and no process is said in
-docs/decisions/0003-full-snapshots-by-a-thread.md.
+docs/internals/decisions/0003-full-snapshots-by-a-thread.md.
 """
 
 from __future__ import annotations
