@@ -165,7 +165,7 @@ class ElectedCluster:
 
 def terms(log: str) -> list[int]:
     """In which a process has led."""
-    return [int(term) for term in re.findall(r"leads the cluster, as of term (\d+)", log)]
+    return [int(term) for term in re.findall(r"leads the cluster, in term (\d+)", log)]
 
 
 class Job:

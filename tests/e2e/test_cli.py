@@ -212,7 +212,7 @@ def test_ctrl_c_twice(tmp_path: Path) -> None:
     with endless_job(tmp_path) as process:
         left = below(process.pid)
         os.killpg(process.pid, signal.SIGINT)
-        assert "Once more: at once" in error_line(process, "Ctrl-C")
+        assert "Press Ctrl-C again" in error_line(process, "Ctrl-C")
         os.killpg(process.pid, signal.SIGINT)
         out, error = process.communicate(timeout=60)
 

@@ -265,7 +265,7 @@ def test_a_job_waits_for_slots_and_neighbours_are_not_touched(cluster: Cluster, 
     said = cluster.run("-d", "counts.py").stderr
     assert f"waits for 2 slots: 0 of {SLOTS} are free" in said and "starts" not in said
     (queued,) = [job for job in cluster.client.get("/submissions") if job["phase"] == "QUEUED"]
-    assert re.search(f"job {queued['id'][:8]} '.+' goes on in its cluster", said), said
+    assert re.search(f"job {queued['id'][:8]} '.+' keeps running in its cluster", said), said
     assert queued["waiting"] == f"waits for 2 slots: 0 of {SLOTS} are free"
     assert "waits for 2 slots" in cluster.command("cluster", "status", "--dir", cluster.directory).stdout
     given_up = subprocess.Popen(
@@ -309,7 +309,7 @@ def test_another_process_takes_the_place_of_one_that_is_killed(cluster: Cluster,
     count = 8_000
     # Of all free ports it takes the same one.
     standby = ("cluster", "start", "--standby", "--dir", cluster.directory, "--slots", SLOTS, "--rest-port", 0)
-    assert "stands by" in cluster.command(*standby).stderr
+    assert "is a standby" in cluster.command(*standby).stderr
     checkpoints = f"execution.checkpointing.dir={tmp_path / 'checkpoints'}"
     program = subprocess.Popen(
         [sys.executable, "-m", "penstock.service.cli.main", "run", "-m", cluster.rest.url[7:], "-D", checkpoints,

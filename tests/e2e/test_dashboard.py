@@ -66,7 +66,7 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
         browser.wait_for("3 completed", newest["external_path"], "start delay", f"Checkpoint {newest['id']}")
         assert browser.evaluate("document.querySelectorAll('.chart canvas').length") == 1
         for tab, shown in (
-            ("flame graph", "rest.flamegraph.enabled: true"),
+            ("flame graph", "rest.flamegraph.enabled=true"),
             ("latency", "metrics.latency.interval"),
             ("exceptions", "<b>a failure</b>"),
             ("state", "operator · state"),
@@ -74,10 +74,10 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
         ):
             browser.click(tab)
             browser.wait_for(shown)
-        answers(browser, "Cancel", "What is not committed is lost.", "No")
+        answers(browser, "Cancel", "Uncommitted output is lost.", "No")
         assert not served.job.is_cancelled, "it asks first"
-        answers(browser, "Cancel", "What is not committed is lost.", "Cancel it")
-        browser.wait_for("It is being cancelled.")
+        answers(browser, "Cancel", "Uncommitted output is lost.", "Cancel it")
+        browser.wait_for("The job is being canceled.")
         assert served.job.is_cancelled
         assert browser.failures == []
         # The socket of the page, and pictures within it, have no host that could be another one.
@@ -126,11 +126,11 @@ def test_savepoints_and_rescaling_are_asked_for_once_and_narrow_pages_do_not_scr
         browser.open(f"{dashboard.url}{JOB}")
         browser.wait_for("Collection Source", "Savepoint")
         assert browser.evaluate("document.documentElement.scrollWidth") <= 390
-        answers(browser, "Rescale", "Run with so many subtasks?", "Rescale it")
+        answers(browser, "Rescale", "Change the number of subtasks?", "Rescale job")
         assert served.job.rescales == [], "nothing was changed"
         with ThreadPoolExecutor(1) as pool:
             browser.click("Stop")
-            browser.wait_for("Its output up to there is committed.")
+            browser.wait_for("Its output up to the savepoint is committed.")
             browser.type("input", "/savepoints")
             browser.click("Stop it")
             pool.submit(_completes, served.job).result(60)

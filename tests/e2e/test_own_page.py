@@ -36,14 +36,14 @@ def test_a_job_is_watched_and_cancelled_on_its_page(tmp_path: Path) -> None:
             browser.wait_for("with 2 subtasks?")
             assert served.job.rescales == [], "it asks first"
             browser.evaluate(f"document.querySelector('#ask button[value={answer}]').click()")
-        browser.wait_for("It is being rescaled.")
+        browser.wait_for("The job is being rescaled.")
         assert served.job.rescales == [{1: 2}]
         for answer in ("no", "yes"):
             browser.click("Cancel")
-            browser.wait_for("What is not committed is lost.")
+            browser.wait_for("Uncommitted output is lost.")
             assert not served.job.is_cancelled, "it asks first"
             browser.evaluate(f"document.querySelector('#ask button[value={answer}]').click()")
-        browser.wait_for("It is being cancelled.")
+        browser.wait_for("The job is being canceled.")
         assert served.job.is_cancelled
         browser.open(f"{served.endpoint.address.url}/docs")
         browser.wait_for("GET /jobs/{jobid}/state/entries", "Keyed state of one key")

@@ -84,7 +84,7 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
         assert first.poll() is None, (tmp_path / "log").read_text()
         time.sleep(0.1)
     early = penstock("savepoint", "highest", str(tmp_path / "early"))
-    assert early.returncode == 1 and "is starting, and takes no commands yet" in early.stderr
+    assert early.returncode == 1 and "is starting and accepts no commands yet" in early.stderr
     until(first, tmp_path / "log", "> 999\n")
     (entry,) = registry.glob("*.json")
     assert entry.stat().st_mode & 0o077 == 0, "the keys of the job are for its user alone"

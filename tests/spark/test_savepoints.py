@@ -111,7 +111,9 @@ def test_stopped_with_a_savepoint_and_started_with_another_parallelism(tmp_path:
     second = start(out, 3, from_path(path) | {"env.log.dir": str(tmp_path / "logs")})
     wait_until_running(second)
     (log,) = (tmp_path / "logs").glob("*/driver.log")
-    assert f"its state is that of {path}" in log.read_text(), "who reads it later asks with what the job began"
+    assert f"the job starts from the state in {path}" in log.read_text(), (
+        "who reads it later asks with what the job began"
+    )
     path = second.stop_with_savepoint(False, str(tmp_path / "savepoints")).result()
     second.get_job_execution_result().result()
     hurry(out)

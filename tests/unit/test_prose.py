@@ -95,13 +95,14 @@ RULES = (
     ),
     Rule("subject", r"[Ww]hoever\b", "whoever asks gets it.", "the caller gets it."),
     # Positive and literal.
-    Rule("negation", r"[Nn]o(?:body|(?<=\bno|\bNo) one)\b", "Nobody reads it.", "It is not read."),
+    Rule("negation", r"[Nn]o(?:body|(?<=\bno|\bNo) one)\b(?!`)", "Nobody reads it.", "It is not read."),
     Rule("negation", r"(?:[Aa]ny|[Ss]ome)body\b", "It is no longer anybody's.", "It has no owner."),
     Rule(
         "negation",
-        r"none\b(?:(?<=is none)|(?<=are none)|(?<=was none)|(?<=were none)|(?<=has none)|(?<=have none))",
+        r"none\b(?:(?<=is none)|(?<=are none)|(?<=was none)|(?<=were none)|(?<=has none)|(?<=have none))"
+        "(?<!here is none)(?<!here are none)(?<!here was none)",
         "'abc' is none",
-        "expected a number, got 'abc'",
+        "expected a number, got 'abc'. Raises ValueError if there is none",
     ),
     Rule(
         "negation",
@@ -150,8 +151,8 @@ RULES = (
         "deserialised values",
         "deserialized values",
     ),
-    Rule("spelling", r"nalys(?:e[ds]|ing)\b", "analysed", "analyzed"),
-    Rule("spelling", r"(?:cance|labe|mode|signa|trave|tunne|marsha)ll(?:ed|ing|er)\b", "cancelled", "canceled"),
+    Rule("spelling", r"nalys(?:e[ds]|ing)\b", "is analysed", "is analyzed"),
+    Rule("spelling", r"(?:cance|labe|mode|signa|trave|tunne|marsha)ll(?:ed|ing|er)\b", "is cancelled", "canceled"),
     Rule(
         "spelling",
         r"\b(?:centre[ds]?|grey|artefacts?|whilst|amongst|programmes?|licences?|catalogues?|judgement|defence)\b",
@@ -206,7 +207,7 @@ class Prose(NamedTuple):
 
 
 def prose_of(program: str) -> Prose:
-    """Comments, docstrings and other strings of a program; strings that it joins make one text."""
+    """Comments, docstrings, and strings with spaces; strings that the program joins make one text."""
     parts: list[str] = []
     starts: list[int] = []
     offsets: list[int] = []
@@ -223,6 +224,8 @@ def prose_of(program: str) -> Prose:
                 opening = END + OPENING
             elif parts and JOINT.fullmatch(program, end, start):
                 opening = ""
+            elif " " not in content:
+                continue  # a name, such as a key of Flink's
             else:
                 opening = END
         parts += [opening, content]

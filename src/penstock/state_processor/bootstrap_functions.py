@@ -18,7 +18,7 @@ class _BootstrapContext(ABC):
 
     @abstractmethod
     def timestamp(self) -> int | None:
-        """Event timestamp (ms) of the record; None if it has none."""
+        """Event timestamp (ms) of the record, or None."""
 
 
 class _KeyedBootstrapContext(_BootstrapContext):

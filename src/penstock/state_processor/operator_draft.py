@@ -1,4 +1,4 @@
-"""One operator of a new savepoint: which state is retained from an earlier snapshot, and which is replaced."""
+"""An operator of a new savepoint: which state is retained from an earlier snapshot, and which is replaced."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class OperatorDraft:
         self.new_lists[name] = new
 
     def change(self, name: str, change: Change) -> None:
-        """Transform the values of a keyed state. Raises StateNotFoundError if the snapshot has none of that name."""
+        """Transform the values of a keyed state. Raises StateNotFoundError if the snapshot lacks it."""
         self._check(name, name in self._tables)
         before = self._changes.get(name)
         if before is not None:

@@ -128,7 +128,7 @@ class SavepointReader:
         Executors read the files, one partition per subtask that wrote them. A column is typed if all subtasks have the
         same type and Spark has a lossless equivalent; unbounded numbers and decimals are text. Any other column is
         binary: pickled values, for `pickle.loads`. A column without values is text. SavepointWriter accepts such a
-        DataFrame, also filtered or with changes to other columns, and recognises pickled columns. In a checkpoint,
+        DataFrame, also filtered or with changes to other columns, and recognizes pickled columns. In a checkpoint,
         types are derived from the values, so executors must be able to import their classes.
 
         Raises StateNotFoundError if there is no such operator or state. If an operator has keyed state and operator

@@ -32,7 +32,7 @@ OUT = TypeVar("OUT")
 
 
 class _ReaderContext(ABC):
-    """What `read_key` can query besides the states."""
+    """The timers and other context that `read_key` can query."""
 
     @abstractmethod
     def registered_event_time_timers(self) -> set[int]:
@@ -58,7 +58,7 @@ class KeyedStateReaderFunction(Function, Generic[K, OUT]):
 
 
 class KeyReading(_ReaderContext):
-    """One run of a function over an operator's state.
+    """A run of a function over an operator's state.
 
     Raises StateNotFoundError if the function requests a missing state, UserFunctionError if it raises or requests a
     state of another kind or type.

@@ -152,7 +152,7 @@ class SavepointWriter:
         there is no such operator or state, ProgramError for timers, which have no value.
         """
         if state in TIMERS:
-            raise ProgramError("timers have no value: read them, and set the new ones with with_keyed_state")
+            raise ProgramError("timers have no value: read them, and set new ones with with_keyed_state")
         if not callable(function):
             raise TypeError(f"expected a function of an entry, got {function!r}")
         check_result_kind(function, "the function of an entry")
@@ -172,7 +172,7 @@ class SavepointWriter:
         Use a KeyedStateBootstrapFunction for a keyed stream, a StateBootstrapFunction for lists, a
         BroadcastStateBootstrapFunction for broadcast state. `write` runs the stream's program as a batch job; workers
         write their state directly, so they must be able to access the path. Raises ProgramError if the operator already
-        exists, or the stream is not keyed where a key is needed; TypeError if the function is none of these.
+        exists, or the stream is not keyed where a key is needed; TypeError for any other function.
         """
         if uid in self._drafts:
             raise ProgramError(f"the operator '{uid}' already has state: call remove_operator('{uid}') first")

@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - these methods are documented by their interfaces
-"""The event loop of a harness: it runs calls of asynchronous functions to their ends, all at once."""
+"""The event loop of a harness: it runs calls of asynchronous functions to their ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.engine.runtime.task.async_calls import CallOutcome, Calls, ended_b
 
 
 class HarnessEventLoop:
-    """An `EventLoop` that does nothing by itself: `run` does."""
+    """An `EventLoop` without a thread: `run` runs its calls."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -232,7 +232,7 @@ class OperatorHarness:
         return self._event_loop
 
     def _run_calls(self) -> bool:
-        """Run the calls of an asynchronous function. Returns whether there were any."""
+        """Run the calls of an asynchronous function. Return whether there were any."""
         ended = self._event_loop.run() if self._event_loop is not None else []
         self._async_calls.ended(ended)
         return bool(ended)
@@ -264,14 +264,14 @@ class TwoInputHarness(OperatorHarness):
     """Runs the single operator that `program` makes of two streams, as one subtask.
 
     `program` is written as in a job: `TwoInputHarness(lambda first, second: first.connect(second).process(function))`.
-    Either may be broadcast. Records come by `push1` and `push2`; `watermark` is that of both streams. All else is as in
-    OperatorHarness.
+    Either stream may be broadcast. `push1` and `push2` push records; `watermark` is that of both streams. Otherwise
+    like OperatorHarness.
     """
 
     _input_count = 2
 
     def push(self, value: Any, timestamp: int | None = None) -> None:
-        """Raise TypeError: which of the streams is meant?"""
+        """Raise TypeError, as the stream is ambiguous."""
         raise TypeError("this operator has two inputs: use push1 or push2")
 
     def push1(self, value: Any, timestamp: int | None = None) -> None:
@@ -313,7 +313,7 @@ class KeyedTwoInputHarness(TwoInputHarness):
 
 
 class _Recorder:
-    """Records the operator's output."""
+    """The operator's output, recorded."""
 
     def __init__(self) -> None:
         self.main: list[tuple[Any, int | None]] = []
@@ -361,7 +361,7 @@ def _two_streams_method(function: Any) -> str:
 def _operator_of(program: Callable[..., DataStream[Any]], input_count: int) -> OperatorTransformation:
     environment = StreamExecutionEnvironment()
     inputs: list[DataStream[Row]] = [environment.from_collection([]) for _ in range(input_count)]
-    # The functions run here, and are not pickled: they may hold what a test gives them.
+    # The functions run here and are not pickled: they may refer to objects of a test.
     with without_capture():
         result = program(*inputs)
     last: Transformation | None = getattr(result, "_transformation", None)

@@ -55,7 +55,7 @@ class Watch:
             self.check_entry(entry_key)
 
     def check_entry(self, entry_key: Hashable) -> None:
-        """The same for the value of one entry key, if there is one."""
+        """Raise ChangedValueError if the value of this entry key has changed."""
         seen = self._seen.get(entry_key)
         if seen is None:
             return
@@ -137,7 +137,7 @@ class _Watched:
         )
 
     def _see_read(self, value: Any, *inside: Hashable) -> None:
-        """What the function reads may be what it has changed: it would be remembered as it looks now."""
+        """Check first: the function may have changed the value, which would be remembered in its changed form."""
         self._backend.watch.check_entry(self._place(*inside))
         self._see(value, *inside)
 

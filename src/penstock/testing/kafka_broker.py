@@ -1,9 +1,9 @@
-"""A Kafka broker on this machine, of one process, on the loopback, for as long as a block or a command runs.
+"""A Kafka broker on this machine, in one process, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.kafka_broker
+python -m penstock.testing.kafka_broker
 
-It is a broker of Kafka 4 in KRaft mode, with transactions and whatever else one of production has, but alone. Its jars
-come from Maven's repository, once, by the command `mvn`; it runs on the Java that penstock would take for a job.
+It is a single broker of Kafka 4 in KRaft mode, with all features of a production broker, including transactions. The
+command `mvn` fetches its jars once from Maven's repository; it runs on the Java that penstock would use for a job.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _POM = f"""\
   </dependencies>
 </project>
 """
-# As many replicas of all as there are brokers; one that was killed comes back when its session is over. Consumers do
-# not wait for others of their group. Transactions whose time is over are looked for twice a second, not every ten.
+# As many replicas as brokers; a killed broker returns when its session has expired. Consumers do not wait for others of
+# their group. Expired transactions are looked for twice a second instead of every ten seconds.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id={node}
@@ -79,7 +79,7 @@ ssl.keystore.location={key_and_certificate}
 
 
 class Secured(NamedTuple):
-    """What a second listener asks for: TLS, and by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512) a user's password.
+    """Settings of a second listener: TLS, and authentication by SASL (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512).
 
     `key_and_certificate`: a file with the broker's private key (PKCS#8) and certificate, both as PEM.
     """
@@ -97,7 +97,7 @@ class Node(NamedTuple):
     controller_ports: Sequence[int]
 
     def fields(self) -> dict[str, object]:
-        """What its properties say of the cluster. A majority of the replicas must have what is written."""
+        """Return the properties about the cluster. A majority of the replicas must confirm a write."""
         count = len(self.ports)
         voters = [f"{number}@{LOOPBACK}:{port}" for number, port in enumerate(self.controller_ports, 1)]
         return {
@@ -111,10 +111,10 @@ class Node(NamedTuple):
 
 
 class KafkaBroker(LoopbackServer):
-    """A broker from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
+    """A broker that runs while its `with` block does. `bootstrap`: for `bootstrap.servers`.
 
-    `secured`: it has another listener, at `secured_bootstrap`, which asks for that. `creates_topics`: it creates topics
-    that are written to and not there. `node`: what it is in a cluster; without, it is alone.
+    `secured`: adds a listener with these settings, at `secured_bootstrap`. `creates_topics`: create missing topics on
+    write. `node`: the broker's place in a cluster; None: it is alone.
     """
 
     name = "the Kafka broker"
@@ -156,21 +156,21 @@ class KafkaBroker(LoopbackServer):
         if self.secured is None:
             return _PROPERTIES.format(**fields)
         self.secured_bootstrap = f"{LOOPBACK}:{secured_port}"
-        # What is set last counts.
+        # Later properties override earlier ones.
         return (_PROPERTIES + _SECURED).format(**fields, **self.secured._asdict(), secured_port=secured_port)
 
 
 def broker_jars() -> Path:
-    """The directory with the broker's jars in the user's cache, fetched the first time (54 MB).
+    """Return the directory with the broker's jars in the user's cache, fetching them the first time (54 MB).
 
-    Raises ConfigurationError if they can't be had: without Maven, for example.
+    Raises ConfigurationError if they are unavailable, for example without Maven.
     """
     return maven_jars("the Kafka broker", f"kafka-{VERSION}", _POM)
 
 
 @contextlib.contextmanager
 def kafka() -> Iterator[str]:
-    """A broker, as a user is told of it: one for trying things out."""
+    """Run a broker and print its address, for trying things out."""
     with KafkaBroker(creates_topics=True) as broker:
         yield f"bootstrap.servers={broker.bootstrap}"
 

@@ -1,9 +1,9 @@
-"""Three Kafka brokers on this machine, a cluster of them, on the loopback, for as long as a block or a command runs.
+"""A cluster of three Kafka brokers on this machine, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.kafka_cluster
+python -m penstock.testing.kafka_cluster
 
-Each is a broker and a controller of KRaft; what is written to a topic is kept by all three and answered when two have
-it, so any one may be killed. They start together, within some 15 seconds, and take a gigabyte of memory.
+Each is a broker and a controller of KRaft. All three store what is written to a topic, and a write is confirmed when
+two have it, so any one may be killed. They start in parallel, within some 15 seconds, and need a gigabyte of memory.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _BROKERS = 3
 
 
 class KafkaBrokers:
-    """A cluster from `with` on until its block ends. `bootstrap`: for `bootstrap.servers`.
+    """A cluster that runs while its `with` block does. `bootstrap`: for `bootstrap.servers`.
 
-    `creates_topics`: brokers create topics that are written to and not there. Raises ConfigurationError if the brokers
-    can't be had, or do not start.
+    `creates_topics`: create missing topics on write. Raises ConfigurationError if the brokers are unavailable, or do
+    not start.
     """
 
     def __init__(self, creates_topics: bool = False) -> None:
@@ -35,20 +35,20 @@ class KafkaBrokers:
 
     @property
     def bootstrap(self) -> str:
-        """Of all brokers."""
+        """The addresses of all brokers."""
         return ",".join(broker.bootstrap for broker in self._brokers.values())
 
     @property
     def numbers(self) -> list[int]:
-        """Of the brokers, as clients are told of them."""
+        """The description of the brokers for clients."""
         return list(self._brokers)
 
     def broker(self, number: int) -> KafkaBroker:
-        """The one of this number. Raises KeyError if there is none."""
+        """Return the broker with this number. Raises KeyError if there is none."""
         return self._brokers[number]
 
     def __enter__(self) -> Self:
-        # Together: a broker serves when a majority has elected a controller.
+        # In parallel: a broker does not serve until a majority has elected a controller.
         with ThreadPoolExecutor(_BROKERS) as starts:
             starting = [starts.submit(broker.__enter__) for broker in self._brokers.values()]
         self._started = [one.result() for one in starting if one.exception() is None]
@@ -61,7 +61,7 @@ class KafkaBrokers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # By SIGKILL: the last two would wait for a controller that is gone, to hand their partitions over.
+        # By SIGKILL: the last two would wait for a missing controller to hand over their partitions.
         for broker in self._started:
             broker.kill()
             broker.__exit__(kind, error, trace)
@@ -69,7 +69,7 @@ class KafkaBrokers:
 
 @contextlib.contextmanager
 def kafka_cluster() -> Iterator[str]:
-    """A cluster, as a user is told of it: one for trying things out."""
+    """Run a cluster and print its address, for trying things out."""
     with KafkaBrokers(creates_topics=True) as brokers:
         yield f"bootstrap.servers={brokers.bootstrap}"
 

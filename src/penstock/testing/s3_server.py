@@ -1,8 +1,8 @@
-"""A server of S3's protocol on this machine, on the loopback, for as long as a block or a command runs.
+"""A server of the S3 protocol on this machine, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.s3_server
+python -m penstock.testing.s3_server
 
-It is moto's, which holds its objects in memory: they are gone when it is stopped.
+It is moto's server, which keeps its objects in memory: they are lost when it stops.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _BUCKET = "penstock"
 
 
 class S3Server(LoopbackServer):
-    """A server from `with` on until its block ends. Raises ConfigurationError if moto is not installed.
+    """A server that runs while its `with` block does. Raises ConfigurationError if moto is not installed.
 
-    `url` is its address, `environment` what leads the clients of a process to it.
+    `url` is its address, `environment` the variables that lead the clients of a process to it.
     """
 
     name = "S3"
@@ -39,7 +39,7 @@ class S3Server(LoopbackServer):
         missing = [name for name in ("moto", "flask", "flask_cors") if importlib.util.find_spec(name) is None]
         if missing:
             raise ConfigurationError(
-                f"S3's server is not here, {' and '.join(missing)} missing: pip install 'moto[s3]' flask flask-cors"
+                f"S3's server needs {' and '.join(missing)}: pip install 'moto[s3]' flask flask-cors"
             )
         (self._port,) = free_ports(1)
         self.url = f"http://{LOOPBACK}:{self._port}"
@@ -48,9 +48,9 @@ class S3Server(LoopbackServer):
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
-            # Of deltalake's client, which refuses to speak without TLS unless it is told.
+            # For deltalake's client, which requires TLS unless it is allowed otherwise.
             "AWS_ALLOW_HTTP": "true",
-            # Nothing else is asked for credentials.
+            # So that clients do not look elsewhere for credentials.
             "AWS_EC2_METADATA_DISABLED": "true",
         }
 
@@ -58,7 +58,7 @@ class S3Server(LoopbackServer):
         return [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(self._port)]
 
     def create_bucket(self, name: str) -> str:
-        """A new bucket; returns its URL."""
+        """Create a bucket and return its URL."""
         request = urllib.request.Request(f"{self.url}/{name}", method="PUT")
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request):
             return f"s3://{name}"
@@ -66,7 +66,7 @@ class S3Server(LoopbackServer):
 
 @contextlib.contextmanager
 def s3() -> Iterator[str]:
-    """A server with a bucket, as a user is told of it: what to type before a job."""
+    """Run a server with a bucket, and print what to enter before a job."""
     with S3Server() as server:
         bucket = server.create_bucket(_BUCKET)
         settings = " ".join(f"{name}={value}" for name, value in server.environment.items())

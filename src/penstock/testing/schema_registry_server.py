@@ -1,9 +1,9 @@
-"""A schema registry on this machine, on the loopback, for as long as a block or a command runs.
+"""A schema registry on this machine, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.schema_registry_server
+python -m penstock.testing.schema_registry_server
 
-It speaks a part of Confluent's protocol, as far as writers and readers of Avro need it; for tests and for trying
-things out.
+It implements the part of Confluent's protocol that writers and readers of Avro need; for tests and for trying things
+out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from penstock.testing.server_process import LOOPBACK, free_ports, serve
 
 
 class SchemaRegistryServer(LoopbackServer):
-    """A registry from `with` on until its block ends. `url`: of it; with `user_info`, it asks for user and password.
+    """A registry that runs while its `with` block does. `url`: its address; `user_info`: required user and password.
 
-    `certificate`: a file (PEM) with a private key and its certificate, by which it speaks TLS. `compatibility`: of new
-    schemas of a subject with the latest: BACKWARD, FORWARD, FULL or NONE.
+    `certificate`: a file (PEM) with a private key and its certificate, for TLS. `compatibility`: of new schemas of a
+    subject with the latest: BACKWARD, FORWARD, FULL or NONE.
     """
 
     name = "The schema registry"
@@ -56,7 +56,7 @@ class SchemaRegistryServer(LoopbackServer):
 
 @contextlib.contextmanager
 def schema_registry() -> Iterator[str]:
-    """A registry, as a user is told of it."""
+    """Run a registry and print its URL."""
     with SchemaRegistryServer() as server:
         yield server.url
 

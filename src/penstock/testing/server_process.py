@@ -1,4 +1,4 @@
-"""A server that runs beside a program: its process, its log, its end. For brokers, databases and clusters of tests."""
+"""A server that runs next to a program: its process, its log, its end. For brokers, databases and clusters of tests."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Server = TypeVar("Server")
 
 
 class ServerProcess:
-    """A process whose words go to `log`. `name` is what errors call it.
+    """A process whose output goes to `log`. `name` is its name in errors.
 
-    `user`: who runs it, where that is not the present one (POSIX, and only root may say so).
+    `user`: the user that runs it; None: the current one (POSIX, and only root may choose).
     """
 
     def __init__(
@@ -42,7 +42,8 @@ class ServerProcess:
         self._name = name
         self._log = log
         with log.open("wb") as output:
-            # In a session of its own: a Ctrl-C at the terminal is for the program that stops it in order.
+            # In a session of its own: a Ctrl-C at the terminal goes only to the program, which stops the server in
+            # order.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -57,11 +58,11 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def wait_for(self, sign: re.Pattern[str]) -> str:
-        """Wait until the log has it. Returns its last group. Raises ConfigurationError if the process ends before."""
+        """Wait until the log matches. Return its last group. Raises ConfigurationError if the process ends before."""
         deadline = time.monotonic() + _START_SECONDS
         while True:
             text = self._log.read_text(encoding="utf-8", errors="replace")
@@ -69,12 +70,12 @@ class ServerProcess:
                 return found.group(found.re.groups)
             if self._process.poll() is not None or time.monotonic() > deadline:
                 last = "\n".join(text.splitlines()[-10:])
-                raise ConfigurationError(f"{self._name} did not start. Its last words:\n{last}")
+                raise ConfigurationError(f"{self._name} did not start. The end of its log:\n{last}")
             time.sleep(0.05)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send it this signal, and wait for its end. One that has not ended after 20 s is killed."""
-        # A process that was stopped by SIGSTOP handles nothing else.
+        """Send this signal, and wait for the end. A process that has not ended after 20 s is killed."""
+        # A process suspended by SIGSTOP handles no other signal.
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGCONT)
             self._process.send_signal(number)
@@ -86,7 +87,7 @@ class ServerProcess:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback on which nobody listens at present."""
+    """Return ports of the loopback that are currently free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -95,9 +96,9 @@ def free_ports(count: int) -> list[int]:
 
 
 def serve(*servers: AbstractContextManager[str], takes_arguments: bool = False) -> None:
-    """Start servers, print what each is told of, and keep them until Ctrl-C. The command of a script.
+    """Start servers, print the description of each, and keep them until Ctrl-C. The command of a script.
 
-    One that can't be had is told of, and the others run; if there is none, the script ends with status 1.
+    Prints why a server is unavailable, and runs the others; without any, the script ends with status 1.
     """
     if sys.argv[1:] and not takes_arguments:
         print("It takes no arguments: it serves on the loopback until Ctrl-C.", file=sys.stderr)
@@ -120,5 +121,5 @@ def serve(*servers: AbstractContextManager[str], takes_arguments: bool = False) 
 
 
 def is_root() -> bool:
-    """Whether this process may do everything: some servers refuse to run so."""
+    """Return whether this process runs as root, which some servers refuse."""
     return hasattr(os, "geteuid") and os.geteuid() == 0

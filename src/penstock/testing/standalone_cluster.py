@@ -1,12 +1,12 @@
 """A standalone Spark cluster on this machine: a master and workers, each a process of its own, on the loopback.
 
-What a program does on a cluster can be tried with it before there is one: executors that register late, that have
-another working directory and see nothing of the program's folder, that are lost and replaced.
+It lets you test a program on a cluster before you have one: executors that register late, that have another working
+directory and can't see the program's folder, that are lost and replaced.
 
     python -m penstock.testing.standalone_cluster --workers 2 --cores 4
 
-It starts what PySpark's own package brings, on the Java that penstock would take for a job. It is no cluster for
-production: any user of this machine can submit to it.
+It runs Spark from PySpark's own package, on the Java that penstock would use for a job. It is not for production: any
+user of this machine can submit to it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _DAEMON_MEMORY = "512m"
 
 
 class StandaloneCluster:
-    """A master and `workers` workers of `cores` slots each, from `with` on until its block ends.
+    """A master and `workers` workers of `cores` slots each, which run while the `with` block does.
 
-    `memory`: what the executors of one worker have together, as Spark writes it. `environment`: variables that workers
-    and executors see; None: those of this process. Logs and the executors' working directories are below a temporary
-    directory, which is removed at the end.
+    `memory`: of the executors of one worker together, as Spark writes it. `environment`: variables of workers and
+    executors; None: those of this process. Logs and the executors' working directories are in a temporary directory,
+    which is removed at the end.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class StandaloneCluster:
         return self._start(name, "org.apache.spark.deploy.worker.Worker", *options, self.url)
 
     def state(self) -> dict[str, Any]:
-        """What the master knows: its `workers`, `activeapps`, `cores`, `coresused` and more, as its page has it."""
+        """Return the master's state as its page has it: `workers`, `activeapps`, `cores`, `coresused` and more."""
         with urllib.request.urlopen(f"http://{LOOPBACK}:{self.page_port}/json/") as answer:
             state: dict[str, Any] = json.load(answer)
         return state
 
     @property
     def pids(self) -> dict[str, int]:
-        """The processes of `master` and `worker-N`. Executors are children of their worker's."""
+        """Return the ids of the processes `master` and `worker-N`. Executors are children of their worker."""
         return {name: process.pid for name, process in self._processes.items()}
 
     def kill(self, name: str) -> None:
-        """Kill `master` or `worker-N` as a machine that fails would: without a word to anybody."""
+        """Kill `master` or `worker-N` without notice, as a failing machine would."""
         self._processes.pop(name).end(signal.SIGKILL)
 
     def stop(self) -> None:
@@ -118,7 +118,7 @@ class StandaloneCluster:
             "SPARK_HOME": str(home),
             "JAVA_HOME": str(java),
             "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY,
-            # The loopback: nothing of it is to be reached from elsewhere.
+            # Only the loopback, so that other machines can't reach it.
             "SPARK_LOCAL_IP": LOOPBACK,
         }
         command = [str(home / "bin" / "spark-class"), kind, "--host", LOOPBACK, "--port", "0", *arguments]

@@ -1,9 +1,9 @@
-"""ZooKeeper servers on this machine, on the loopback, for as long as a block or a command runs: one ensemble.
+"""An ensemble of ZooKeeper servers on this machine, on the loopback, while a block or a command runs.
 
-    python -m penstock.testing.zookeeper_ensemble
+python -m penstock.testing.zookeeper_ensemble
 
-They are servers of ZooKeeper as one of production has them, three unless said otherwise. Their jars come from Maven's
-repository, once, by the command `mvn`; they run on the Java that penstock would take for a job.
+They are ordinary ZooKeeper servers, three by default. The command `mvn` fetches their jars once from Maven's
+repository; they run on the Java that penstock would use for a job.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _ASK_S = 2.0
 
 
 class ZooKeeperServer(LoopbackServer):
-    """One of an ensemble. `servers`: port of clients, of the quorum and of elections of each; `number` is its own."""
+    """A server of the ensemble. `servers`: ports of clients, quorum and elections of each; `number` is its own."""
 
     name = "the ZooKeeper server"
     ready = re.compile("binding to port")
@@ -97,12 +97,12 @@ class ZooKeeperServer(LoopbackServer):
 
     @property
     def port(self) -> int:
-        """Of clients."""
+        """The port of clients."""
         return self._servers[self._number][0]
 
     @property
     def mode(self) -> str:
-        """`leader` or `follower`; empty: it does not run, or has no quorum."""
+        """Return `leader` or `follower`; empty: it does not run, or has no quorum."""
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), _ASK_S) as connection:
             connection.sendall(b"srvr")
             with connection.makefile("rb") as answer:
@@ -126,7 +126,7 @@ class ZooKeeperServer(LoopbackServer):
 
 
 class ZooKeeperEnsemble:
-    """So many servers from `with` on until its block ends. `quorum`: for `high-availability.zookeeper.quorum`."""
+    """An ensemble that runs while its `with` block does. `quorum`: for `high-availability.zookeeper.quorum`."""
 
     def __init__(self, count: int = 3) -> None:
         ports = free_ports(3 * count)
@@ -146,25 +146,25 @@ class ZooKeeperEnsemble:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # At once: one after the other would try to go on without those before.
+        # In parallel: the first ones can't form a quorum alone.
         for server in self.servers:
             with contextlib.suppress(AssertionError, ProcessLookupError):
                 os.kill(server.pid, signal.SIGKILL)
         self._stack.close()
 
     def wait_for_quorum(self) -> None:
-        """Return when they have a leader. Raises ConfigurationError after a minute."""
+        """Return when the servers have a leader. Raises ConfigurationError after a minute."""
         until_s = time.monotonic() + _QUORUM_S
         while not any(server.mode == "leader" for server in self.servers):
             if time.monotonic() > until_s:
                 log = (Path(self.servers[0].directory) / "server.log").read_text(errors="replace")
-                raise ConfigurationError(f"the ZooKeeper servers have no leader. The last words of one:\n{log[-1000:]}")
+                raise ConfigurationError(f"the ZooKeeper servers have no leader. The end of one log:\n{log[-1000:]}")
             time.sleep(0.1)
 
 
 @contextlib.contextmanager
 def zookeeper() -> Iterator[str]:
-    """An ensemble, as a user is told of it: one for trying things out."""
+    """Run an ensemble and print its address, for trying things out."""
     with ZooKeeperEnsemble() as ensemble:
         yield f"high-availability.zookeeper.quorum={ensemble.quorum}"
 

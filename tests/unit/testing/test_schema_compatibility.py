@@ -33,7 +33,7 @@ CASES = [
     (record(field("a", "int")), record(field("a", "long")), "int at /a/ does not read long"),
     (record(field("x", "int", aliases=["a"])), record(A), None),
     (record(A, name="new.Name", aliases=["R"]), record(A), None),
-    (record(A, name="S"), record(A), "S at / is no other name of R"),
+    (record(A, name="S"), record(A), "S at / is not an alias of R"),
     (["null", "long"], "int", None),
     (["null", "boolean"], "int", "no type of the union at / reads int"),
     ("int", ["null", "int"], "int at / does not read null"),

@@ -1,4 +1,4 @@
-"""One log: a file that is rotated, lines as Flink writes them."""
+"""A log: a file that is rotated, with lines in Flink's form."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.hosts.logs.format import LogFormat
 from penstock.hosts.logs.settings import LogSettings
 
 _BEGINS = "%(asctime)s %(levelname)-7s"
-"""With the local time, which sorts: `2013-01-01 05:15:00,123`."""
+"""The local time in a form that sorts: `2013-01-01 05:15:00,123`."""
 _ENDS = "%(name)s - %(message)s"
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
-    """The file `name`.log in the folder of a job, whose mark each line has. Raises OSError if it can't be opened.
+    """Return a handler for the file `name`.log in a job's folder; each line names the job. Raises OSError.
 
-    `of_task`: each record has the place where it was written, in its `task`.
+    `of_task`: each record has the place where it was written, in its attribute `task`.
     """
 
     def __init__(self, settings: LogSettings, name: str, of_task: bool = False) -> None:
@@ -29,7 +29,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
         self.setFormatter(LogFormat(f"{_BEGINS} [{place}] {_ENDS}"))
 
     def append(self, lines: str) -> None:
-        """Lines that are complete as they are, written by another process."""
+        """A handler for lines that are already formatted, by another process."""
         record = logging.makeLogRecord({"msg": lines})
         formatter, self.formatter = self.formatter, logging.Formatter("%(message)s")
         try:
@@ -38,4 +38,4 @@ class LogFile(logging.handlers.RotatingFileHandler):
             self.formatter = formatter
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """A line that can't be written is lost: a full disk must not end a job for the sake of its log."""
+        """Ignore the error and lose the line: a full disk must not end a job because of its log."""

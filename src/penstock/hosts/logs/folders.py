@@ -1,8 +1,8 @@
 """The folders of logs: one for each job, named by its id.
 
-A process that writes into a folder holds a lock on it (flock, shared), so a folder without a lock is of a job that has
-ended. These are removed when another job starts, but for the newest ones. Only folders with the file that penstock has
-put there are looked at: `env.log.dir` may be a directory that others use, too.
+A process that writes into a folder holds a lock on it (flock, shared), so a folder without a lock belongs to a job that
+has ended. Starting a job removes such folders, except the newest ones. Only folders with penstock's marker file are
+considered: `env.log.dir` may be a directory with other content.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ID = re.compile(r"[0-9a-f]{32}")
 
 
 class HeldFolder:
-    """The folder of a job: it exists, and stays as long as this process, or until it is released. Raises OSError.
+    """The folder of a job: it exists until this process ends or releases it. Raises OSError.
 
     `begins`: a run of the job starts with it. A worker on another machine may be the first there, too.
     """
@@ -37,7 +37,8 @@ class HeldFolder:
         while True:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(folder, os.O_RDONLY)
-            # It waits while another process looks whether the folder can go. If it went, there is another one to make.
+            # Waits while another process checks whether the folder can be removed. If it is removed, create another
+            # one.
             with contextlib.suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
             if _is_at(descriptor, folder):
@@ -50,7 +51,7 @@ class HeldFolder:
             remove_ended(folder.parent, settings.retained_jobs)
 
     def release(self) -> None:
-        """Nothing more is written there by this process."""
+        """Release the folder: this process writes nothing more to it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -64,7 +65,7 @@ def _is_at(descriptor: int, folder: Path) -> bool:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether some process on this machine writes there."""
+    """Return whether a process of this machine writes there."""
     try:
         with _locked(folder):
             return False
@@ -73,23 +74,27 @@ def is_held(folder: Path) -> bool:
 
 
 def jobs_in(directory: Path) -> list[tuple[Path, LoggedJob]]:
-    """The folders in a directory, and their jobs, oldest first."""
+    """Return the folders in a directory, and their jobs, oldest first."""
     found = []
     for folder in directory.glob("*") if directory.is_dir() else ():
         if _ID.fullmatch(folder.name):
-            # Others are no folders of ours, or are being made or removed.
+            # Other folders are not ours, or are being created or removed.
             with contextlib.suppress(OSError, *UNREADABLE):
                 found.append((folder, from_json((folder / _ABOUT).read_bytes(), LoggedJob)))
     return sorted(found, key=lambda entry: entry[1].started_ms)
 
 
 def remove_ended(directory: Path, retained_jobs: int) -> None:
-    """Remove folders of jobs that have ended, but for the newest ones. Raises nothing: what can't be removed stays."""
+    """Remove folders of jobs that have ended, except the newest ones.
+
+    Raises nothing, and keeps what can't be removed.
+    """
     ended = [folder for folder, _ in jobs_in(directory) if not is_held(folder)]
     for folder in ended[: max(0, len(ended) - retained_jobs)]:
         with contextlib.suppress(OSError):
             if folder.is_symlink():
-                # The folder itself is in a directory of the user's choice, where jobs that log there remove it.
+                # This is a link; the folder itself is in a directory of the user's choice, where jobs that log there
+                # remove it.
                 folder.unlink()
                 continue
             with _locked(folder):
@@ -100,9 +105,9 @@ def remove_ended(directory: Path, retained_jobs: int) -> None:
 
 
 def find(directory: Path, reference: str) -> Path:
-    """The folder of the job with this id, prefix of an id, or name; of several of one name the newest.
+    """Return the folder of the job with this id, prefix of an id, or name; of several with that name the newest.
 
-    Raises JobError if there is none, or if several ids begin so.
+    Raises JobError if there is none, or if several ids have this prefix.
     """
     jobs = jobs_in(directory)
     named = [folder for folder, job in jobs if reference in (job.job_id, job.name)]
@@ -115,13 +120,13 @@ def find(directory: Path, reference: str) -> Path:
     if beginning:
         raise JobError(f"the ids of several jobs begin with '{reference}':\n{listed}")
     if jobs:
-        raise JobError(f"there are no logs of a job '{reference}' on this machine. There are logs of:\n{listed}")
-    raise JobError(f"there are no logs of a job '{reference}' on this machine; there are none of this user at all")
+        raise JobError(f"this machine has no logs of a job '{reference}'. Jobs with logs:\n{listed}")
+    raise JobError(f"this machine has no logs of a job '{reference}', nor of any other job of this user")
 
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Raises OSError if a process holds it."""
+    """Remove a folder. Raises OSError if a process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""How records of our logs become lines: none shows what is secret, and none is without an end."""
+"""The format of log lines: secrets are hidden, and every record ends with a line end."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from penstock.common.text.secrets import told
 
 
 class LogFormat(logging.Formatter):
-    """As logging has it. Errors of penstock's own hide passwords themselves, those of libraries and users do not."""
+    """A formatter. Errors of penstock hide passwords themselves, those of libraries and users do not."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with its traceback."""
+        """Return the line, with its traceback."""
         return told(super().format(record))

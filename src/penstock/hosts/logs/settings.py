@@ -1,4 +1,4 @@
-"""Where a job's logs are and how large they become: what the driver and all workers need to write them."""
+"""The place and size of a job's logs: what the driver and all workers need to write them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIRECTORY = "logs"
 JVM_LOG = "jvm.log"
 """Name of the file to which Spark's JVM writes."""
 PLACE = "place"
-"""Name of the file by which a worker knows that its folder is that of the driver, too: it has `LogSettings.place`."""
+"""Name of the file that tells a worker whether its folder is the driver's, too: it contains `LogSettings.place`."""
 _MARK = 8
 
 
@@ -29,12 +29,12 @@ class LoggedJob(msgspec.Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """The beginning of its id, which is in each line."""
+        """The beginning of the job's id, which is in each line."""
         return self.job_id[:_MARK]
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """Travels with the payload of a stage. `folder` is absolute; workers on other machines have one of that path."""
+    """Settings in the payload of a stage. `folder` is absolute; workers on other machines have one of the same path."""
 
     job: LoggedJob
     folder: str
@@ -43,24 +43,24 @@ class LogSettings(msgspec.Struct, frozen=True):
     backups: int
     retained_jobs: int
     place: str = ""
-    """Random, for each run. Empty: the folder is the driver's."""
+    """A random text, for each run. Empty: the folder is the driver's."""
 
 
 def worker_log(level: int, index: int) -> str:
-    """Name of a slot's log, without its ending."""
+    """Return the name of a slot's log, without its suffix."""
     return f"level-{level}-slot-{index}"
 
 
 def log_settings(configuration: Configuration, job_id: str, name: str, default_directory: Path) -> LogSettings:
-    """The settings of a job that starts now. Raises ConfigurationError for a wrong value."""
+    """Return the settings of a job that starts now. Raises ConfigurationError for an invalid value."""
     directory = configuration.get(options.LOG_DIRECTORY)
     if directory is not None and "://" in directory:
-        raise ConfigurationError(f"{options.LOG_DIRECTORY.key} is a local directory, not {directory}")
+        raise ConfigurationError(f"{options.LOG_DIRECTORY.key} must be a local directory, got {directory}")
     return LogSettings(
         LoggedJob(job_id, name, now_ms()),
         str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
         configuration.get(options.LOG_LEVEL).value,
-        # A file that may have no size or no successor would never be rotated.
+        # `logging` never rotates a file without a maximum size or a number of backups.
         max(1, configuration.get(options.LOG_MAX_SIZE)),
         max(1, configuration.get(options.LOG_MAX)),
         max(0, configuration.get(options.LOG_RETAINED_JOBS)),

@@ -1,4 +1,4 @@
-"""Sends spans to an OpenTelemetry collector, from a thread of the SDK's own: `traces.reporters: otel`."""
+"""Send spans to an OpenTelemetry collector, from a thread of the SDK: `traces.reporters: otel`."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from penstock.hosts.traces.spans import Span
 
 _NS = 1_000_000
 _EXPORT_S = 2
-"""How long a request to the collector may take; the end of a job waits for the last one."""
+"""Timeout of a request to the collector; the end of a job waits for the last one."""
 _log = logging.getLogger(__name__)
 
 
 class TraceReporter(Protocol):
-    """Takes spans."""
+    """A receiver of spans."""
 
     def report(self, span: Span) -> None:
-        """One has ended. Does not wait."""
+        """Accept a span that has ended. Does not wait."""
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
 
 
 def check_traces(configuration: Configuration) -> None:
-    """Raises ConfigurationError for a reporter that is not known, or whose extra is missing."""
+    """Raise ConfigurationError for an unknown reporter, or one whose extra is missing."""
     reporter = trace_reporter(configuration)
     if reporter is not None:
         reporter.close()
 
 
 def trace_reporter(configuration: Configuration) -> TraceReporter | None:
-    """The reporter that a job is to have. Raises what `check_traces` raises."""
+    """Return the reporter for a job. Raises what `check_traces` raises."""
     wanted = [name.strip() for name in configuration.get(trace_options.REPORTERS).split(",") if name.strip()]
     if not wanted:
         return None
     if wanted != ["otel"]:
-        raise ConfigurationError(f"{trace_options.REPORTERS.key}: {', '.join(wanted)}. There is one reporter: otel")
+        raise ConfigurationError(f"{trace_options.REPORTERS.key}: {', '.join(wanted)}. The only reporter is otel")
     endpoint = configuration.get(trace_options.OTEL_ENDPOINT).rstrip("/")
     if not endpoint.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{trace_options.OTEL_ENDPOINT.key} is like http://127.0.0.1:4318, got {endpoint!r}")
+        raise ConfigurationError(
+            f"{trace_options.OTEL_ENDPOINT.key} must be a URL such as http://127.0.0.1:4318, got {endpoint!r}"
+        )
     try:
         return OpenTelemetryReporter(endpoint, configuration.get(trace_options.OTEL_SERVICE_NAME))
     except ImportError as error:
@@ -52,7 +54,7 @@ def trace_reporter(configuration: Configuration) -> TraceReporter | None:
 
 
 class OpenTelemetryReporter:
-    """By OTLP over HTTP. A collector that can't be reached costs the spans, and one line in the log."""
+    """Send spans by OTLP over HTTP. An unreachable collector loses the spans, and causes one line in the log."""
 
     def __init__(self, endpoint: str, service: str) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -60,7 +62,7 @@ class OpenTelemetryReporter:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        # What can't be sent it logs with a traceback, each time.
+        # The SDK would log each failure with a traceback.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", timeout=_EXPORT_S)
@@ -68,7 +70,7 @@ class OpenTelemetryReporter:
         self._tracer = self._provider.get_tracer("penstock")
 
     def report(self, span: Span) -> None:
-        """Hand it to the SDK's thread. What does not fit into its queue is lost."""
+        """Pass a span to the SDK's thread. Spans that do not fit into its queue are lost."""
         from opentelemetry.trace import Status, StatusCode
 
         one = self._tracer.start_span(span.name, attributes=span.attributes, start_time=span.begin_ms * _NS)
@@ -77,12 +79,12 @@ class OpenTelemetryReporter:
         one.end(span.end_ms * _NS)
 
     def close(self) -> None:
-        """Send what is left, and wait for that for seconds at the most."""
+        """Send the remaining spans, and wait for some seconds at most."""
         self._provider.shutdown()
 
 
 def _told_once(exporter: Any, endpoint: str) -> Any:
-    """The exporter, with a warning when it fails first."""
+    """An exporter that warns at its first failure."""
     from opentelemetry.sdk.trace.export import SpanExportResult
 
     export, is_told = exporter.export, False
@@ -92,7 +94,7 @@ def _told_once(exporter: Any, endpoint: str) -> Any:
         result = export(spans)
         if result is not SpanExportResult.SUCCESS and not is_told:
             is_told = True
-            _log.warning("spans can't be sent to %s, and are lost until they can be", endpoint)
+            _log.warning("cannot send spans to %s: they are lost until it can be reached", endpoint)
         return result
 
     exporter.export = telling

@@ -1,4 +1,4 @@
-"""What of a job is shown as spans: its checkpoints, and the times in which its tasks start.
+"""The spans of a job: its checkpoints, and the times in which its tasks start.
 
 Names and attributes are Flink's, where it has them. Source: Flink docs, "Traces", System traces.
 """
@@ -15,7 +15,7 @@ Attribute = str | int | float | bool
 
 
 class Span(NamedTuple):
-    """Times in milliseconds since the epoch. `error`: empty if it ended as it should."""
+    """A span. Times in milliseconds since the epoch. `error`: empty after success."""
 
     name: str
     begin_ms: int
@@ -25,16 +25,16 @@ class Span(NamedTuple):
 
 
 class JobSpans:
-    """Of one job. `emit` takes them, in the order in which they end."""
+    """The spans of one job. `emit` receives them, in the order in which they end."""
 
     def __init__(self, job_id: str, name: str, emit: Callable[[Span], None], now_ms: int) -> None:
         self._job: dict[str, Attribute] = {"jobId": job_id, "jobName": name}
         self._emit = emit
         self._since_ms: int | None = now_ms
-        """When its tasks stopped running, or the job began; None: they run."""
+        """When its tasks stopped running, or the job started; None: they run."""
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """One has completed or failed."""
+        """Emit a completed or failed checkpoint."""
         attributes: dict[str, Attribute] = {
             **self._job,
             "checkpointId": report.checkpoint_id,
@@ -50,7 +50,7 @@ class JobSpans:
         self._emit(Span("Checkpoint", report.triggered_ms, end_ms, attributes, report.failure))
 
     def status(self, status: JobStatus, restarts: int, restored_id: int, now_ms: int) -> None:
-        """Where the job is. `restored_id`: the checkpoint that its tasks were restored from; 0: none."""
+        """Track the job's status. `restored_id`: the checkpoint that its tasks were restored from; 0: none."""
         if status is JobStatus.RUNNING:
             if self._since_ms is not None:
                 attributes: dict[str, Attribute] = {
@@ -66,7 +66,7 @@ class JobSpans:
             self._since_ms = now_ms
 
     def ended(self, error: BaseException | None, now_ms: int) -> None:
-        """The job is over. Tasks that were starting did not come to run."""
+        """End the job: a start of tasks that is under way has failed."""
         if self._since_ms is not None and error is not None:
             attributes: dict[str, Attribute] = {**self._job, "initializationStatus": "FAILED"}
             self._emit(Span("JobInitialization", self._since_ms, now_ms, attributes, str(error)))

@@ -43,7 +43,7 @@ Directory = Annotated[
         "--dir",
         metavar="DIR",
         show_default=False,
-        help="Where the cluster keeps its jobs. Default: below the cache directory.",
+        help="Directory in which the cluster keeps its jobs. Default: below the cache directory.",
     ),
 ]
 
@@ -53,7 +53,7 @@ MostSlots = Annotated[
         "--max-slots",
         min=1,
         show_default=False,
-        help="More, up to so many, are asked of a Spark cluster when jobs wait, and given back when they are idle.",
+        help="While jobs wait, request up to this many slots from the Spark cluster; idle ones are released again.",
     ),
 ]
 Master = Annotated[
@@ -70,13 +70,14 @@ Master = Annotated[
 @cluster.command()
 def start(
     slots: Annotated[
-        int, typer.Option("--slots", min=1, help="Of Spark on this machine, or that a Spark cluster is asked for.")
+        int,
+        typer.Option("--slots", min=1, help="Slots of Spark on this machine, or to request from the Spark cluster."),
     ] = 64,
     most_slots: MostSlots = None,
     master: Master = None,
     directory: Directory = None,
     rest_port: Annotated[
-        str, typer.Option("--rest-port", metavar="PORT", help="Of REST and of the page, on this machine only.")
+        str, typer.Option("--rest-port", metavar="PORT", help="Port of REST and of the page, on this machine only.")
     ] = _PORTS,
     settings: Settings = None,
     conf_file: ConfFile = None,
@@ -84,10 +85,10 @@ def start(
         bool, typer.Option("--standby", help="Wait until the cluster with this DIR has ended, and take its place.")
     ] = False,
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Stay, and write the log to standard error: in containers.")
+        bool, typer.Option("--foreground", help="Run in the foreground and log to standard error: for containers.")
     ] = False,
 ) -> None:
-    """Start a cluster, and return when it takes jobs. It goes on with those that an earlier one with its DIR has left.
+    """Start a cluster, and return when it accepts jobs. It resumes the jobs that an earlier cluster with this DIR left.
 
     
       penstock cluster start --slots 16
@@ -118,23 +119,23 @@ def start(
         os.execve(sys.executable, command, environment)
     running = _started(command, environment, log, output)
     if running.rest is None:
-        typer.echo(f"stands by, as process {running.pid}. Log: {log}", err=True)
+        typer.echo(f"process {running.pid} is a standby. Log: {log}", err=True)
         return
-    typer.echo(f"the cluster takes jobs: penstock run -m {running.rest.url.removeprefix('http://')} JOB")
+    typer.echo(f"the cluster accepts jobs: penstock run -m {running.rest.url.removeprefix('http://')} JOB")
     typer.echo(f"page and REST: {running.rest.url}, token in {running.rest.token_file}", err=True)
     typer.echo(f"log: {log}", err=True)
 
 
 def _settings_of_spark(given: dict[str, str], slots: int) -> dict[str, str]:
-    """Those of the session. Raises typer.BadParameter for what is not Spark's."""
+    """Return the settings of the Spark session. Raises typer.BadParameter for a setting that is not one of Spark's."""
     for key in given:
         if not key.startswith("spark."):
             raise typer.BadParameter(
-                f"{key} is a setting of jobs: give it to penstock run. A cluster takes those of Spark and of "
-                "high-availability",
+                f"{key} is a setting of jobs: pass it to penstock run. A cluster accepts settings of Spark (spark.*) "
+                "and of high availability (high-availability.*)",
                 param_hint="-D",
             )
-    # On this machine as many as are asked for, and no more: that is what jobs are told of.
+    # On this machine Spark has exactly as many cores as the cluster promises to its jobs.
     return {"spark.master": f"local[{slots}]", **given}
 
 
@@ -145,19 +146,19 @@ def _growing(given: dict[str, str], slots: int, most: int) -> dict[str, str]:
         raise typer.BadParameter(why, param_hint="--max-slots")
 
     if given["spark.master"].startswith("local"):
-        refuse("on this machine all slots are there from the start: give their number to --slots")
+        refuse("slots can be added on a Spark cluster only; on this machine, set their number with --slots")
     if "spark.executor.cores" not in given:
-        refuse("Spark gives slots by executors: say how many cores one has, with -D spark.executor.cores=4")
+        refuse("Spark adds slots by executors: set the cores of an executor, such as -D spark.executor.cores=4")
     cpus = int(given.get("spark.task.cpus", "1"))
     each = int(given["spark.executor.cores"]) // cpus
     if each < 1 or most % each or most < slots:
-        refuse(f"{most} is not a multiple of {each}, the slots of an executor, and at least --slots, {slots}")
-    # Of a standalone master an application can have no more later than it has said at its start.
+        refuse(f"expected a multiple of {each} (the slots of an executor) from --slots ({slots}) on, got {most}")
+    # A standalone master limits an application for its whole life to the cores that it requests when it starts.
     return {"spark.cores.max": str(most * cpus), **given}
 
 
 def _warm_up_in(directory: Path) -> Path:
-    """The folder of a job that a process runs while it stands by."""
+    """Write the job that a standby runs to warm up, and return its folder."""
     from penstock.service.cli.warm_up import warm_up_job
 
     folder = directory / "warm-up"
@@ -182,7 +183,7 @@ def _log_at(log: Path) -> BinaryIO:
         return log.open("ab")
     except OSError as error:
         raise typer.BadParameter(
-            f"a cluster keeps its jobs in this folder, which can't be written to: {error}", param_hint="--dir"
+            f"cannot write to the directory of the cluster's jobs: {error}", param_hint="--dir"
         ) from None
 
 
@@ -221,15 +222,15 @@ def _wait_for_start(process: subprocess.Popen[bytes], log: Path, begin: int) -> 
         process.terminate()
         raise
     process.terminate()
-    typer.echo(f"the cluster has not started in {_START_S:.0f} s. See {log}", err=True)
+    typer.echo(f"the cluster did not start within {_START_S:.0f} s. See {log}", err=True)
     raise typer.Exit(1)
 
 
 @cluster.command()
 def status(directory: Directory = None, settings: Settings = None, conf_file: ConfFile = None) -> None:
-    """Show the clusters of this user on this machine, or the one of DIR: their slots, and their jobs.
+    """Show slots and jobs of this user's clusters on this machine, or of the one with DIR.
 
-    With settings of high-availability: the cluster that they name, by whoever leads it.
+    With settings of high availability, show the cluster that they name, wherever its leader runs.
     """
     from penstock.service.client.rest_client import RestClient
 
@@ -247,7 +248,7 @@ def status(directory: Directory = None, settings: Settings = None, conf_file: Co
     all_answer = True
     for one in found:
         if one.rest is None:
-            typer.echo(f"process {one.pid}  stands by for the cluster with the jobs in {one.directory}")
+            typer.echo(f"process {one.pid}  is a standby of the cluster with the jobs in {one.directory}")
             continue
         head = f"{one.rest.url}  process {one.pid}"
         try:
@@ -262,7 +263,7 @@ def status(directory: Directory = None, settings: Settings = None, conf_file: Co
 
 
 def _show(client: RestClient, head: str, where: str) -> bool:
-    """Returns whether it answers."""
+    """Print slots and jobs of a cluster, and return whether it answers."""
     try:
         slots, jobs = client.get("/overview"), client.get("/submissions")
     except (PenstockError, OSError) as error:
@@ -278,26 +279,26 @@ def _show(client: RestClient, head: str, where: str) -> bool:
 @cluster.command()
 def stop(
     cancel_jobs: Annotated[
-        bool, typer.Option("--cancel-jobs", help="Cancel the jobs first. Without it the next start goes on with them.")
+        bool, typer.Option("--cancel-jobs", help="Cancel the jobs first. Without this, the next start resumes them.")
     ] = False,
     directory: Directory = None,
     all_clusters: Annotated[
-        bool, typer.Option("--all", help="Stop all of this user on this machine, if several run.")
+        bool, typer.Option("--all", help="Stop all clusters of this user on this machine.")
     ] = False,
 ) -> None:
-    """Stop the cluster of this user on this machine; of several the one of DIR, or all.
+    """Stop the cluster of this user on this machine. If there are several, name one with --dir, or stop --all.
 
-    Jobs that run go on with the next start, from their newest checkpoint.
+    The next start resumes the jobs from their newest checkpoints.
     """
     if all_clusters and directory is not None:
-        raise typer.BadParameter("it means all directories: give one of --all and --dir", param_hint="--all")
+        raise typer.BadParameter("--all stops the clusters of all directories: leave out --dir", param_hint="--all")
     found = _clusters(directory)
     if not found:
         _say_that_none_runs(directory)
-    # One that stands by for another belongs to it.
+    # A standby belongs to the cluster with the same directory.
     if not all_clusters and len({one.directory for one in found}) > 1:
         _say_that_several_run(found)
-    # First those that would take the place of the others.
+    # Standbys first: they would replace a leader that is stopped before them.
     for one in sorted(found, key=lambda one: one.rest is not None):
         left = 0
         try:
@@ -305,15 +306,15 @@ def stop(
                 left = _jobs_left(one.rest, cancel_jobs)
         except (PenstockError, OSError) as error:
             if cancel_jobs:
-                typer.echo(f"the jobs can't be cancelled, and the cluster goes on: {error}", err=True)
+                typer.echo(f"cannot cancel the jobs, so the cluster keeps running: {error}", err=True)
                 raise typer.Exit(1) from None
-            # Its jobs are only counted by REST.
-            typer.echo(f"it does not answer, and is stopped nevertheless: {error}", err=True)
+            # REST is only used to count the jobs that are left.
+            typer.echo(f"the cluster does not answer and is stopped anyway: {error}", err=True)
         _stop(one, left)
 
 
 def _jobs_left(rest: RestAddress, cancel: bool) -> int:
-    """How many jobs will go on with the next start. `cancel`: they are cancelled first."""
+    """Return how many jobs the next start will resume. With `cancel`, cancel all jobs first."""
     from penstock.service.client.rest_client import RestClient
 
     client = RestClient(rest.url, rest.token())
@@ -321,18 +322,18 @@ def _jobs_left(rest: RestAddress, cancel: bool) -> int:
     if not cancel:
         return len(jobs)
     for job in jobs:
-        # Of one that has ended something may still be running.
+        # A job with a final status may still be closing its tasks.
         if job["status"] is None:
             client.ask("PATCH", f"/submissions/{job['id']}")
-    _wait(lambda: not _open_jobs(client), "the jobs have not ended")
+    _wait(lambda: not _open_jobs(client), "the jobs did not end")
     return 0
 
 
 def _stop(cluster: RunningCluster, left: int) -> None:
     with contextlib.suppress(ProcessLookupError):  # it has just ended
         os.kill(cluster.pid, signal.SIGTERM)
-    _wait(lambda: cluster not in _clusters(), f"process {cluster.pid} has not ended")
-    more = f"; {left} job{'s'[: left != 1]} will go on with the next start" if left else ""
+    _wait(lambda: cluster not in _clusters(), f"process {cluster.pid} did not end")
+    more = f"; the next start resumes {left} job{'s'[: left != 1]}" if left else ""
     typer.echo(f"stopped: {'process ' + str(cluster.pid) if cluster.rest is None else cluster.rest.url}{more}")
 
 
@@ -344,7 +345,7 @@ def _wait(happened: Callable[[], bool], otherwise: str) -> None:
     until_s = time.monotonic() + _STOP_S
     while not happened():
         if time.monotonic() > until_s:
-            typer.echo(f"{otherwise} in {_STOP_S:.0f} s", err=True)
+            typer.echo(f"{otherwise} within {_STOP_S:.0f} s", err=True)
             raise typer.Exit(1)
         time.sleep(_LOOK_S)
 
@@ -355,16 +356,14 @@ def _say_that_none_runs(directory: Path | None, advice: str = "") -> NoReturn:
         typer.echo(f"no cluster is running on this machine{advice}", err=True)
     else:
         known = ", ".join(one.directory for one in others)
-        typer.echo(
-            f"no cluster with the jobs in {directory.absolute()} is running; there is one with {known}", err=True
-        )
+        typer.echo(f"no cluster with the jobs in {directory.absolute()} is running; running: {known}", err=True)
     raise typer.Exit(1)
 
 
 def _say_that_several_run(found: list[RunningCluster]) -> NoReturn:
-    typer.echo("several clusters run on this machine: name the one to stop with --dir DIR, or all with --all", err=True)
+    typer.echo("several clusters run on this machine: choose one with --dir DIR, or all with --all", err=True)
     for one in found:
-        where = "stands by" if one.rest is None else one.rest.url
+        where = "standby" if one.rest is None else one.rest.url
         typer.echo(f"  --dir {shlex.quote(one.directory)}  {where}, process {one.pid}", err=True)
     raise typer.Exit(1)
 

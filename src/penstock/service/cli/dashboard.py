@@ -1,4 +1,4 @@
-"""`penstock dashboard`: pages about jobs in the browser, from a process of their own."""
+"""`penstock dashboard`: serve pages about jobs, from a process of its own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Address = Annotated[
     typer.Argument(
         metavar="[HOST:PORT]",
         show_default=False,
-        help="REST of a job or a cluster; default: all of this user on this machine, as they come and go.",
+        help="REST endpoint of a job or a cluster; default: all current ones of this user on this machine.",
     ),
 ]
-Port = Annotated[str, typer.Option("--port", metavar="PORT", help="Of the pages, on this machine only.")]
+Port = Annotated[str, typer.Option("--port", metavar="PORT", help="Port of the pages, on this machine only.")]
 
 
 def dashboard(address: Address = None, port: Port = _PORTS) -> None:

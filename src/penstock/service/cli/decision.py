@@ -1,4 +1,4 @@
-"""The newest decision of a job's autoscaler, as commands show it."""
+"""Format the newest decision of a job's autoscaler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.common.text.quantities import as_duration
 
 
 def as_decision(newest: dict[str, Any], now_ms: int) -> str:
-    """One line. `newest`: as a job answers it, see Autoscaled."""
+    """Format a decision in one line. `newest` has the fields of Autoscaled, as a job answers them."""
     decision = newest["decision"]
     changes = [f"{one['name']} {one['before']} → {one['after']}" for one in decision["vertices"]]
     ago = f"autoscaler {as_duration(now_ms - decision['at_ms'])} ago"

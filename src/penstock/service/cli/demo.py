@@ -48,7 +48,7 @@ def demo(
 ) -> None:
     """Replay the flights that left New York in 2013, in the order in which they were reported."""
     bound = _minutes(out_of_orderness)
-    # At once: what is imported now takes a second, or several the first time.
+    # Printed before the imports below, which take a second, or several the first time.
     typer.echo("The flights that left New York in 2013. Loading …")
     from rich.console import Console
 
@@ -58,7 +58,7 @@ def demo(
     from penstock_examples.flights.demo import run_demo
 
     try:
-        # The demo says by itself what it does.
+        # No lines about the job: the demo prints its own.
         context = ContextEnvironment(Configuration(), load_executor(Configuration(), is_watched=True))
         with Interrupts(), as_context(context):
             run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
@@ -74,5 +74,5 @@ def _minutes(text: str) -> int | None:
     if text == "max":
         return None
     if not text.isdecimal():
-        raise typer.BadParameter(f"{text!r} is neither a number of minutes nor max", param_hint="--out-of-orderness")
+        raise typer.BadParameter(f"expected a number of minutes or max, got {text!r}", param_hint="--out-of-orderness")
     return int(text)

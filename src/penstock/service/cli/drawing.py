@@ -1,4 +1,4 @@
-"""Draws a job graph in the terminal: a row of boxes per level, with the edges into a level above its row."""
+"""Draw a job graph in the terminal: a row of boxes per level, with the edges into a level above its row."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Vertex(Protocol):
 
     @property
     def labels(self) -> Sequence[str]:
-        """Names of the chained operators, upstream first, with what else is said about them."""
+        """Names of the chained operators, upstream first, each with its remarks."""
 
 
 class Edge(Protocol):
@@ -53,11 +53,11 @@ class Edge(Protocol):
 
     @property
     def side_output(self) -> str | None:
-        """The side output that it carries; None: the main output."""
+        """The side output that the edge carries; None: the main output."""
 
     @property
     def feedback(self) -> bool:
-        """Whether it leads back to the head of an iteration."""
+        """Whether the edge leads back to the head of an iteration."""
 
 
 class Graph(Protocol):
@@ -92,7 +92,7 @@ def draw(graph: Graph, console: Console) -> None:
 
 def _box(vertex: Vertex) -> Panel:
     first, *chained = list(vertex.labels) or [vertex.name]
-    # Folded, not cut off: the end of a path says most.
+    # Folded, not cut off: the end of a path is its most useful part.
     text = Text("\n".join([first, *(f"╰ {operator}" for operator in chained)]), overflow="fold")
     text.append(f"\nparallelism {vertex.parallelism}", style="dim")
     return Panel.fit(text, title=Text(str(vertex.id)), title_align="left", box=box.ROUNDED)

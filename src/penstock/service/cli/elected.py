@@ -1,4 +1,4 @@
-"""Commands that ask whoever leads a cluster, by its settings of high availability."""
+"""Find the leader of a cluster by settings of high availability, for commands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def leader_in(settings: list[str] | None, conf_file: Path | None) -> LeaderClient | None:
-    """A client of the leader that settings lead to; None: they say nothing of one.
+    """Return a client of the leader that the settings lead to, or None without settings of high availability.
 
-    Raises typer.BadParameter for wrong settings, typer.Exit if nobody leads.
+    Raises typer.BadParameter for invalid settings, typer.Exit if the cluster has no leader.
     """
     given = high_availability_in(settings_in(conf_file) | settings_of(None, settings))
     if not given:

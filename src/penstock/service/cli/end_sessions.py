@@ -1,4 +1,4 @@
-"""`penstock end-sessions`: end what `run --keep-session` has kept."""
+"""`penstock end-sessions`: end the JVMs that `run --keep-session` keeps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 
 
 def end_sessions() -> None:
-    """End the JVMs that `run --keep-session` keeps, and that no program uses."""
-    # Imported here, not at the top: `penstock --help` is to answer at once.
+    """End the JVMs that `run --keep-session` keeps and no program uses."""
+    # Imported here, so that `penstock --help` stays fast.
     from penstock.hosts.spark.driver.kept_jvm import end_free
 
     count = end_free(os.environ)
-    typer.echo(f"{count} ended" if count else "none is kept, or all are in use", err=True)
+    typer.echo(f"{count} ended" if count else "no idle JVM to end", err=True)

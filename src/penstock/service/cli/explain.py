@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.service.client.plan_executor import PlanExecutor
 
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Write each job graph as REST's /jobs/:jobid/plan does, an object a line.")
+    bool, typer.Option("--json", help="Print each job graph as a JSON object, like REST's /jobs/:jobid/plan.")
 ]
 
 
@@ -41,14 +41,14 @@ def explain(
     """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
     JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage.
-    Says what would keep the job from starting: settings, functions that can't be pickled, too many slots.
+    Reports what would keep the job from starting: settings, functions that can't be pickled, too many slots.
 
     
       penstock explain job.py
       penstock explain -p 4 job.py --input access.log
       penstock explain --json job.py
     """
-    # Imported here, not at the top: `penstock --help` is to answer at once.
+    # Imported here, so that `penstock --help` stays fast.
     from penstock.service.client.plan_executor import PlanExecutor
 
     say_if_misplaced(context, job, arguments or [])
@@ -56,7 +56,7 @@ def explain(
     with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
         run_for_graphs(job, arguments or [], lambda: executor.graphs)
     if not executor.graphs:
-        typer.echo(f"{job} executes nothing: it has to call env.execute() or execute_and_collect()", err=True)
+        typer.echo(f"{job} executes no job: it has to call env.execute() or execute_and_collect()", err=True)
         raise typer.Exit(1)
 
     if as_json:

@@ -1,4 +1,7 @@
-"""Ctrl-C: the first one ends the program in order, the second one at once. SIGTERM ends it as a crash would."""
+"""Handle Ctrl-C and SIGTERM.
+
+The first Ctrl-C ends the program in order, the second one at once. SIGTERM ends it as a crash would.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ EXIT_CODE = 130
 """Exit status of a program ended by Ctrl-C, as in shells: 128 and the number of the signal."""
 _TOGETHER_S = 10.0
 _STANDARD_ERROR = 2
-_FIRST = "\nCtrl-C: the program is being stopped. Once more: at once, without waiting for its tasks to close"
+_FIRST = "\nCtrl-C: stopping the program. Press Ctrl-C again to stop at once, without waiting for its tasks to close"
 _SECOND = "\nstopped at once"
 _TERMINATED = (
-    "\nSIGTERM: the program ends at once. A job of a cluster goes on there; another one, with checkpoints, goes on "
-    "from the newest with penstock run -s latest. To end a job with a savepoint: penstock stop"
+    "\nSIGTERM: the program ends at once. A job of a cluster keeps running there; any other job with checkpoints "
+    "resumes from the newest one with penstock run -s latest. To end a job with a savepoint: penstock stop"
 )
 _TELL_S = 1.0
-"""So long the end waits until that is told: what reads standard error may have stopped."""
+"""Upper bound for printing the message before the process ends: the reader of standard error may have stopped."""
 _log = logging.getLogger(__name__)
 
 
 class Interrupts:
-    """From the time it is entered until the process ends: a second Ctrl-C ends it immediately."""
+    """Make a second Ctrl-C end the process immediately, from entering this context until the process ends."""
 
     def __init__(self) -> None:
         self._latest_s: float | None = None
@@ -37,11 +40,11 @@ class Interrupts:
 
     @property
     def has_come(self) -> bool:
-        """Whether there was one: the program is being stopped."""
+        """Whether the user has pressed Ctrl-C, so that the program is stopping."""
         return self._latest_s is not None
 
     def __enter__(self) -> Interrupts:
-        # Signals come to the main thread only, and only there a handler can be set.
+        # Python delivers signals to the main thread only, and only that thread can set a handler.
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._interrupt)
             self._process = os.getpid()
@@ -51,7 +54,7 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The handler stays if it was used: what Python does at its end can be interrupted, too, with a traceback.
+        # After a first Ctrl-C the handler stays: a second one during Python's shutdown would print a traceback.
         if self._latest_s is None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)
             signal.signal(signal.SIGTERM, self._former)
@@ -60,11 +63,11 @@ class Interrupts:
         now_s = time.monotonic()
         if self._latest_s is not None and now_s - self._latest_s < _TOGETHER_S:
             _say(_SECOND)
-            # By itself the JVM ends when the pipe to this process closes, but not in silence, nor without its archive.
-            # Its workers end with it.
+            # Without this the JVM would end when the pipe to this process closes, but would log errors and write its
+            # class archive first. Its workers end with it.
             jvm = sys.modules.get("penstock.hosts.spark.internals.jvm")
             if jvm is not None:
-                # Other threads are in the middle of calls to it: Py4J would log that each of these has failed.
+                # Other threads may be calling the JVM: Py4J would log each of these calls as failed.
                 logging.disable()
                 jvm.kill_jvm(waits=False)
             os._exit(EXIT_CODE)
@@ -74,7 +77,7 @@ class Interrupts:
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        # A child of the program's has this handler, and tells nothing: its parent goes on.
+        # A child process of the program inherits this handler; only the parent prints the message.
         if os.getpid() == self._process:
             telling = threading.Thread(target=_tell_of_the_end, daemon=True)
             telling.start()
@@ -83,20 +86,20 @@ class Interrupts:
 
 
 def _tell_of_the_end() -> None:
-    # As Flink's log has it: who asks later why the job has ended looks there.
+    # The same line as in Flink's log, where users look for the reason of an end.
     _log.info("RECEIVED SIGNAL 15: SIGTERM")
     _say(_TERMINATED)
 
 
 def give_up_jvm() -> None:
-    """The program ends by Ctrl-C: it does not wait for what the JVM would write at its end."""
+    """Skip what the JVM would write at its end: the program ends by Ctrl-C."""
     session = sys.modules.get("penstock.hosts.spark.driver.session")
-    # Not imported for this: without it no JVM was started.
+    # Looked up, not imported: if the module is not loaded, this process has not started a JVM.
     if session is not None:
         session.program_interrupted()
 
 
 def _say(text: str) -> None:
-    # Not by print: a signal may come within one, and the same stream can't be entered twice.
+    # Not with print: the signal may have interrupted a print, and the stream is not reentrant.
     with contextlib.suppress(OSError):
         os.write(_STANDARD_ERROR, f"{text}\n".encode())

@@ -1,4 +1,4 @@
-"""`penstock logs --output`: what a job of a cluster has printed, which no terminal may have shown."""
+"""`penstock logs --output`: print the standard output of a job of a cluster."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _EVERY_S = 0.3
 
 
 def show_output(reference: str | None, follow: bool, address: str | None) -> None:
-    """Write it to standard output; `follow`: until the job has ended. None: the newest job.
+    """Print a job's output, of the newest job if `reference` is None; with `follow`, until the job has ended.
 
-    `address`: of its cluster, HOST:PORT; None: it is one of this user on this machine. Raises PenstockError.
+    `address` is HOST:PORT of the cluster; None means all clusters of this user on this machine. Raises PenstockError.
     """
     from penstock.service.client.remote_output import RemoteOutput
 
@@ -27,7 +27,7 @@ def show_output(reference: str | None, follow: bool, address: str | None) -> Non
     output.show()
     while follow:
         ends = job.cluster.get(f"/submissions/{job.state['id']}")["phase"] in ("ENDING", "ENDED")
-        # What it has printed before it ended is fetched once more after that was seen.
+        # Read again after the job has ended: it may have printed between the last read and its end.
         output.show()
         if ends:
             return
@@ -42,14 +42,14 @@ def _clusters(address: str | None) -> tuple[list[RestClient], list[str]]:
     found, silent = clients_of_clusters()
     if not (found or silent):
         raise JobError(
-            "no cluster is running on this machine. What a job prints that is of no cluster is shown where it was "
-            "started, and kept nowhere; for a cluster elsewhere: --cluster HOST:PORT"
+            "no cluster is running on this machine. Name one on another machine with --cluster HOST:PORT. Output of a "
+            "job without a cluster is only shown where the job was started"
         )
     return found, silent
 
 
 def _found(reference: str | None, clusters: list[RestClient], silent: list[str]) -> SubmittedJob:
-    """Raises JobError unless it is one. `silent`: why other clusters can't be asked."""
+    """Return the job. Raises JobError unless exactly one matches. `silent`: why other clusters can't be reached."""
     jobs, unanswered = submitted_to(clusters)
     jobs.sort(key=lambda job: job.state["submitted_ms"])
     matching = jobs[-1:] if reference is None else submitted_as(reference, jobs)
@@ -57,9 +57,9 @@ def _found(reference: str | None, clusters: list[RestClient], silent: list[str])
         return matching[0]
     lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in matching or jobs]
     if matching:
-        told = f"'{reference}' is the name or the beginning of several jobs; name one by its id:"
+        problem = f"'{reference}' matches several jobs; name one by its id:"
     elif jobs:
-        told = f"no cluster on this machine has a job '{on_one_line(str(reference))}'. There are:"
+        problem = f"no cluster on this machine has a job '{on_one_line(str(reference))}'. Known jobs:"
     else:
-        told = "no cluster on this machine has or had a job"
-    raise JobError("\n".join([told, *lines, *silent, *unanswered]))
+        problem = "no cluster on this machine has or had a job"
+    raise JobError("\n".join([problem, *lines, *silent, *unanswered]))

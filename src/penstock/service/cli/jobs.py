@@ -1,4 +1,4 @@
-"""Commands that control a running job: list, savepoint, stop, scale, cancel, checkpoints."""
+"""Commands that control running jobs: list, savepoint, stop, scale, cancel, checkpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _ANSWER_SECONDS = 5.0
 _LIST_SECONDS = 1.5
-"""The same for a list, which is looked at for the others, too."""
+"""How long each job of a list may take: a silent one must not delay the list."""
 _RATE_SECONDS = 1.0
 _WATCH_SECONDS = 1.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
@@ -49,17 +49,18 @@ Directory = Annotated[
 def list_jobs(
     settings: Settings = None,
     conf_file: ConfFile = None,
-    running: Annotated[bool, typer.Option("--running", "-r", help="Those that run: what is listed by itself.")] = False,
+    running: Annotated[bool, typer.Option("--running", "-r", help="Running jobs: the default.")] = False,
     scheduled: Annotated[
-        bool, typer.Option("--scheduled", "-s", help="Those of clusters on this machine that wait for slots, or begin.")
+        bool,
+        typer.Option("--scheduled", "-s", help="Jobs of clusters on this machine that wait for slots or are starting."),
     ] = False,
     all_jobs: Annotated[
-        bool, typer.Option("--all", "-a", help="Both, and what clusters on this machine know of jobs that have ended.")
+        bool, typer.Option("--all", "-a", help="All jobs, including ended ones of clusters on this machine.")
     ] = False,
 ) -> None:
     """List the running jobs of this machine: id, start, status, parallelism, records a second, event-time lag, name.
 
-    With settings of high-availability: id, start, status and name of all jobs of that cluster, by whoever leads it.
+    With settings of high availability, list id, start, status and name of all jobs of the cluster that they name.
     """
     from penstock.service.cluster.running_jobs import JobRegistry
 
@@ -78,25 +79,25 @@ def list_jobs(
         return
     starting = JobRegistry().starting()
     jobs = JobRegistry().jobs()
-    # At the same time: one that does not answer does not delay the others.
+    # In parallel, so that a job that does not answer does not delay the others.
     with waiting(), ThreadPoolExecutor(max(1, len(jobs))) as pool:
         shown = list(pool.map(_lines_of, jobs))
     for line in itertools.chain(of_clusters, *shown):
         typer.echo(line)
     known = {job.job_id for job in jobs}
     for one in starting:
-        # One that has begun to run between the two looks is listed above.
+        # A job that started to run after starting() was read is listed above.
         if one.job_id not in known:
             typer.echo(f"{one.job_id}  {as_moment(one.started_ms)}  STARTING   {on_one_line(one.name)}")
     if not (jobs or starting or of_clusters):
-        from penstock.service.cli.local_clusters import told_of_those_that_wait
+        from penstock.service.cli.local_clusters import hint_at_waiting_jobs
 
-        typer.echo(f"no job is running on this machine{told_of_those_that_wait()}", err=True)
+        typer.echo(f"no job is running on this machine{hint_at_waiting_jobs()}", err=True)
     _exit_if_unanswered(silent)
 
 
 def _exit_if_unanswered(silent: list[str]) -> None:
-    """Tell why clusters can't be asked: the list may lack jobs of theirs. Raises typer.Exit then."""
+    """Print why some clusters can't be reached, whose jobs the list may lack, and raise typer.Exit if there are any."""
     for why in silent:
         typer.echo(f"penstock.JobError: {why}", err=True)
     if silent:
@@ -104,9 +105,9 @@ def _exit_if_unanswered(silent: list[str]) -> None:
 
 
 def _of_clusters(with_ended: bool) -> tuple[list[str], list[str]]:
-    """A line of each of their jobs that is not known otherwise, and why some can't be asked.
+    """Return a line for each waiting or starting job of a cluster, and why some clusters can't be reached.
 
-    Those that run are known otherwise; `with_ended`: with those that have ended.
+    Running jobs are found without their clusters. With `with_ended`, include jobs that have ended.
     """
     from penstock.service.cli.local_clusters import is_to_begin, job_line, submitted_jobs
 
@@ -117,7 +118,7 @@ def _of_clusters(with_ended: bool) -> tuple[list[str], list[str]]:
 
 
 def _lines_of(job: RunningJob) -> list[str]:
-    """The line of a job, and one about its autoscaler. Takes a second: a rate is what has grown between two answers."""
+    """Return the line of a job, and one about its autoscaler. Takes a second: a rate needs two samples."""
     from penstock.service.cli.decision import as_decision
 
     head = f"{job.job_id}  {as_moment(job.started_ms)}"
@@ -134,7 +135,7 @@ def _lines_of(job: RunningJob) -> list[str]:
 
 
 def _figures(job: RunningJob) -> dict[str, Any]:
-    """The figures of a job, with the time at which they came, `at_ms`. Raises JobError if it does not answer."""
+    """Return the figures of a job, with the time of their arrival as `at_ms`. Raises JobError without an answer."""
     from penstock.engine.rpc.messages import Command
 
     figures: dict[str, Any] = json.loads(_answer(job, Command("figures"), _LIST_SECONDS))
@@ -172,7 +173,9 @@ def stop(
     ] = False,
     savepoint_path: Annotated[
         str | None,
-        typer.Option("--savepoint-path", "--savepointPath", "-p", metavar="DIR", show_default=False, help="As DIR."),
+        typer.Option(
+            "--savepoint-path", "--savepointPath", "-p", metavar="DIR", show_default=False, help="The same as DIR."
+        ),
     ] = None,
 ) -> None:
     """Stop a running job with a savepoint, and print its path. Output before the savepoint is committed.
@@ -182,21 +185,24 @@ def stop(
       penstock run -s /data/savepoints/savepoint-… job.py
     """
     if directory is not None and savepoint_path is not None:
-        raise typer.BadParameter(f"the directory is given twice: {directory} is one, too", param_hint="-p")
+        raise typer.BadParameter(f"the directory is also given as an argument: {directory}. Give one", param_hint="-p")
     print_result(lambda: _ask(job, "stop", directory or savepoint_path, drain))
 
 
 def scale(
     job: Job,
     parallelism: Annotated[
-        int | None, typer.Option("--parallelism", "-p", min=1, help="Of all operators without one of their own.")
+        int | None,
+        typer.Option("--parallelism", "-p", min=1, help="Subtasks of each operator that no --operator names."),
     ] = None,
     operators: Annotated[
         list[str] | None,
-        typer.Option("--operator", metavar="NAME=N", help="Of one operator, by its name or uid. May be repeated."),
+        typer.Option(
+            "--operator", metavar="NAME=N", help="Subtasks of one operator, by its name or uid; may be repeated."
+        ),
     ] = None,
 ) -> None:
-    """Give a running job another parallelism: it takes a checkpoint, and goes on from it with other subtasks.
+    """Change the parallelism of a running job: it takes a checkpoint, and resumes from it with other subtasks.
 
     
       penstock scale flights -p 4
@@ -207,21 +213,21 @@ def scale(
     named = [_operator(text) for text in operators or []]
     by_name = dict(named)
     if len(by_name) < len(named):
-        raise typer.BadParameter("--operator names one operator twice")
+        raise typer.BadParameter("the same operator is given twice", param_hint="--operator")
     if parallelism is None and not by_name:
-        raise typer.BadParameter("how many subtasks? --parallelism 4, or --operator NAME=4")
+        raise typer.BadParameter("give the number of subtasks: --parallelism 4, or --operator NAME=4")
     print_result(lambda: _command(job, Command("scale", parallelism=parallelism, operators=by_name), None))
 
 
 def _operator(text: str) -> tuple[str, int]:
     name, _, subtasks = text.rpartition("=")
     if not (name and subtasks.isascii() and subtasks.isdigit()):
-        raise typer.BadParameter(f"--operator takes a name and a number of subtasks, NAME=4; got '{text}'")
+        raise typer.BadParameter(f"expected NAME=N, such as delays=4, got '{text}'", param_hint="--operator")
     return name, int(subtasks)
 
 
 def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_restored: bool) -> str:
-    """Give a running job new functions. `program_for`: packs them, for a job of that name."""
+    """Give a running job new functions. `program_for` packs them for a job with the given name."""
     from penstock.engine.rpc.messages import Command
     from penstock.service.cli.local_clusters import running_job
 
@@ -233,7 +239,7 @@ def ask_to_update(job: str, program_for: Callable[[str], bytes], allow_non_resto
 def _refuse_savepoint(asked: bool) -> None:
     if asked:
         raise typer.BadParameter(
-            "a job is not cancelled with a savepoint, but stopped with one: penstock stop JOB DIR", param_hint="-s"
+            "cancel takes no savepoint. To stop a job with one: penstock stop JOB DIR", param_hint="-s"
         )
 
 
@@ -243,12 +249,12 @@ def cancel(
         bool, typer.Option("--withSavepoint", "-s", hidden=True, is_eager=True, callback=_refuse_savepoint)
     ] = False,
 ) -> None:
-    """Stop a running job immediately. Output not committed yet is lost, and checkpoints are deleted, unless retained.
+    """Stop a running job immediately. Uncommitted output is lost, and checkpoints are deleted unless they are retained.
 
-    They are retained with execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.
+    To retain them: execution.checkpointing.externalized-checkpoint-retention: RETAIN_ON_CANCELLATION.
     """
     print_result(lambda: _cancel(job))
-    typer.echo(f"'{job}' is being cancelled", err=True)
+    typer.echo(f"canceling '{job}'", err=True)
 
 
 def _cancel(job: str) -> str:
@@ -257,19 +263,19 @@ def _cancel(job: str) -> str:
     from penstock.service.cluster.job_reference import is_named
     from penstock.service.cluster.running_jobs import JobRegistry
 
-    # One that runs takes commands itself, and if it does not answer no other one of its name is meant.
+    # A running job takes precedence over a waiting one with the same name, even if it does not answer.
     running = JobRegistry().named(job)
     is_meant = any(is_named(job, one.name, (one.job_id,)) for one in running)
     if not is_meant and cancel_before_it_runs(job, another_runs=bool(running)):
         return ""
-    # Not asked for among those that wait again.
+    # Not running_job(): the waiting jobs have been searched above.
     return _answer(JobRegistry().find(job), Command("cancel"), _ANSWER_SECONDS)
 
 
 def checkpoints(
-    job: Job, watch: Annotated[bool, typer.Option("--watch", help="Refresh it every second; Ctrl-C ends it.")] = False
+    job: Job, watch: Annotated[bool, typer.Option("--watch", help="Refresh every second until Ctrl-C.")] = False
 ) -> None:
-    """Show the latest checkpoints of a running job, with sizes, and times of the slowest subtask."""
+    """Show the latest checkpoints of a running job, with their sizes and the times of the slowest subtask."""
 
     def show() -> str:
         reports = json.loads(_ask(job, "checkpoints"))
@@ -279,7 +285,7 @@ def checkpoints(
     with contextlib.suppress(KeyboardInterrupt):
         while watch:
             time.sleep(_WATCH_SECONDS)
-            # Asked first: the screen is not empty while the job is asked.
+            # Before the screen is cleared, so that it is not empty while the job answers.
             text = _result_of(show)
             typer.echo(_HOME_AND_CLEAR * sys.stdout.isatty() + text)
 
@@ -336,14 +342,14 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
     from penstock.service.cluster.running_jobs import JobRegistry
 
     no_answer = (
-        f"the job '{job.name}' does not answer. Its process, {job.pid}, is busy or was stopped. What it did last: "
+        f"the job '{job.name}' does not answer: its process, {job.pid}, is busy or suspended. To see what it did last: "
         f"penstock logs {job.job_id[:8]}. To end it: kill {job.pid}; with checkpoints, run it again with -s latest"
     )
     return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs(), no_answer)
 
 
 def ask_figures(job: RunningJob) -> str:
-    """The figures of a running job, as JSON. Raises JobError if it does not answer."""
+    """Return the figures of a running job, as JSON. Raises JobError if it does not answer."""
     from penstock.engine.rpc.messages import Command
 
     return _answer(job, Command("figures"), _ANSWER_SECONDS)
@@ -359,7 +365,7 @@ def print_result(call: Callable[[], str]) -> None:
 
 @contextlib.contextmanager
 def waiting() -> Iterator[None]:
-    """Say on a terminal that an answer is waited for: a job that is busy may take seconds, a savepoint minutes."""
+    """Show on a terminal that the command waits: a busy job may take seconds to answer, a savepoint minutes."""
     with LiveLine() as line:
         line.show("waiting for the answer …")
         yield

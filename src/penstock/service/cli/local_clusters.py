@@ -1,4 +1,4 @@
-"""The clusters of this user on this machine, as commands about their jobs ask them."""
+"""Find the clusters of this user on this machine, and their jobs, for commands about jobs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 _ANSWER_S = 5.0
-"""One that was stopped does not hold up what is said of the others."""
+"""How long a cluster may take to answer. One that is suspended must not delay the answers of the others."""
 
 
 def clients_of_clusters() -> tuple[list[RestClient], list[str]]:
-    """One of each that takes jobs; and of those that can't be asked, why."""
-    # Imported here, not at the top: `penstock --help` is to answer at once.
+    """Return a client for each cluster that accepts jobs, and the reasons why others can't be reached."""
+    # Imported here, so that `penstock --help` stays fast.
     from penstock.service.client.rest_client import RestClient
     from penstock.service.cluster.running_cluster import running_clusters
 
@@ -32,25 +32,25 @@ def clients_of_clusters() -> tuple[list[RestClient], list[str]]:
             try:
                 found.append(RestClient(one.rest.url, one.rest.token(), _ANSWER_S))
             except OSError as error:
-                silent.append(f"the cluster with the jobs in {one.directory} can't be asked: {error}")
+                silent.append(f"cannot reach the cluster with the jobs in {one.directory}: {error}")
     return found, silent
 
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """A job, as its cluster has answered it, and a client of the cluster."""
+    """A job as its cluster describes it, and a client of the cluster."""
 
     cluster: RestClient
     state: dict[str, Any]
 
     @property
     def ids(self) -> list[str]:
-        """Its own, which it has once it has begun, and that of its submission."""
+        """The id of the job, which it gets when it starts, and the id of its submission."""
         return [id for id in (self.state["job_id"], self.state["id"]) if id]
 
 
 def submitted_to(clusters: list[RestClient]) -> tuple[list[SubmittedJob], list[str]]:
-    """All jobs that clusters know; and of those that do not answer, what they say."""
+    """Return all jobs of these clusters, and the errors of clusters that do not answer."""
     jobs, silent = [], []
     for cluster in clusters:
         try:
@@ -61,19 +61,19 @@ def submitted_to(clusters: list[RestClient]) -> tuple[list[SubmittedJob], list[s
 
 
 def submitted_jobs() -> tuple[list[SubmittedJob], list[str]]:
-    """All jobs that the clusters of this user know; and of those that can't be asked, or do not answer, why."""
+    """Return all jobs of this user's clusters, and the reasons why some clusters can't be reached or do not answer."""
     clients, silent = clients_of_clusters()
     jobs, unanswered = submitted_to(clients)
     return jobs, [*silent, *unanswered]
 
 
 def submitted_as(reference: str, jobs: list[SubmittedJob]) -> list[SubmittedJob]:
-    """Those that a command names so."""
+    """Return the jobs that `reference` names: by name, id, or prefix of an id."""
     return referred_to(reference, jobs, lambda job: job.state["name"], lambda job: job.ids)
 
 
 def job_line(job: dict[str, Any]) -> str:
-    """A job as its cluster has answered it: id, when it was submitted, how it is, slots, name, and why it is so."""
+    """Format a job as its cluster describes it: id, time of submission, status, slots, name, and the reason."""
     shown = (job["status"] or job["phase"]).lower()
     more = job["waiting"] or _gist_of(job["error"])
     at = as_moment(job["submitted_ms"])
@@ -82,31 +82,34 @@ def job_line(job: dict[str, Any]) -> str:
 
 
 def is_to_begin(job: dict[str, Any]) -> bool:
-    """Whether a job, as its cluster has answered it, waits for slots, or asks its sources and sinks."""
+    """Return whether a job waits for slots, or is starting and has no id yet."""
     return bool(job["waiting"] or (job["phase"] == "STARTING" and not job["job_id"]))
 
 
 def cancel_before_it_runs(reference: str, another_runs: bool = False) -> bool:
-    """Cancel the job of a cluster with this name, or this beginning of its id, which takes no commands yet.
+    """Cancel the job of a cluster that has this name, or this prefix of an id, and accepts no commands yet.
 
-    False: there is none. Raises JobError if there are several, or a cluster that can't be asked may have it.
-    `another_runs`: one whose id begins so. Then it is only that of exactly this name.
+    Return False if there is no such job. Raises JobError if there are several, or if a cluster that can't be reached
+    may have it. With `another_runs`, a running job has this prefix: then only a job with exactly this name counts.
     """
     found, silent = _to_begin(reference, another_runs)
     if len(found) > 1:
         lines = [f"  {job.ids[0]}  {on_one_line(job.state['name'])}" for job in found]
-        told = f"'{on_one_line(reference)}' is the name or the beginning of several jobs that wait; name one by its id:"
-        raise JobError("\n".join([told, *lines]))
+        several = f"'{on_one_line(reference)}' matches several waiting jobs; name one by its id:"
+        raise JobError("\n".join([several, *lines]))
     if found:
         found[0].cluster.ask("PATCH", f"/submissions/{found[0].state['id']}")
     elif silent:
-        told = f"no job '{on_one_line(reference)}' runs on this machine. Whether one waits in a cluster is not known:"
-        raise JobError("\n".join([told, *silent]))
+        missing = f"no job '{on_one_line(reference)}' runs on this machine. One may be waiting in a cluster:"
+        raise JobError("\n".join([missing, *silent]))
     return bool(found)
 
 
 def running_job(reference: str) -> RunningJob:
-    """The job of this machine with this id, prefix of an id, or name. Raises JobError: of one that waits, for what."""
+    """Find the running job of this machine with this id, prefix of an id, or name.
+
+    Raises JobError if there is none; for a job that waits, the error says for what.
+    """
     from penstock.service.cluster.running_jobs import JobRegistry
 
     registry = JobRegistry()
@@ -115,32 +118,32 @@ def running_job(reference: str) -> RunningJob:
         return registry.find(reference)
     found, silent = _to_begin(reference, another_runs=bool(running))
     if found:
-        told = "takes no commands yet. penstock list -s shows when it begins, penstock cancel takes it back:"
+        waits = "accepts no commands yet. penstock list -s shows when it starts, penstock cancel withdraws it:"
         lines = [
-            f"  {job.ids[0]}  {on_one_line(job.state['name'])}: {job.state['waiting'] or 'begins now'}" for job in found
+            f"  {job.ids[0]}  {on_one_line(job.state['name'])}: {job.state['waiting'] or 'starts now'}" for job in found
         ]
-        raise JobError("\n".join([f"'{on_one_line(reference)}' {told}", *lines]))
+        raise JobError("\n".join([f"'{on_one_line(reference)}' {waits}", *lines]))
     try:
         return registry.find(reference)
     except JobError as error:
         if not silent:
             raise
-        raise JobError("\n".join([f"{error}. Whether one waits in a cluster is not known:", *silent])) from None
+        raise JobError("\n".join([f"{error}. One may be waiting in a cluster:", *silent])) from None
 
 
-def told_of_those_that_wait() -> str:
-    """What is to be said where no job runs: that some are to begin, or that it is not known. Empty: nothing."""
+def hint_at_waiting_jobs() -> str:
+    """Return what to add to "no job runs": that jobs wait in a cluster, or may; or an empty text."""
     jobs, silent = submitted_jobs()
     begin = sum(is_to_begin(job.state) for job in jobs)
-    told = [f"{begin} {'is' if begin == 1 else 'are'} to begin in a cluster: penstock list -s"] if begin else []
-    told += [f"Whether one waits in a cluster is not known: {why}" for why in silent]
-    return "".join(f". {each}" for each in told)
+    hints = [f"{begin} job{' waits' if begin == 1 else 's wait'} in a cluster: penstock list -s"] if begin else []
+    hints += [f"One may be waiting in a cluster: {why}" for why in silent]
+    return "".join(f". {hint}" for hint in hints)
 
 
 def _to_begin(reference: str, another_runs: bool) -> tuple[list[SubmittedJob], list[str]]:
-    """The jobs that are named so, and take no commands yet; and of clusters that can't be asked, why.
+    """Return the jobs with this reference that accept no commands yet, and why some clusters can't be reached.
 
-    `another_runs`: one whose id begins so. Before that goes only the name of one that waits, as far as is known.
+    With `another_runs`, a running job has this prefix of an id; then only a waiting job's full name or id counts.
     """
     jobs, silent = submitted_jobs()
     found = submitted_as(reference, [job for job in jobs if job.state["phase"] in ("QUEUED", "STARTING")])
@@ -150,7 +153,7 @@ def _to_begin(reference: str, another_runs: bool) -> tuple[list[SubmittedJob], l
 
 
 def _gist_of(error: str) -> str:
-    """Of a traceback what was raised, behind the line that says where."""
+    """Shorten an error to its first line; of a traceback, to where it occurred and what was raised."""
     first = error.partition("\n")[0]
     raised = raised_line(error)
     if not raised:

@@ -1,4 +1,4 @@
-"""`penstock logs`: what a job has logged, on its driver, in its workers and in Spark's JVM."""
+"""`penstock logs`: print the logs of a job's driver, workers and JVM."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ Job = Annotated[
 
 def logs(
     job: Job = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended; or Ctrl-C.")] = False,
-    path: Annotated[bool, typer.Option("--path", help="Print the folder and nothing else.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until the job ends, or Ctrl-C.")
+    ] = False,
+    path: Annotated[bool, typer.Option("--path", help="Print only the path of the folder.")] = False,
     output: Annotated[
-        bool, typer.Option("--output", help="Of a job of a cluster: what it has printed to its standard output.")
+        bool, typer.Option("--output", help="Print the standard output of a job of a cluster instead.")
     ] = False,
     cluster: Annotated[
         str | None,
@@ -46,16 +48,16 @@ def logs(
             "-m",
             metavar="HOST:PORT",
             show_default=False,
-            help="With --output: the cluster, if it is not on this machine.",
+            help="With --output: the job's cluster, if it is not on this machine.",
         ),
     ] = None,
 ) -> None:
-    """Print the logs of a job that runs on this machine, or has run: driver, workers and Spark's JVM, by time.
+    """Print the logs of a job of this machine, running or ended: driver, workers and Spark's JVM, ordered by time.
 
-    What a job of a cluster prints itself, by stream.print() for example, its cluster keeps: --output shows that.
+    A job of a cluster prints, with stream.print() for example, to its cluster: --output shows that.
 
-    The folder is named on standard error. It stays for a while: docs/how-to/logs.md says how long, and
-    how large it becomes.
+    The path of the folder goes to standard error. See docs/how-to/logs.md for how long logs are kept, and how
+    large they become.
     """
     if output:
         try:
@@ -65,7 +67,7 @@ def logs(
             raise _told(error) from None
         return
     if cluster is not None:
-        raise typer.BadParameter("it says where the output is: add --output", param_hint="-m")
+        raise typer.BadParameter("-m needs --output: it names the cluster that keeps the output", param_hint="-m")
     folder = _folder(job)
     if path:
         typer.echo(str(folder))
@@ -95,12 +97,12 @@ def _told(error: PenstockError) -> typer.Exit:
 
 
 def show(folder: Path, follow: bool = False) -> None:
-    """Print what is in the folder; `follow`: and what is added, until no process writes to it."""
+    """Print the logs in the folder; with `follow`, also new lines, until no process writes to the folder."""
     files = _FollowedFiles(folder)
     _print(files)
     while follow:
         ends = not is_held(folder)
-        # What was written before the job ended is read once more after that was seen.
+        # Read once more after the job has ended: lines may have come between the last read and its end.
         _print(files)
         if ends:
             return
@@ -108,10 +110,10 @@ def show(folder: Path, follow: bool = False) -> None:
 
 
 class _FollowedFiles:
-    """The logs of a folder, each read on from where it was left: also one that is rotated at any moment.
+    """Read the logs of a folder, each from where the last read ended, even if it was rotated in the meantime.
 
-    A file is known by its inode, since rotation gives it another name. It stays open while it has one, so that no
-    other file can have its inode.
+    A file is identified by its inode, since rotation renames it. It stays open while it has a name, so that no other
+    file can get its inode.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,13 +121,13 @@ class _FollowedFiles:
         self._files: dict[tuple[int, int], tuple[str, TextIO]] = {}
 
     def new_entries(self) -> list[Iterator[tuple[str, str, str]]]:
-        """The lines since the last call, complete or not: per file, rotated ones first, since they are older."""
-        # A file that is rotated amid a look is in none of its names, but in the next look's.
+        """Return the lines since the last call, complete or not: per file, rotated ones first, since they are older."""
+        # A file that is rotated between two steps of a look has no known name then; the next look finds it.
         while self._has_found_more():
             pass
         entries = [_entries(file, name) for name, file in self._files.values()]
         for inode, (_, file) in list(self._files.items()):
-            # Removed as the oldest: it is read for the last time now, and closed with its entries.
+            # Rotation has removed it: read it a last time and close it.
             if os.fstat(file.fileno()).st_nlink == 0:
                 del self._files[inode]
         return entries
@@ -145,13 +147,13 @@ class _FollowedFiles:
 
 
 def _age(path: Path) -> int:
-    """How often it has been rotated: `driver.log.2` twice."""
+    """Return how often the file was rotated: 2 for `driver.log.2`."""
     suffix = path.suffix[1:]
     return int(suffix) if suffix.isdigit() else 0
 
 
 def _entries(lines: Iterable[str], name: str) -> Iterator[tuple[str, str, str]]:
-    """A line with a time and those behind it, which have none; the time first, by which all files are merged."""
+    """Group each line that has a time with the untimed lines after it. The time, first, is the sort key."""
     entry, at = "", ""
     for line in lines:
         if _BEGIN.match(line):

@@ -1,4 +1,4 @@
-"""The `penstock` command. It imports neither Spark nor Arrow, which would slow its start: the program does."""
+"""The `penstock` command. It imports neither Spark nor Arrow, which would slow its start; the user's program does."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ app = typer.Typer(
     add_completion=False,
     # Plain text: rich help would cost more than the rest of the start.
     rich_markup_mode=None,
-    # service/cli/script.py reports errors of the user's program; others are bugs, and Python's traceback is most
-    # useful.
+    # service/cli/script.py reports errors of the user's program. Others are bugs: Python's traceback is most useful.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -78,7 +77,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Have options of the command itself."""
+    """Define the options of `penstock` itself."""
 
 
 app.command(context_settings=_PROGRAM_FIRST)(run)

@@ -45,7 +45,7 @@ Master = Annotated[
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "-D", metavar="KEY=VALUE", show_default=False, help="A setting of Flink's or spark.*; may be repeated."
+        "-D", metavar="KEY=VALUE", show_default=False, help="A setting of Flink or of Spark (spark.*); may be repeated."
     ),
 ]
 ConfFile = Annotated[
@@ -64,9 +64,9 @@ PyFlink = Annotated[
     bool, typer.Option("--pyflink", help="Run an unchanged PyFlink program: pyflink.* resolves to penstock.*.")
 ]
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing about the job: no start, progress, end.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no lines about start, progress and end of the job.")]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Write about the job in JSON, an object a line, for other programs.")
+    bool, typer.Option("--json", help="Print the lines about the job as JSON objects, for other programs.")
 ]
 RestPort = Annotated[
     str | None,
@@ -74,7 +74,7 @@ RestPort = Annotated[
         "--rest-port",
         metavar="PORT",
         show_default=False,
-        help="Of the REST endpoint, on this machine only: a port or a range; `off`: none. Default: 8081-8099,0.",
+        help="Port or range of the job's REST endpoint, on this machine only, or `off`. Default: 8081-8099,0.",
     ),
 ]
 Cluster = Annotated[
@@ -84,12 +84,13 @@ Cluster = Annotated[
         "-m",
         metavar="HOST:PORT",
         show_default=False,
-        help="Run it in this cluster (penstock cluster start): -D execution.target=remote, rest.address, rest.port.",
+        help="Run the job in this cluster (penstock cluster start): -D execution.target=remote, rest.address, "
+        "rest.port.",
     ),
 ]
 Detached = Annotated[
     bool,
-    typer.Option("--detached", "-d", help="With -m: return when the job has begun, or waits for slots."),
+    typer.Option("--detached", "-d", help="With -m: return as soon as the job has started or waits for slots."),
 ]
 FromState = Annotated[
     str | None,
@@ -99,7 +100,7 @@ FromState = Annotated[
         "-s",
         metavar="PATH",
         show_default=False,
-        help="Start from this checkpoint; `latest`: from the newest one of a job of this name.",
+        help="Start from this checkpoint or savepoint; `latest`: the newest checkpoint of a job with this name.",
     ),
 ]
 AllowNonRestored = Annotated[
@@ -112,15 +113,15 @@ AllowNonRestored = Annotated[
     ),
 ]
 Python = Annotated[
-    bool, typer.Option("--python", "-py", help="As in `flink run -py JOB`; it may be left out: JOB is a Python file.")
+    bool, typer.Option("--python", "-py", help="Accepted for `flink run -py JOB`. Not needed: JOB is a Python file.")
 ]
 
 
 def _refuse_flinks(value: str | None) -> None:
     if value is not None:
         raise typer.BadParameter(
-            "what travels with a job is said by settings: -D python.files=…, python.archives, python.requirements; "
-            "its interpreter is that of penstock, and it is one file with the modules beside it",
+            "name what a job needs by settings: -D python.files=…, python.archives, python.requirements. A job is one "
+            "file with the modules next to it, and runs with the interpreter of penstock",
             param_hint="-pyfs, -pyarch, -pyreq, -pyexec, -pym",
         )
 
@@ -137,23 +138,23 @@ KeepSession = Annotated[
     bool,
     typer.Option(
         "--keep-session",
-        help="Keep Spark's JVM for the next program, for ten minutes: that starts in a second or two.",
+        help="Keep Spark's JVM for ten minutes, so that the next program starts in a second or two.",
     ),
 ]
 AllowDuplicates = Annotated[
     bool,
     typer.Option(
         "--allow-duplicates",
-        help="If the newest checkpoint is damaged: start from the one before, though output since comes twice.",
+        help="If the newest checkpoint is damaged, start from the one before, which duplicates the output since then.",
     ),
 ]
 
 
 def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str], has_state: bool = False) -> None:
-    """Tell of options of this command's that stand after the job, unless the job's own text has them.
+    """Warn about options of this command that stand after the job, unless the job's own text mentions them.
 
-    Raises typer.BadParameter for the one that names the state with which it starts: it would begin anew, unless it
-    `has_state` otherwise.
+    Raises typer.BadParameter for a misplaced option that names the state to start from, unless the job `has_state`
+    otherwise: the job would start without state.
     """
     try:
         program = job.read_text(encoding="utf-8")
@@ -164,7 +165,7 @@ def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]
     misplaced = {}
     for position, argument in enumerate(arguments, start=1):
         name, equals, _ = argument.partition("=")
-        # A value may follow at once; of -s only what is a path, as many other options begin so.
+        # A value may follow without a space. After -s only a path counts, as many other options begin with -s.
         option = "-D" if name.startswith("-D") else "-s" if name.startswith("-s") and "/" in name else name
         if option in ours and f'"{option}"' not in program and f"'{option}'" not in program:
             misplaced[argument] = ours[option]
@@ -172,17 +173,17 @@ def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str]
                 begins_anew = not has_state
     if not misplaced:
         return
-    told = " and ".join(misplaced)
+    names = " and ".join(misplaced)
     stands, is_passed, them = ("stands", "it is", "it") if len(misplaced) == 1 else ("stand", "they are", "them")
     place = f"penstock {context.info_name} {' … '.join(misplaced)} … {job.name}"
     if begins_anew:
         raise typer.BadParameter(
-            f"{told} {stands} after {job.name}, which does not mention {them}: the job would begin without that state. "
-            f"Put {them} first: {place}. What is an option of the job's own, of a module that it imports, is passed to "
-            f"it if {job.name} mentions it in quotes: a comment is enough"
+            f"{names} {stands} after {job.name}, which does not mention {them}: the job would start without that "
+            f"state. Put {them} first: {place}. If a module of the job reads this option, mention it in quotes in "
+            f"{job.name}, for example in a comment; then it is passed to the job"
         )
     typer.echo(
-        f"{told} {stands} after {job.name}, so {is_passed} passed to the job, which does not mention {them}. To give "
+        f"{names} {stands} after {job.name}, so {is_passed} passed to the job, which does not mention {them}. To pass "
         f"{them} to penstock, put {them} first: {place}",
         err=True,
     )
@@ -208,7 +209,9 @@ def settings_of(
     for setting in settings or []:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
-            raise typer.BadParameter(f"{setting!r} is not KEY=VALUE, e.g. -D execution.buffer-timeout.interval=1ms")
+            raise typer.BadParameter(
+                f"expected KEY=VALUE, such as -D execution.buffer-timeout.interval=1ms, got {setting!r}"
+            )
         result[key.strip()] = value.strip()
     if parallelism is not None:
         result["parallelism.default"] = str(parallelism)
@@ -221,7 +224,7 @@ def settings_of(
     if cluster is not None:
         host, _, port = cluster.rpartition(":")
         if not (host and port.isdigit()):
-            raise typer.BadParameter(f"{cluster!r} is not HOST:PORT", param_hint="-m")
+            raise typer.BadParameter(f"expected HOST:PORT, got {cluster!r}", param_hint="-m")
         result |= {"execution.target": "remote", "rest.address": host, "rest.port": port}
     if detached:
         result["execution.attached"] = "false"
@@ -235,14 +238,14 @@ def settings_of(
 
 
 def high_availability_in(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of the settings that say who leads a cluster. Raises typer.BadParameter for a wrong value."""
+    """Return the settings of high availability. Raises typer.BadParameter for an invalid value."""
     from penstock.common.configuration import high_availability_options
 
     return _of_group(vars(high_availability_options), settings)
 
 
 def ssl_in(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of the settings that say whether REST is served by TLS. Raises typer.BadParameter for a wrong value."""
+    """Return the settings of TLS for REST. Raises typer.BadParameter for an invalid value."""
     from penstock.common.configuration import ssl_options
 
     return _of_group(vars(ssl_options), settings)
@@ -265,7 +268,7 @@ def _of_group(group: Mapping[str, Any], settings: Mapping[str, str]) -> dict[str
 
 
 def settings_in(file: Path | None) -> dict[str, str]:
-    """The settings in a configuration file. Raises typer.BadParameter if it can't be read."""
+    """Return the settings of a configuration file. Raises typer.BadParameter if it can't be read."""
     if file is None:
         return {}
     from penstock.common.configuration.configuration_file import read_configuration
@@ -281,12 +284,12 @@ def settings_in(file: Path | None) -> dict[str, str]:
 def program_context(
     defaults: Mapping[str, str], pyflink: bool = False, executor: PipelineExecutor | None = None
 ) -> Iterator[None]:
-    """While it is open, environments start from `defaults`, and `executor` runs their jobs.
+    """Let environments created in this context start from `defaults`, and let `executor` run their jobs.
 
-    What the program sets itself takes precedence. With `pyflink`, `import pyflink` gives penstock from now on. Raises
-    typer.BadParameter for a misspelt key, and for a value that its option can't have.
+    Settings of the program itself take precedence. With `pyflink`, `import pyflink` imports penstock from now on.
+    Raises typer.BadParameter for a misspelled key and for an invalid value.
     """
-    # Imported here, not at the top: `penstock --help` is to answer at once.
+    # Imported here, so that `penstock --help` stays fast.
     from penstock.common.configuration import Configuration, option_checks
     from penstock.common.doors import pyflink_alias
     from penstock.common.errors import ConfigurationError
@@ -298,7 +301,7 @@ def program_context(
     for key, value in defaults.items():
         configuration.set_string(key, value)
     try:
-        # Unknown ones are reported by the job that starts with them.
+        # The job that starts with unknown keys reports them.
         option_checks.check_keys(configuration)
         option_checks.check_values(configuration)
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""`penstock query`: what the last completed checkpoint of a running job holds of a key, or its tasks have now."""
+"""`penstock query`: read keyed state of a running job, from its last completed checkpoint or from its tasks."""
 
 from __future__ import annotations
 
@@ -19,22 +19,28 @@ def query(
     job: Job,
     state: Annotated[
         str | None,
-        typer.Argument(metavar="[STATE]", show_default=False, help="Its queryable name, or with --operator its own."),
+        typer.Argument(
+            metavar="[STATE]", show_default=False, help="Queryable name of the state; with --operator, its own name."
+        ),
     ] = None,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY]...", show_default=False, help="5, a text, or (1, 'a'). None: the first entries."),
+        typer.Argument(
+            metavar="[KEY]...", show_default=False, help="5, a text, or (1, 'a'). Without one: the first entries."
+        ),
     ] = None,
     operator: Annotated[
         str | None, typer.Option("--operator", metavar="UID", show_default=False, help="The operator of the state.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum without a key.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of entries.")
+    ] = 100,
     live: Annotated[
-        bool, typer.Option("--live", help="Ask the tasks for what they have now: a failure may take it back.")
+        bool, typer.Option("--live", help="Read the tasks' current state, which a failure may roll back.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per entry.")] = False,
 ) -> None:
-    """Show keyed state of a running job: of its last completed checkpoint, or live. Without STATE, list what there is.
+    """Show keyed state of a running job, as of its last completed checkpoint, or live. Without STATE, list all states.
 
     
       penstock query flights
@@ -62,7 +68,7 @@ def _answer(
     found = [next(iter(entry.values())) for entry in answer.entries]
     for key in asked:
         if key not in found:
-            typer.echo(f"no entry for {key!r}: a key is written as a Python literal, 5, 'a' or (1, 'a')", err=True)
+            typer.echo(f"no entry for {key!r}. Write a key as a Python literal: 5, 'a' or (1, 'a')", err=True)
     return "\n".join(_lines(answer, as_json))
 
 
@@ -70,7 +76,7 @@ def _listed(client: QueryableStateClient, job_id: str) -> str:
     found = client.states(job_id)
     lines = [f"checkpoint {found.checkpoint_id}, {as_moment(found.completed)}"]
     if not found.states:
-        lines.append("  it has no keyed state: no function of the job has named one yet")
+        lines.append("  no keyed state: no function of the job has used any yet")
     for one in found.states:
         names = "".join(f", queryable as '{name}'" for name in one.queryable_names)
         lines.append(f"  --operator {one.operator} {one.state}  {one.type}{names}")

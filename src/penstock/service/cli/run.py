@@ -35,7 +35,7 @@ from penstock.service.cli.options import (
 from penstock.service.cli.script import run_script
 
 _REST_PORTS = "8081-8099,0"
-"""Flink's, and others for the jobs beside the first one."""
+"""Flink's default port, and further ones for jobs that run at the same time."""
 
 
 def run(
@@ -61,8 +61,8 @@ def run(
 ) -> None:
     """Run JOB as `python JOB` would, with defaults from the command line.
 
-    What the job sets itself takes precedence over -p and -D. Options precede JOB; arguments after it belong to the job.
-    What is said about the job goes to standard error: when it starts, how far it is (on a terminal), how it ended.
+    Settings in the job take precedence over -p and -D. Options go before JOB; arguments after it are the job's own.
+    Messages about the job's start, progress (on a terminal) and end go to standard error.
 
     
       penstock run job.py
@@ -88,8 +88,8 @@ def run(
     say_if_misplaced(context, job, arguments or [], "execution.state-recovery.path" in defaults)
     if detached and defaults.get("execution.target") != "remote":
         raise typer.BadParameter(
-            "a cluster goes on with the job when its program has ended: name it with -m HOST:PORT (penstock cluster "
-            "start). A job of no cluster ends with its program",
+            "only a cluster can run the job after its program has ended: name one with -m HOST:PORT (penstock cluster "
+            "start)",
             param_hint="-d",
         )
     if not _run(job, arguments or [], defaults, pyflink, quiet, as_json):
@@ -97,8 +97,8 @@ def run(
 
 
 def _run(job: Path, arguments: list[str], defaults: dict[str, str], pyflink: bool, quiet: bool, as_json: bool) -> int:
-    """Returns how many jobs it has executed. Raises typer.Exit after Ctrl-C."""
-    # Imported here, not at the top: `penstock --help` is to answer at once.
+    """Run the program and return how many jobs it executed. Raises typer.Exit after Ctrl-C."""
+    # Imported here, so that `penstock --help` stays fast.
     from penstock.service.cli.watched_executor import WatchedExecutor
 
     try:
@@ -119,10 +119,10 @@ def _run(job: Path, arguments: list[str], defaults: dict[str, str], pyflink: boo
 
 
 def _say_that_nothing_ran(job: Path) -> None:
-    # A program that writes a savepoint executes no job of its own.
+    # A program that only writes a savepoint executes no job.
     if "penstock.state_processor" not in sys.modules:
         typer.echo(
-            f"{job.name} has ended and executed nothing: streams run when it calls env.execute() or "
-            "execute_and_collect()",
+            f"{job.name} has ended without executing a job: call env.execute() or execute_and_collect() to run its "
+            "streams",
             err=True,
         )

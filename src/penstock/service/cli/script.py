@@ -1,4 +1,4 @@
-"""Runs a user's file like `python file.py`, and reports its errors without penstock's own frames."""
+"""Run a user's file like `python file.py`, and report its errors without penstock's own frames."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import penstock
 from penstock.common.doors import pyflink_alias
 from penstock.common.errors import JobCancelledError, JobError, PenstockError
 
-# With the separator at the end: beside the package is that of the examples, whose name has the same prefix.
+# With the separator at the end: the name of the package penstock_examples has the same prefix.
 _PENSTOCK = f"{Path(penstock.__file__).parent}{os.sep}"
 _PYFLINK = (
-    "A PyFlink program runs unchanged with --pyflink, before the file; or write penstock for pyflink in its imports"
+    "To run a PyFlink program unchanged, put --pyflink before the file; or import penstock instead of pyflink in it"
 )
 # Frames between our caller and the first line of the script.
 _STARTERS = (__file__, runpy.run_path.__code__.co_filename)
@@ -29,8 +29,8 @@ _STARTERS = (__file__, runpy.run_path.__code__.co_filename)
 def run_script(path: Path, arguments: Sequence[str]) -> None:
     """Run the file as `__main__`, with its own sys.argv and its own directory first on sys.path.
 
-    An error of penstock is printed as a message, any other one with Python's traceback; then typer.Exit(1) is raised.
-    SystemExit and KeyboardInterrupt are propagated.
+    Prints an error of penstock as a message, any other error with Python's traceback, and then raises typer.Exit(1).
+    Propagates SystemExit and KeyboardInterrupt.
     """
     with _interpreter_of(path, arguments):
         try:
@@ -39,7 +39,7 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
             typer.echo(_message(error), err=True)
             raise typer.Exit(1) from None
         except Exception as error:
-            # Python's own: it suggests names for misspelt ones, which `traceback` does from 3.12 on.
+            # Python's own hook suggests names for misspelled ones; `traceback` does so only from 3.12 on.
             trace = _from_script(error.__traceback__)
             sys.excepthook(type(error), error.with_traceback(trace), trace)
             misses_pyflink = isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == "pyflink"
@@ -49,11 +49,11 @@ def run_script(path: Path, arguments: Sequence[str]) -> None:
 
 
 def run_for_graphs(path: Path, arguments: Sequence[str], found: Callable[[], Sequence[object]]) -> None:
-    """The same, for the graphs that its executor gets: `found` gives them. An error after the first is only told."""
+    """Run the file to obtain its job graphs, which `found` returns. Only print an error after the first graph."""
     try:
         run_script(path, arguments)
     except (typer.Exit, SystemExit):
-        # A program that gets no results to continue with may well fail after its first execute().
+        # A program often fails after its first execute() here, because it gets no results.
         if not found():
             raise
 
@@ -76,7 +76,7 @@ def _from_script(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _message(error: PenstockError) -> str:
-    # Notes: where the logs are.
+    # The notes say where the logs are.
     text = "\n".join((f"penstock.{type(error).__name__}: {error}", *getattr(error, "__notes__", ())))
     # The message of a job's failure already names the function; the line that called execute() would mislead.
     if isinstance(error, (JobError, JobCancelledError)):

@@ -1,4 +1,4 @@
-"""`penstock state`: shows the contents of a savepoint or checkpoint."""
+"""`penstock state`: show the contents of a savepoint or checkpoint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ state = typer.Typer(
 SnapshotPath = Annotated[
     str,
     typer.Argument(
-        metavar="PATH", show_default=False, help="A savepoint, or one checkpoint of a job (…/chk-12): directory or URL."
+        metavar="PATH",
+        show_default=False,
+        help="Directory or URL of a savepoint, or of one checkpoint of a job (…/chk-12).",
     ),
 ]
 
@@ -45,9 +47,11 @@ def list_states(path: SnapshotPath) -> None:
 @state.command()
 def show(
     path: SnapshotPath,
-    uid: Annotated[str, typer.Argument(metavar="UID", show_default=False, help="The operator, as listed by `ls`.")],
+    uid: Annotated[
+        str, typer.Argument(metavar="UID", show_default=False, help="The operator's uid, as listed by `ls`.")
+    ],
     name: Annotated[
-        str | None, typer.Argument(metavar="[STATE]", show_default=False, help="One of its states; default: all.")
+        str | None, typer.Argument(metavar="[STATE]", show_default=False, help="A state of the operator; default: all.")
     ] = None,
     key: Annotated[
         str | None,

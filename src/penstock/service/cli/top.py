@@ -1,4 +1,4 @@
-"""`penstock top`: one screen about a running job, written again each second."""
+"""`penstock top`: a screen about a running job, refreshed every second."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from penstock.service.cluster.running_jobs import RunningJob
 
 _EVERY_S = 1.0
-# Headings of two lines, so that all of it fits into 80 columns. What is neither busy nor back-pressured is idle.
+# Headings of two lines, so that the table fits into 80 columns. Time neither busy nor back-pressured is idle.
 _COLUMNS = ("operators", "tasks", "in", "out", "busy", "back\npressure", "event\ntime")
 _OPERATORS_WIDTH = 24
 _SKEW_PERCENT_MIN = 50
-"""Less is no reason for a line."""
+"""Skew (percent) below which no line about it is shown."""
 
 Job = Annotated[
     str | None,
@@ -37,7 +37,7 @@ Job = Annotated[
         metavar="[JOB]", show_default=False, help="Id of the job, a prefix of it, or its name; default: the only one."
     ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Write it once, and end. Always so without a terminal.")]
+Once = Annotated[bool, typer.Option("--once", help="Print one screen and exit; the default without a terminal.")]
 
 
 def top(job: Job = None, once: Once = False) -> None:
@@ -70,7 +70,7 @@ def top(job: Job = None, once: Once = False) -> None:
 
 
 def _find(job: str | None) -> RunningJob:
-    from penstock.service.cli.local_clusters import running_job, told_of_those_that_wait
+    from penstock.service.cli.local_clusters import hint_at_waiting_jobs, running_job
     from penstock.service.cluster.running_jobs import JobRegistry
 
     if job is not None:
@@ -79,13 +79,13 @@ def _find(job: str | None) -> RunningJob:
     if len(jobs) == 1:
         return jobs[0]
     if not jobs:
-        raise JobError(f"no job of this user runs on this machine{told_of_those_that_wait()}")
+        raise JobError(f"no job of this user runs on this machine{hint_at_waiting_jobs()}")
     names = "\n".join(f"  {one.job_id}  {on_one_line(one.name)}" for one in jobs)
     raise JobError(f"several jobs run: name one by its id:\n{names}")
 
 
 def screens(job: RunningJob) -> Iterator[RenderableType]:
-    """A screen per second; each compares two answers of the job. Raises JobError when it answers no more."""
+    """Yield a screen per second, each from two samples of the job. Raises JobError when the job stops answering."""
     before = _sample(job)
     while True:
         time.sleep(_EVERY_S)
@@ -100,7 +100,7 @@ def _sample(job: RunningJob) -> dict[str, Any]:
 
 
 def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], after: dict[str, Any]) -> RenderableType:
-    """The screen that follows from two samples of a job, each with the time at which it was taken, `at_ms`."""
+    """Return the screen for two samples of a job, each with its time in `at_ms`."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -142,7 +142,7 @@ def screen(name: str, job_id: str, started_ms: int, before: dict[str, Any], afte
     earlier = {vertex["name"]: vertex for vertex in before["vertices"]}
     for vertex in after["vertices"]:
         table.add_row(*_row(earlier.get(vertex["name"], vertex), vertex, now_ms, ms))
-    # What users write may have brackets, which are no markup.
+    # Names given by users may contain brackets, which must not be read as markup.
     return Group(Text("\n".join(lines)), table)
 
 
@@ -189,5 +189,5 @@ def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) ->
 
 
 def _growth(before: dict[str, Any], after: dict[str, Any], counter: str) -> int:
-    # After a restart counters begin at zero.
+    # A restart resets the counters to zero.
     return max(0, int(after["totals"][counter]) - int(before["totals"][counter]))

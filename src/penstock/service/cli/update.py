@@ -1,4 +1,4 @@
-"""`penstock update`: other functions for a running job, between two of its records."""
+"""`penstock update`: give a running job new functions, between two of its records."""
 
 from __future__ import annotations
 
@@ -39,19 +39,21 @@ def update(
     conf_file: ConfFile = None,
     allow_non_restored: Annotated[
         bool,
-        typer.Option("--allow-non-restored-state", "-n", help="New functions may leave state over that old ones had."),
+        typer.Option(
+            "--allow-non-restored-state", "-n", help="Allow state that the old functions have and the new ones do not."
+        ),
     ] = False,
     pyflink: PyFlink = False,
 ) -> None:
-    """Give a running job the functions of PROGRAM, while it runs: nothing is started again.
+    """Give a running job the functions of PROGRAM, without restarting it.
 
-    PROGRAM has the same operators, by uid. Its functions take over at a checkpoint's barrier: records before it meet
-    the old ones, records after it the new ones. Give it the -p and -D that the job was started with.
+    PROGRAM must have the same operators, by uid. Its functions take over at the barrier of a checkpoint: records before
+    it meet the old functions, records after it the new ones. Use the -p and -D with which the job was started.
 
 
       penstock update flights new_flights.py
     """
-    # Imported here, not at the top: `penstock --help` is to answer at once.
+    # Imported here, so that `penstock --help` stays fast.
     from penstock.service.client.update_executor import UpdateExecutor
 
     say_if_misplaced(context, program, arguments or [])

@@ -1,4 +1,4 @@
-"""`penstock version`: prints installed versions, for bug reports."""
+"""`penstock version`: print installed versions, for bug reports."""
 
 from __future__ import annotations
 

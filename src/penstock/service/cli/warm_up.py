@@ -1,4 +1,4 @@
-"""The job that a process runs once while it stands by: what a JVM has run before starts in a third of the time."""
+"""Pack the job that a standby runs once: a JVM that has run a job before starts the next in a third of the time."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _RECORDS = 1_000
 
 
 class _Packing(PlanExecutor):
-    """Keeps the job as it would be sent."""
+    """Keep the job as it would be sent to a cluster."""
 
     job: PackedJob | None = None
 
     def execute(self, submission: Submission) -> JobClient:
-        """Pack it, and run nothing."""
+        """Pack the job without running it."""
         self.job, _ = packed(submission)
         return super().execute(submission)
 
 
 def warm_up_job() -> bytes:
-    """A job with one operator of its own that needs one slot, as a client packs it."""
+    """Return a packed job with one operator, which needs one slot."""
     import msgspec
 
     from penstock.common import WatermarkStrategy
@@ -40,7 +40,7 @@ def warm_up_job() -> bytes:
         env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers").map(str).print()
         env.execute(_NAME)
     job = executor.job
-    assert job is not None, "it was executed"
-    # It needs nothing but penstock: what is beside this command stays here.
+    assert job is not None, "execute() packs it"
+    # The job needs only penstock, so the files next to this command are not sent.
     description = msgspec.structs.replace(job.description, bundle="")
     return msgspec.msgpack.encode(msgspec.structs.replace(job, description=description, files=JobFiles()))

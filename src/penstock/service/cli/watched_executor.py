@@ -1,4 +1,4 @@
-"""Runs the jobs of a program, and tells the user of each: what starts, how far it is, how it ended."""
+"""Run the jobs of a program, and print what the user wants to know of each: its start, its progress, its end."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Job:
-    """A job that has been executed. `client`: None until it has been started."""
+    """A job that the program has executed. `client` is None until the job has started."""
 
     meter: ProgressMeter
     client: JobClient | None = None
     outlives: bool = False
-    """Whether it goes on when the program has ended."""
+    """Whether the job keeps running after the program has ended."""
     is_lost: bool = False
     """Whether its cluster does not answer."""
 
@@ -48,12 +48,12 @@ class _Job:
 
 
 class WatchedExecutor(PipelineExecutor):
-    """Hands jobs to `executor`, or to the one that `execution.target` names, and writes about them to standard error.
+    """Pass jobs to `executor`, or to the one that `execution.target` names, and report on them on standard error.
 
-    A line at the start of a job and one at its end; on a terminal one live line in between. `as_json`: each as an
-    object of JSON on a line of its own, progress every five seconds. `quiet`: nothing of this. `program` is shown as
-    long as no job runs. `is_interrupted`: whether a Ctrl-C waits for the end of Spark's start. `rest_ports`: as
-    `rest.bind-port`, for jobs that do not set it.
+    Prints a line at the start and at the end of a job, and on a terminal a live line in between. With `as_json`, prints
+    each event as a JSON object on a line of its own, and progress every five seconds. With `quiet`, prints nothing.
+    The live line shows `program` while no job runs. `is_interrupted` returns whether a Ctrl-C waits until Spark has
+    started. `rest_ports` is the `rest.bind-port` of jobs that do not set it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WatchedExecutor(PipelineExecutor):
         rest_ports: str | None = None,
     ) -> None:
         self.jobs = 0
-        """How many were executed."""
+        """Number of jobs that the program has executed."""
         self._executor = executor
         self._program = program
         self._quiet = quiet
@@ -97,14 +97,14 @@ class WatchedExecutor(PipelineExecutor):
         with self._lock:
             for job in self._running:
                 if job.outlives:
-                    self._goes_on(job)
+                    self._detached(job)
                 elif job.client is not None:
-                    text = f"job {job} ends here: the program has ended and did not wait for it"
+                    text = f"job {job} ends, because the program has ended without waiting for it"
                     self._say("abandoned", text, {"job_id": job.meter.job_id, "name": job.meter.name})
             self._running.clear()
 
     def execute(self, submission: Submission) -> JobClient:
-        """Say that the job starts, and start it. Raises what the executor raises."""
+        """Report that the job starts, and start it. Raises what the executor raises."""
         self.jobs += 1
         job = _Job(ProgressMeter(submission.graph, time.monotonic()))
         with self._lock:
@@ -131,13 +131,13 @@ class WatchedExecutor(PipelineExecutor):
         if job.outlives and not configuration.get(rest_options.ATTACHED):
             with self._lock:
                 self._running.remove(job)
-            self._goes_on(job)
+            self._detached(job)
             return client
         client.when_ended(lambda: self._ended(job))
         return client
 
     def _is_taken(self, submission: Submission, job_id: JobID) -> None:
-        # A person sees that it waits; a program may go on with its id.
+        # Only for programs, which need the id early: a person sees the line about waiting or starting.
         if self._as_json:
             self._say("taken", "", {"job_id": str(job_id), "name": submission.graph.name})
 
@@ -158,17 +158,17 @@ class WatchedExecutor(PipelineExecutor):
         figures: dict[str, object] = {"job_id": str(job_id), "name": name, "waiting": why}
         text = f"job {job_id} '{name}' {why}"
         if self._quiet:
-            # It may be for hours, in which nothing else is said.
+            # Printed even if quiet: the job may wait for hours without any other line.
             _log.warning("%s", text)
         self._say("waiting", text, figures)
 
-    def _goes_on(self, job: _Job) -> None:
-        text = f"job {job} goes on in its cluster. What it prints: penstock logs {job.meter.job_id[:8]} --output"
+    def _detached(self, job: _Job) -> None:
+        text = f"job {job} keeps running in its cluster. Its output: penstock logs {job.meter.job_id[:8]} --output"
         self._say("detached", text, {"job_id": job.meter.job_id})
 
     def _serves(self, rest: RestAddress) -> None:
         if rest != self._rest:
-            # Once for all jobs of the program.
+            # All jobs of the program share the endpoint: report it once.
             self._rest = rest
             figures: dict[str, object] = {"url": rest.url, "token_file": rest.token_file}
             file = Path(rest.token_file)
@@ -186,8 +186,8 @@ class WatchedExecutor(PipelineExecutor):
         progress = job.meter.measure(job.client)
         self._say("ended", progress.as_end(), progress.as_dict())
         if job.outlives and progress.status != UNREACHABLE:
-            # Workers are children of the cluster's JVM: what they print does not come here.
-            text = f"what its functions have printed is where the cluster runs: penstock logs {job.meter.job_id[:8]}"
+            # Workers are children of the cluster's JVM, so their output does not reach this terminal.
+            text = f"the output of its functions is on the cluster's machine: penstock logs {job.meter.job_id[:8]}"
             self._say("logs", text, {"job_id": job.meter.job_id})
 
     def _tick(self) -> None:
@@ -198,8 +198,8 @@ class WatchedExecutor(PipelineExecutor):
             lines = []
             for job in running:
                 if job.client is None:
-                    does = "cancelling" if self._is_interrupted() else "starting"
-                    lines.append(f"{job} {does} {as_duration(job.meter.running_ms())}")
+                    doing = "canceling" if self._is_interrupted() else "starting"
+                    lines.append(f"{job} {doing} {as_duration(job.meter.running_ms())}")
                     continue
                 progress = job.meter.measure(job.client)
                 lines.append(progress.as_line())
@@ -212,10 +212,10 @@ class WatchedExecutor(PipelineExecutor):
                 self._line.show("  |  ".join(lines))
 
     def _notice_reach(self, job: _Job, progress: JobProgress) -> None:
-        """Say once that the cluster of a job does not answer, and once that it does again."""
+        """Report once that the cluster of a job does not answer, and once that it does again."""
         is_lost = progress.status == UNREACHABLE
         if is_lost and not job.is_lost:
-            text = f"job {job}: its cluster does not answer. It is asked again for {LOST_S:.0f} s"
+            text = f"job {job}: its cluster does not answer. Retrying for {LOST_S:.0f} s"
             self._say("unreachable", text, {"job_id": job.meter.job_id})
         elif job.is_lost and not is_lost:
             self._say("reachable", f"job {job}: its cluster answers again", {"job_id": job.meter.job_id})
@@ -224,9 +224,9 @@ class WatchedExecutor(PipelineExecutor):
     def _say(self, event: str, text: str, figures: dict[str, object]) -> None:
         if self._quiet:
             return
-        # Of the moment: on a terminal it is the one that knows of the live line.
+        # Looked up at each call: on a terminal, LiveLine replaces sys.stderr while it is shown.
         stream = sys.stderr
-        # Who reads it may be gone (`2>&1 | head`): the job goes on, and so do the threads that tell of it.
+        # The reader may have gone (`2>&1 | head`): the job and the reporting threads must continue.
         with suppress(OSError):
             stream.write((json.dumps({"event": event, **figures}) if self._as_json else on_one_line(text)) + "\n")
             stream.flush()

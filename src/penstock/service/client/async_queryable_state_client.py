@@ -1,7 +1,7 @@
-"""AsyncQueryableStateClient: what QueryableStateClient asks, for programs on an event loop.
+"""AsyncQueryableStateClient: QueryableStateClient for programs on an event loop.
 
-A request over REST is a connection of the loop's; live queries of a client share one connection, with one thread for
-all of them. So a thousand questions that wait cost no thread each.
+A REST request uses a connection of the event loop; all live queries of a client share one connection and one thread. So
+a thousand pending queries need no thread each.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ from penstock.service.cluster.rest_tls import trusted
 
 
 class AsyncQueryableStateClient:
-    """`url`: that of the job's REST endpoint; `token`: what is in its file. May be used by many tasks of one loop.
+    """Query the keyed state of jobs, from an event loop.
 
-    Methods have the names, arguments, results and errors of QueryableStateClient, and are awaited. One that is
-    cancelled asks no further. `async with` closes the client.
+    `url`: the job's REST endpoint; `token`: the content of its token file. Many tasks of one loop may share a client.
+
+    Methods have the names, arguments, results and errors of QueryableStateClient, and are awaited. Canceling one stops
+    its requests. `async with` closes the client.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -49,7 +51,7 @@ class AsyncQueryableStateClient:
 
     @staticmethod
     def of_job(job: str) -> tuple[AsyncQueryableStateClient, str]:
-        """A client of a job that runs on this machine, and the id of the job. Its live queries need no REST.
+        """Return a client of a job that runs on this machine, and the job's id. Its live queries need no REST.
 
         `job`: its id, a prefix of it, or its name. Raises JobError if there is none. Not awaited: it reads a file.
         """
@@ -66,27 +68,27 @@ class AsyncQueryableStateClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection for live queries, if there is one. This is done, too, when nothing uses the client."""
+        """Close the connection for live queries, if there is one. Happens also when the client is garbage collected."""
         if self._connection is not None:
             await asyncio.to_thread(self._connection.close)
 
     async def states(self, job_id: str) -> QueryableStates:
-        """All keyed states of a job."""
+        """Return all keyed states of a job."""
         return from_json(await self._get(f"/jobs/{job_id}/state"), QueryableStates)
 
     async def get_kv_state(
         self, job_id: str, queryable_state_name: str, key: Any, isolation: Isolation = "read-committed"
     ) -> Any:
-        """The value of a key; None: it has none. Of windows: a dict from window to value.
+        """Return the value of a key, or None; for windowed state, a dict from window to value.
 
-        `key` is None, a number, a text, bytes, or a tuple of these.
+        `key` is None, a number, a string, bytes, or a tuple of these.
         """
         return (await self.get_kv_states(job_id, queryable_state_name, [key], isolation)).get(as_key(key))
 
     async def get_kv_states(
         self, job_id: str, queryable_state_name: str, keys: Iterable[Any], isolation: Isolation = "read-committed"
     ) -> dict[Any, Any]:
-        """The values of those keys that have one, all of one checkpoint if there are 500 keys at most."""
+        """Return the values of the keys that have one; up to 500 keys, all as of one checkpoint."""
         values: dict[Any, Any] = {}
         for some in parts_of(keys):
             values |= values_of(await self.entries(job_id, name=queryable_state_name, keys=some, isolation=isolation))
@@ -103,7 +105,10 @@ class AsyncQueryableStateClient:
         limit: int = 100,
         isolation: Isolation = "read-committed",
     ) -> StateAnswer:
-        """Entries of a state, as QueryableStateClient.entries gives them: of these keys, or the first up to a limit."""
+        """Return entries of a state: of these keys, or the first ones up to a limit.
+
+        See QueryableStateClient.entries.
+        """
         question = StateQuestion(name, operator, state, keys, limit, isolation)
         if question.is_live and self._connection is not None:
             asked = self._connection.ask(question.command(job_id, self._connected_job))
@@ -136,7 +141,7 @@ class AsyncQueryableStateClient:
 
 
 class _Received:
-    """All that a connection has brought, in the form in which HTTPResponse reads."""
+    """Everything that a connection has received, in the form that HTTPResponse reads."""
 
     def __init__(self, received: bytes) -> None:
         self._received = received

@@ -1,7 +1,7 @@
-"""The bundle: one file with all that travels with a job, named by its content.
+"""The bundle: one file with everything that travels with a job, named by its content.
 
-Two jobs of one session may bring other files of equal names: they have two bundles, and their workers two folders. Jobs
-with the same files share one.
+Two jobs of one session may bring different files of the same name: they have two bundles, and their workers two
+folders. Jobs with the same files share one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from penstock.hosts.spark.job_files import JobFiles
 from penstock.service.client.dependencies import Dependencies
 
 BUNDLE_NAME = r"penstock-([0-9a-f]{32})\.bundle"
-"""With a part of the SHA-256 of its content."""
+"""The name contains a part of the SHA-256 of the content."""
 PACKED = (".zip", ".egg", ".whl")
 _REQUIREMENTS = "requirements.txt"
 _WHEELS = "wheels"
 
 
 def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
-    """Pack the files. Returns what workers need to know, and the bundle, which lasts as long as this process.
+    """Pack the files. Return what workers need to know, and the bundle, which exists as long as this process.
 
-    None: there is nothing to pack. Raises OSError if a file can't be read, or the bundle not be written.
+    Returns None if there is nothing to pack. Raises OSError if a file can't be read, or the bundle can't be written.
     """
     if dependencies == Dependencies():
         return JobFiles(), None
@@ -48,7 +48,7 @@ def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
                     packed.append((name, f"{name}.d"))
                     modules.append(f"{name}.d")
                 elif path.is_dir():
-                    # As in Flink what is in the folder can be imported; a package also by its name.
+                    # As in Flink, the content of a folder can be imported directly; a package also by its name.
                     modules += [place, name] if (path / "__init__.py").exists() else [name]
                 else:
                     modules.append(place)
@@ -62,16 +62,16 @@ def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
                 tar.add(one.path, cached[one.name], filter=_executable if one.executable else _equal)
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    # Not *.tar: Spark would unpack it into the executor's folder, where all jobs find it.
+    # Not *.tar: Spark would unpack it into the executor's folder, which all jobs share.
     path = Path(file.name).rename(Path(file.name).with_name(f"penstock-{digest[:32]}.bundle"))
     files = JobFiles([], path.name, modules, packed, archives, requirements, wheels, cached)
     return files, path
 
 
 def _without_origin(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Nothing of whom a file belongs to or when it was changed: equal content, equal bytes. None: it stays here."""
+    """Clear owner and time of an entry, so that equal content gives equal bytes. Return None to leave the entry out."""
     name = entry.name.rsplit("/", 1)[-1]
-    # What can't be imported, and is often large: .git, .venv, caches.
+    # These can't be imported, and are often large: .git, .venv, caches.
     if name == "__pycache__" or name.startswith("."):
         return None
     return _equal(entry)
@@ -84,7 +84,7 @@ def _executable(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _equal(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """With equal content it has equal bytes."""
+    """Write the archive. Equal content gives equal bytes."""
     entry.mtime = entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry
@@ -92,7 +92,7 @@ def _equal(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 @cache
 def _folder() -> HeldDirectory:
-    """Executors that come later ask for the bundles of this session, too."""
+    """Executors that start later also fetch the bundles of this session."""
     remove_abandoned()
     folder = HeldDirectory("bundles")
     atexit.register(folder.remove)

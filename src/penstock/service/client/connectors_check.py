@@ -1,7 +1,7 @@
-"""Whether what a job reads and writes is there and as it should be.
+"""Check that the sources and sinks of a job can reach what they read and write.
 
-Asked where the job is controlled, and before anything runs. Not where the job is declared: a program that is only
-explained, or submits its job to a cluster, may not reach the servers.
+This runs where the job is controlled, before anything else of the job. It does not run where the job is declared: a
+program that is only explained, or that submits its job to a cluster, may not reach the servers.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from penstock.engine.runtime.operators.source import SourceOperator
 
 
 def check_connectors(graph: JobGraph) -> None:
-    """Raises what a source or a sink finds wrong, with the operator's name: a missing path, a server that is away.
+    """Raise what a source or sink finds wrong, with the operator's name: a missing path, an unreachable server.
 
-    ProgramError for what is none of penstock's errors, with its traceback from the user's own code on.
+    Errors that are not penstock's become a ProgramError, with the traceback from the user's own code on.
     """
     for vertex in graph.vertices:
         for node in vertex.nodes:
@@ -32,15 +32,15 @@ def check_connectors(graph: JobGraph) -> None:
                 elif isinstance(operator, SinkOperator):
                     _ask(operator.sink)
             except KeyboardInterrupt as error:
-                error.add_note(f"while operator '{node.name}' was asked")
+                error.add_note(f"while operator '{node.name}' was checked")
                 raise
             except BaseException as error:
                 if not _is_ours(error):
                     text = user_traceback(without_our_frames(error))
                     raise ProgramError(f"operator '{node.name}': {text}") from None
-                # A connector may name itself, and operators without a name are named by their connectors.
+                # A connector may name itself, and operators without a name are named after their connectors.
                 told = f"operator '{node.name}': {str(error).removeprefix(f'{node.name}: ')}"
-                # It may be raised again: by another operator with the same source, or for another job.
+                # The same error may be raised again: by another operator with the same source, or for another job.
                 if not str(error).startswith("operator '"):
                     error.args = (told, *error.args[1:]) if len(error.args) == 1 else (told,)
                 raise
@@ -52,10 +52,10 @@ def _ask(connector: Source[Any] | Sink[Any]) -> None:
         connector.validate()
     finally:
         if os.getpid() != process:
-            # A fork of the connector's, which was not ended: it would run the job a second time.
+            # A process forked by the connector must end here: it would run the job a second time.
             os._exit(1)
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Those of users' own may say, and do, anything when they are asked for their text."""
+    """Return the text of an error. The __str__ of a user's own class may return, raise or do anything."""
     return isinstance(error, PenstockError) and type(error).__module__.partition(".")[0] == __name__.partition(".")[0]

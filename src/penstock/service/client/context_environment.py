@@ -1,7 +1,8 @@
-"""What environments start from in a program that another program runs, such as `penstock run`.
+"""The defaults of environments in a program that another program runs, such as `penstock run`.
 
-A job's script makes its environment itself, by `StreamExecutionEnvironment.get_execution_environment()`. What runs the
-script cannot hand anything to that call; it sets a context around the script instead. Flink: StreamContextEnvironment.
+A job's script creates its environment itself, with `StreamExecutionEnvironment.get_execution_environment()`. The
+program that runs the script cannot pass anything to that call; it sets a context around the script instead. Flink:
+StreamContextEnvironment.
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from penstock.service.client.executor import PipelineExecutor
 
 
 class ContextEnvironment(NamedTuple):
-    """Defaults of each environment that a program makes. What the program sets itself takes precedence."""
+    """Defaults of each environment that the program creates. Settings of the program itself take precedence."""
 
     configuration: Configuration
     executor: PipelineExecutor | None = None
-    """What runs the jobs; None: what `execution.target` names."""
+    """The executor that runs the jobs; None: the one that `execution.target` names."""
 
 
 _context = ContextEnvironment(Configuration())
 
 
 def context_environment() -> ContextEnvironment:
-    """The context of the program that is running; an empty one if nothing has set any."""
+    """Return the context of the running program; an empty one if none is set."""
     return _context
 
 
 @contextmanager
 def as_context(context: ContextEnvironment) -> Iterator[None]:
-    """Make `context` that of all threads of this process, until the block ends."""
+    """Make `context` the context of all threads of this process, until the block ends."""
     global _context
     before, _context = _context, context
     try:

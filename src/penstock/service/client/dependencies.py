@@ -1,4 +1,4 @@
-"""What a program declares to travel with it: `python.files` and its neighbours, `pipeline.cached-files`.
+"""The files that a program declares to travel with it: `python.files` and related options, `pipeline.cached-files`.
 
 Keys, separators and meaning are PyFlink's. Source: Flink docs, "Dependency Management" of the Python API.
 """
@@ -26,17 +26,20 @@ class Dependencies:
     """Files of this machine, all of which exist."""
 
     modules: tuple[Path, ...] = ()
-    """Modules, packages, folders and archives of these."""
+    """Modules, packages, folders, and archives of these."""
     archives: tuple[tuple[Path, str], ...] = ()
-    """Archives, and the folder that each is extracted to."""
+    """Archives, and the folder into which each is extracted."""
     requirements: Path | None = None
     wheels: Path | None = None
     cached: tuple[CachedFile, ...] = ()
-    """Files and folders for functions, by names. Their paths are absolute."""
+    """Files and folders for functions, by name, with absolute paths."""
 
     @staticmethod
     def of(configuration: Configuration) -> Dependencies:
-        """What a configuration names. Raises ConfigurationError for what is not there, or can't be sent."""
+        """Return the files that a configuration names.
+
+        Raises ConfigurationError for one that is missing or can't be sent.
+        """
         get = configuration.get
         modules = [_existing(entry, options.PYTHON_FILES) for entry in _entries(get(options.PYTHON_FILES))]
         archives = [_archive(entry) for entry in _entries(get(options.PYTHON_ARCHIVES))]
@@ -61,7 +64,7 @@ class Dependencies:
         )
 
     def and_modules(self, modules: Iterable[Path]) -> Dependencies:
-        """These, and further modules, which come last on the path."""
+        """Return a copy with further modules, which come last on the path."""
         return dataclasses.replace(self, modules=(*self.modules, *modules))
 
 

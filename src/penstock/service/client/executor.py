@@ -1,6 +1,6 @@
-"""What runs a program's job graph: the seam between `execute()` and the place where jobs run.
+"""The executor of job graphs: the seam between `execute()` and the place where jobs run.
 
-A program builds the same graph wherever it will run, and its environment hands the graph to an executor. The executor
+A program builds the same graph wherever it will run, and its environment passes the graph to an executor. The executor
 loader chooses one by `execution.target`. Flink: PipelineExecutor.
 """
 
@@ -31,41 +31,48 @@ class Submission:
 
     graph: JobGraph
     result_sinks: dict[int, ResultSink]
-    """What receives results in the program's own process, by the id of their sink."""
+    """Receivers of results in the program's own process, by the id of their sink."""
     configuration: Configuration
     spark: SparkSession | None
     """The session that the program brings; None: the executor provides one."""
     on_start: Callable[[JobID], object] = lambda job_id: None
     """Called when the job's id is known, before Spark is started."""
     on_taken: Callable[[JobID], object] = lambda job_id: None
-    """Called before it when a cluster has taken the job, which may wait for slots there."""
+    """Called before `on_start`, when a cluster has accepted the job, which may wait for slots there."""
     on_waiting: Callable[[JobID, str], object] | None = None
-    """Called when a job waits in its cluster, with its reason. `on_start` comes when it begins, and not if it is left
-    there; but then, too, if this is None."""
+    """Called when a job waits in its cluster, with the reason.
+
+    `on_start` follows when the job starts, and not if the caller detaches; without `on_waiting` it is called even then.
+    """
     on_rest: Callable[[RestAddress], object] = lambda address: None
-    """Called after it if the job has a REST endpoint."""
+    """Called after `on_start` if the job has a REST endpoint."""
     on_control: Callable[[ControlAddress], object] = lambda address: None
-    """Called when the job takes commands, at this address."""
+    """Called when the job accepts commands at this address."""
     on_plan: Callable[[JobGraph], object] = lambda graph: None
-    """Called when the job has other functions, before the one who wanted them is told, or another parallelism."""
+    """Called when the job has new functions or another parallelism, before the requester gets its answer."""
     rest_ports: str | None = None
-    """Where the job is served over REST if it has no `rest.bind-port`; None: it is not."""
+    """Ports for the job's REST endpoint if it has no `rest.bind-port`; None: no endpoint."""
     files: tuple[JobFiles, Path | None] | None = None
-    """What travels with the job, as its client has packed it; None: what is named in the configuration."""
+    """Files that travel with the job, as its client packed them; None: those that the configuration names."""
     job_id: str = ""
-    """The id of the job if it is a new one; empty: any."""
+    """The id of a new job; empty: a random one."""
     resumes: str = ""
-    """The id of a job that goes on where its process has ended: from its newest checkpoint, if it has one."""
+    """The id of a job whose process has ended: it resumes from its newest checkpoint, if it has one."""
     claims: bool = False
-    """Whether a process of a former dispatcher may still run the job: it is fenced off as soon as the job is found, and
-    how the job ends stays on record until the dispatcher has been told."""
+    """Whether a process of an earlier dispatcher may still run the job.
+
+    That process is fenced off as soon as the job is found, and the job's end stays on record until the dispatcher has
+    read it.
+    """
     is_checked: bool = False
-    """Whether a process before this one has asked sources and sinks whether what they read and write is there. A job
-    that goes on waits for a server that is away."""
+    """Whether an earlier process has checked that sources and sinks can reach what they read and write.
+
+    A resumed job waits for a server that is away, instead of failing.
+    """
     on_checked: Callable[[], object] = lambda: None
-    """Called when they have been asked, and it is."""
+    """Called when sources and sinks were checked successfully."""
     on_claim: Callable[[], object] = lambda: None
-    """Called when it is, on whatever the job goes on from. Raises FencedError if this process itself is fenced off."""
+    """Called with what the job resumes from. Raises FencedError if this process itself is fenced off."""
 
 
 class PipelineExecutor(ABC):

@@ -1,4 +1,4 @@
-"""Which executor runs a job: the one that `execution.target` names. Flink: PipelineExecutorServiceLoader."""
+"""Choose the executor that `execution.target` names. Flink: PipelineExecutorServiceLoader."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _EXECUTORS = {
 
 
 def load_executor(configuration: Configuration, is_watched: bool = False) -> PipelineExecutor:
-    """A new executor. It shows its jobs in a notebook, and their start on a terminal; not if `is_watched` by another.
+    """Return a new executor. It shows jobs in a notebook, and their start on a terminal, unless it `is_watched`.
 
-    Raises ConfigurationError if `execution.target` names none.
+    `is_watched`: another executor shows the jobs. Raises ConfigurationError if `execution.target` names no executor.
     """
     target = configuration.get(options.TARGET)
     if target not in _EXECUTORS:
         raise ConfigurationError(f"execution.target is one of {', '.join(_EXECUTORS)}, got {target!r}")
-    # Loaded when a job starts and not before: Spark and the control plane take longer to import than all of the API,
-    # which each worker imports.
+    # Loaded when a job starts, not before: Spark and the control plane take longer to import than the whole API, which
+    # each worker imports.
     module, name = _EXECUTORS[target]
     executor: PipelineExecutor = getattr(import_module(module), name)()
     if is_watched:

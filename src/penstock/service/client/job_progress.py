@@ -1,4 +1,4 @@
-"""How far a job has come, in figures, as a line of text, and as JSON."""
+"""The progress of a job: in figures, as a line of text, and as JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ UNREACHABLE = "UNREACHABLE"
 """The status of a job whose cluster does not answer."""
 _WORDS = {"CREATED": "starting", UNREACHABLE: "out of reach (its cluster does not answer)"}
 _WITHOUT_LAST_CHECKPOINT = ("CANCELED", "FAILED")
-"""After these ends a part of what has come to the sinks is not committed."""
+"""With these ends, part of what reached the sinks is not committed."""
 
 
 @dataclass(frozen=True)
 class JobProgress:
-    """One job at one moment. Counters are those of the present attempt; None: nothing is known yet, or does not exist.
+    """The figures of a job at one moment. Counters are those of the current attempt; None means unknown.
 
-    `records_in`: what its sources have emitted; `records_out`: what has come to its sinks.
+    `records_in`: records emitted by the sources; `records_out`: records that reached the sinks.
     """
 
     job_id: str
@@ -41,21 +41,21 @@ class JobProgress:
     event_time_lag_ms: int | None
     restarts: int
     checkpoint_id: int | None
-    """The latest that has completed."""
+    """The latest completed checkpoint."""
     checkpoint_age_ms: int | None
     results_taken: bool = False
-    """Whether its program has closed its results, by a limit for example: that ends a job as well."""
+    """Whether the program has closed its results, by a limit for example, which also ends the job."""
     rescales: int = 0
-    """How often it has gone on with another parallelism."""
+    """How often the job has resumed with another parallelism."""
     updates: int = 0
-    """How often it has gone on with other functions."""
+    """How often the job has resumed with other functions."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures by name."""
+        """Return the figures by name."""
         return asdict(self)
 
     def as_line(self) -> str:
-        """The live line."""
+        """Return the live line."""
         parts = [
             f"{self.job_id[:_ID_LENGTH]} '{self.name}' {_WORDS.get(self.status, self.status.lower())} "
             f"{as_duration(self.running_ms)}",
@@ -71,7 +71,7 @@ class JobProgress:
         return " · ".join(parts)
 
     def as_end(self) -> str:
-        """The last line about the job."""
+        """Return the last line about the job."""
         counted = f"{self.records_in:,} records in, {self.records_out:,} out"
         if self.restarts or self.rescales or self.updates:
             counted += f" since {self._last_start()}"
@@ -93,22 +93,22 @@ class JobProgress:
 
 
 class ProgressMeter:
-    """Measures one job. `began_s` is of time.monotonic()."""
+    """Measure one job. `began_s` comes from time.monotonic()."""
 
     def __init__(self, graph: JobGraph, began_s: float, job_id: str = "") -> None:
         self.name = graph.name
         self._graph = graph
         self.job_id = job_id
-        """Empty until it is known."""
+        """The job's id; empty until it is known."""
         self._began_s = began_s
         self._counts: deque[tuple[float, int, int]] = deque()
 
     def running_ms(self) -> int:
-        """The time since the job was submitted."""
+        """Return the time since the job was submitted."""
         return round((time.monotonic() - self._began_s) * 1000)
 
     def measure(self, client: JobClient) -> JobProgress:
-        """The figures of now."""
+        """Return the current figures."""
         now_s, at_ms = time.monotonic(), now_ms()
         totals = totals_of(self._graph, client.get_vertex_metrics())
         checkpoint = next((c for c in reversed(client.get_checkpoints()) if c.is_completed), None)
@@ -131,7 +131,7 @@ class ProgressMeter:
         )
 
     def _rates(self, now_s: float, records_in: int, records_out: int) -> tuple[float, float]:
-        """Records a second over the latest seconds. After a restart counters begin at zero."""
+        """Return records per second over the last seconds. A restart resets the counters to zero."""
         if self._counts and self._counts[-1][1] > records_in:
             self._counts.clear()
         self._counts.append((now_s, records_in, records_out))

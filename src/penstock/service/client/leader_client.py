@@ -1,4 +1,4 @@
-"""Asks whoever leads a cluster: found where leaders are elected, and looked for again when it is gone."""
+"""A REST client that follows the leader of a cluster, and looks for the new one when a leader is gone."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LOOPBACK = re.compile(r"https?://127\.0\.0\.1:(\d+)")
 
 
 class LeaderClient(RestClient):
-    """Of a cluster whose leader is elected. `configuration`: that of the cluster. Raises ConfigurationError.
+    """Ask the leader of a cluster that elects one. `configuration`: the cluster's. Raises ConfigurationError.
 
-    `answer_s`: how long an answer may take; None: any time. A leader that is stopped accepts a connection and says
-    nothing, so no answer is one of a leader that is gone.
+    `answer_s`: how long an answer may take; None: any time. A suspended leader accepts a connection but sends nothing:
+    no answer means that the leader is gone.
     """
 
     follows_leader = True
@@ -41,21 +41,24 @@ class LeaderClient(RestClient):
         self._found: RestClient | None = None
 
     def patient(self) -> RestClient:
-        """Of the present leader."""
+        """The address of the current leader, once known."""
         return self._leader().patient()
 
     def address(self) -> LeaderAddress:
-        """Of who leads. Raises UnreachableError."""
+        """Find the current leader. Raises UnreachableError."""
         try:
             leader = self._register.leader()
         except OSError as error:
-            raise UnreachableError(f"who leads {self.url} can't be found out: {error}") from error
+            raise UnreachableError(f"cannot find the leader of {self.url}: {error}") from error
         if leader is None or not leader.url:
-            raise UnreachableError(f"nobody leads {self.url} at present")
+            raise UnreachableError(f"{self.url} has no leader at present")
         return leader
 
     def wait_for_leader(self) -> None:
-        """Return when somebody leads. Raises ConfigurationError after half a minute, or if it can't be asked."""
+        """Return when the cluster has a leader.
+
+        Raises ConfigurationError after half a minute, or if the register fails.
+        """
         until_s = time.monotonic() + _LEADER_S
         while True:
             try:
@@ -69,7 +72,7 @@ class LeaderClient(RestClient):
                 time.sleep(_PAUSE_S)
 
     def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> tuple[int, bytes]:
-        """The same, of who leads now. Raises UnreachableError if nobody does, or it does not answer."""
+        """Ask the current leader. Raises UnreachableError if there is none, or it does not answer."""
         leader = self._leader()
         try:
             return leader.answer(method, path, body)
@@ -98,7 +101,7 @@ class LeaderClient(RestClient):
             return file.read_text(encoding="ascii")
         except OSError as error:
             raise ConfigurationError(
-                f"the token of {self.url} can't be read: {error}. Is {options.STORAGE_DIRECTORY.key} that of the "
+                f"cannot read the token of {self.url}: {error}. Is {options.STORAGE_DIRECTORY.key} that of the "
                 f"cluster, and are you its user? Otherwise set {TOKEN}"
             ) from None
 
@@ -110,10 +113,10 @@ def _name_of(configuration: Configuration) -> str:
 
 
 def _check_reach(leader: LeaderAddress, kind: HighAvailabilityMode) -> None:
-    """A token is sent to no address but those where clusters serve: whoever can write to a register could name any."""
+    """Refuse an address where no cluster can serve: someone who can write to the register could divert the token."""
     served = _LOOPBACK.fullmatch(leader.url)
     if served is None:
-        raise ConfigurationError(f"the leader's address is none of a cluster of penstock's: {leader.url}")
+        raise ConfigurationError(f"expected the address of a penstock cluster as the leader's, got {leader.url}")
     if leader.host != socket.gethostname():
         port = served[1]
         tunnel = f"ssh -N -L {port}:127.0.0.1:{port} {leader.host}"

@@ -1,4 +1,4 @@
-"""One line at the bottom of the terminal that is written again and again, below what the program prints."""
+"""A line at the bottom of the terminal that is updated in place, below what the program prints."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from penstock.common.text.one_line import on_one_line
 
 _BEGIN_AND_CLEAR = "\r\x1b[K"
 _COLUMNS = 80
-"""Of a terminal that does not tell."""
+"""Columns of a terminal whose width is unknown."""
 
 
 class LiveLine:
-    """On a terminal: while it is open, what is printed pushes the line away, and comes above it. Else: nothing.
+    """Show a line on a terminal; what is printed while it is shown appears above it. Without a terminal, do nothing.
 
-    It stands on `terminal`, usually standard error. The program's standard output may be a file or a pipe.
+    The line is on `terminal`, usually standard error. The program's standard output may be a file or a pipe.
     """
 
     def __init__(self, terminal: TextIO | None = None) -> None:
@@ -43,13 +43,13 @@ class LiveLine:
         if self.is_on:
             self.clear()
             for name, before, ours in zip(("stdout", "stderr"), self._before, self._placed, strict=True):
-                # A program that has put a stream of its own there since keeps it.
+                # Unless the program has replaced the stream since: then its own stream stays.
                 if getattr(sys, name) is ours:
                     setattr(sys, name, before)
             self.is_on = False
 
     def show(self, text: str) -> None:
-        """Write the line, or write it again; not while the program is within a line of its own."""
+        """Show or update the line, unless the program has printed an incomplete line."""
         with self._lock:
             if self.is_on and self._at_begin_of_line:
                 # Imported here, not at the top: most programs show no line.
@@ -60,7 +60,7 @@ class LiveLine:
                 self._is_shown = True
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         with self._lock:
             if self._is_shown:
                 self._write(_BEGIN_AND_CLEAR)
@@ -75,7 +75,7 @@ class LiveLine:
             return stream.write(text)
 
     def _columns(self) -> int:
-        """Of COLUMNS or of standard output, which may be no terminal, else of the terminal itself."""
+        """Return the width: from COLUMNS, from standard output, which may not be a terminal, or from the terminal."""
         try:
             own = os.get_terminal_size(self._terminal.fileno()).columns
         except OSError:
@@ -83,7 +83,7 @@ class LiveLine:
         return shutil.get_terminal_size((own or _COLUMNS, 24)).columns
 
     def _write(self, text: str) -> None:
-        # A terminal that is closed does not end the thread, or the program, that writes the line.
+        # A closed terminal must not end the thread, or the program, that updates the line.
         with suppress(OSError):
             self._terminal.write(text)
             self._terminal.flush()
@@ -93,7 +93,7 @@ class LiveLine:
 
 
 class _Above:
-    """A stream of the program's, on the terminal that has the line."""
+    """A stream of the program that writes to the terminal with the line."""
 
     def __init__(self, stream: TextIO, line: LiveLine) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""Runs jobs under the control of the program's own process, on the Spark that it reaches: one machine or a cluster."""
+"""Run jobs under the control of the program's own process, on the Spark that it reaches: one machine or a cluster."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _log = logging.getLogger(__name__)
 
 
 class LocalExecutor(PipelineExecutor):
-    """The job master lives in this process, which is also Spark's driver. `execution.target: local`, the default."""
+    """Run the job master in this process, which is also Spark's driver. `execution.target: local`, the default."""
 
     def execute(self, submission: Submission) -> JobClient:
         if not submission.configuration.get(rest_options.ATTACHED):
             _log.warning(
-                "%s: false (-d) has no effect: the job runs in this program, and ends with it. In a cluster it goes "
-                "on: penstock run -m HOST:PORT -d",
+                "%s: false (-d) has no effect: the job runs in this program and ends with it. To detach from a job, "
+                "run it in a cluster: penstock run -m HOST:PORT -d",
                 rest_options.ATTACHED.key,
             )
         return submit(submission)

@@ -1,6 +1,6 @@
-"""Runs the jobs of a notebook, each with a line below its cell: how far it is, and at last how it ended.
+"""Run the jobs of a notebook, each with a line below its cell that shows progress and, finally, how the job ended.
 
-The line goes on with the job when the cell has ended, as after `execute_async`: Jupyter's displays have ids.
+The line is updated even after the cell has ended, as after `execute_async`: Jupyter's displays have ids.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from penstock.service.client.job_progress import ProgressMeter
 _EVERY_S = 1.0
 
 Display = Callable[[str], Callable[[str], None]]
-"""Shows a text, and returns what replaces it by another one."""
+"""Show a text, and return a function that replaces it."""
 
 
 def notebook_display() -> Display | None:
-    """How texts are shown in the notebook of this process; None: it is none."""
-    # A notebook's kernel has imported it; in other programs nothing is imported for this.
+    """Return how to show a text in the notebook of this process, or None if it is not a notebook."""
+    # A notebook's kernel has imported IPython; other programs need not import it for this check.
     interactive: Any = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     # IPython in a terminal has no kernel.
@@ -43,7 +43,7 @@ def notebook_display() -> Display | None:
 
 
 class NotebookExecutor(PipelineExecutor):
-    """Hands jobs to `executor`, and shows each of them by `display`."""
+    """Pass jobs to `executor`, and show each of them with `display`."""
 
     def __init__(self, executor: PipelineExecutor, display: Display, every_s: float = _EVERY_S) -> None:
         self._executor = executor
@@ -63,7 +63,7 @@ class NotebookExecutor(PipelineExecutor):
 
 
 class _ShownJob:
-    """The line of one job, which a thread of its own writes again."""
+    """The line of one job, which a thread of its own updates."""
 
     def __init__(self, meter: ProgressMeter, display: Display, every_s: float) -> None:
         self._meter = meter
@@ -93,7 +93,7 @@ class _ShownJob:
         while not self._ended.wait(self._every_s):
             client = self._client
             text = self._starting() if client is None else self._meter.measure(client).as_line()
-            # Nothing follows the last line.
+            # The last line is not replaced again.
             with self._lock:
                 if self._update is not None and not self._ended.is_set():
                     self._update(text)

@@ -1,7 +1,7 @@
 """A job as it travels to a cluster: its graph with its code, and what that needs.
 
-A client writes it, and the process that runs the job reads it. The dispatcher between them reads what is said about it,
-and none of its code.
+A client writes it, and the process that runs the job reads it. The dispatcher between them reads its description, and
+loads none of its code.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from penstock.service.client.script_modules import import_folders, script_module
 
 
 class JobDescription(msgspec.Struct, frozen=True):
-    """What a dispatcher has to know of a job that it starts."""
+    """The facts that a dispatcher needs about a job."""
 
     name: str
     slots: Annotated[int, msgspec.Meta(ge=1)]
-    """How many it needs at once."""
+    """The number of slots that the job needs at once."""
     version: str
-    """Of penstock."""
+    """The client's version of penstock."""
     python: str
-    """Its version, up to the second number: code of another one can't be loaded."""
+    """The client's version of Python, up to the second number: code of another version can't be loaded."""
     bundle: Annotated[str, msgspec.Meta(pattern=rf"\A({BUNDLE_NAME})?\Z")] = ""
-    """The name of the file with all that travels beside the program, made from its content. Empty: there is none."""
+    """The name, made from the content, of the file with everything that travels with the program. Empty: no file."""
     working_directory: str = ""
-    """Of the program. The job has the same, where it exists: paths in programs are relative to it."""
+    """The working directory of the program: paths in programs are relative to it. The job uses it where it exists."""
 
 
 class PackedJob(msgspec.Struct, frozen=True):
@@ -61,14 +61,14 @@ class PackedJob(msgspec.Struct, frozen=True):
 
 
 def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
-    """A job to be sent, and its bundle, which lasts as long as this process.
+    """Pack a job. Return it with its bundle, which exists as long as this process.
 
-    Raises ProgramError if part of it can't be sent, or if its results are to come back to the program.
+    Raises ProgramError if part of it can't be sent, or if its results would have to come back to the program.
     """
     graph, configuration = submission.graph, submission.configuration
     _check_results(submission.result_sinks)
     files, path = bundle(Dependencies.of(configuration).and_modules(script_modules()))
-    # Where the cluster is on this machine, it finds what this process finds.
+    # If the cluster runs on this machine, it finds the modules that this process finds.
     files = msgspec.structs.replace(files, path=import_folders())
     try:
         program = program_pickler.dumps((graph, dict(submission.result_sinks)))
@@ -87,19 +87,19 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
 
 
 def read_packed_job(file: Path) -> PackedJob:
-    """The job that is kept in a file. Raises JobError, which names it, if it can't be read."""
+    """Read a job from a file. Raises JobError, which names the file, if it can't be read."""
     try:
         return from_msgpack(file.read_bytes(), PackedJob)
     except OSError as error:
-        raise JobError(f"the job as its client has sent it, {file}, can't be read: {error.strerror}") from None
+        raise JobError(f"cannot read the submitted job {file}: {error.strerror}") from None
     except UNREADABLE as error:
-        raise JobError(f"the job as its client has sent it, {file}, is damaged: {error}. Submit it anew") from None
+        raise JobError(f"the submitted job {file} is damaged: {error}. Submit the job again") from None
 
 
 def repacked(job: PackedJob, graph: JobGraph) -> PackedJob:
-    """The same job with another graph. Called by the process that runs it.
+    """Return the same job with another graph. Called by the process that runs the job.
 
-    Its sinks are those that were sent: those that it uses have open connections by now.
+    Keeps the sinks that were sent: those in use have open connections by now.
     """
     _, sinks = pickle.loads(job.program)
     program = program_pickler.dumps((graph, sinks))
@@ -116,10 +116,10 @@ def _check_results(sinks: Mapping[int, ResultSink]) -> None:
 
 
 def unpacked(job: PackedJob, root: Path) -> Submission:
-    """The job, to be run by this process, which becomes that of the job: its modules are found from now on.
+    """Unpack the job, to be run by this process, which adds the job's modules to its import path.
 
-    `root`: the folder with the bundle. Raises ProgramError if it can't be loaded, ConfigurationError if penstock or
-    Python are not those of the client, or its requirements can't be installed.
+    `root`: the folder with the bundle. Raises ProgramError if the job can't be loaded, ConfigurationError if penstock
+    or Python differ from the client's, or its requirements can't be installed.
     """
     description = job.description
     if (description.version, description.python) != (penstock.__version__, this_python()):
@@ -144,7 +144,7 @@ def _submission(graph: JobGraph, sinks: dict[int, Any], job: PackedJob, root: Pa
 
 
 def other_version(description: JobDescription) -> str:
-    """A sentence about a client that is not like this process."""
+    """Return a sentence about a client whose versions differ from this process's."""
     return (
         f"the client has penstock {description.version} on Python {description.python}, the cluster penstock "
         f"{penstock.__version__} on Python {this_python()}: install the same version on both"

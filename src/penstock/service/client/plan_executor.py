@@ -1,4 +1,4 @@
-"""Keeps job graphs instead of running them: for `penstock explain`, and for tests of what a program plans."""
+"""Keep job graphs instead of running them: for `penstock explain`, and for tests of what a program plans."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from penstock.service.client.slots_check import check_slots
 
 
 class PlanExecutor(PipelineExecutor):
-    """Keeps the graph of each job that a program executes. To the program each job ends at once, without results."""
+    """Keep the graph of each job that a program executes. For the program, each job ends at once, without results."""
 
     def __init__(self) -> None:
         self.graphs: list[JobGraph] = []
         """The graphs, in the order of execution."""
         self.faults: list[PenstockError] = []
-        """What would keep a job from starting."""
+        """Errors that would keep a job from starting."""
 
     def execute(self, submission: Submission) -> JobClient:
         job_id = JobID.generate()
@@ -37,7 +37,7 @@ class PlanExecutor(PipelineExecutor):
         self.graphs.append(submission.graph)
         self._check(submission)
         for result_sink in submission.result_sinks.values():
-            # The program may wait for the end of the results. Other sinks would print, or commit.
+            # Close sinks of results: the program may wait for their end. Other sinks would print, or commit.
             if isinstance(result_sink, CollectedResults):
                 result_sink.succeeded()
         return JobClient(job_id, _PlannedRun(submission.graph))
@@ -60,7 +60,7 @@ class PlanExecutor(PipelineExecutor):
 
 
 class _PlannedRun:
-    """A job that has ended because nothing of it ran."""
+    """A job that has ended, because nothing of it ran."""
 
     def __init__(self, graph: JobGraph) -> None:
         self.status = JobStatus.FINISHED

@@ -1,8 +1,8 @@
-"""QueryableStateClient: asks a running job for keyed state, by its REST endpoint, or live by its control port.
+"""QueryableStateClient: read keyed state of a running job, by its REST endpoint, or live by its control port.
 
-Source: Flink docs, "Queryable State". Flink's asks task managers for what is in memory at the moment: here that is
-`isolation="read-uncommitted"`. Without it this one is told what the last completed checkpoint holds: nothing of it is
-undone by a restart, and all answers of one request are of one moment.
+Source: Flink docs, "Queryable State". Flink's client reads the memory of task managers: here that is
+`isolation="read-uncommitted"`. The default, `"read-committed"`, reads the last completed checkpoint: no restart takes
+these values back, and all answers of one request are of the same moment.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ from penstock.service.cluster.rest_tls import connection_to
 
 
 class QueryableStateClient:
-    """`url`: that of the job's REST endpoint; `token`: what is in its file. May be used by several threads.
+    """Query the keyed state of jobs.
 
-    Methods raise JobError if the endpoint can't be reached or refuses, as what is no id of a job; StateNotFoundError
-    if there is no such job or state, or no completed checkpoint yet, and KeyTypeError for what can be no key. Live
-    queries raise StateUnavailableError if the tasks can't be asked at the moment: they restart, or are held up. To try
-    again helps.
+    `url`: the job's REST endpoint; `token`: the content of its token file. Several threads may share a client.
+
+    Methods raise JobError if the endpoint can't be reached or refuses the request, for example for an invalid job id;
+    StateNotFoundError if there is no such job or state, or no completed checkpoint yet; KeyTypeError for an object that
+    can't be a key. Live queries raise StateUnavailableError if the tasks can't answer at the moment, because they are
+    restarting or blocked: try again.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -48,11 +50,11 @@ class QueryableStateClient:
         self._token = token
         self._connection: StateConnection | None = None
         self._connected_job = ""
-        """The id of the job that the connection leads to, which knows no other one."""
+        """The id of the job to which the connection leads; live queries reach no other job."""
 
     @staticmethod
     def of_job(job: str) -> tuple[QueryableStateClient, str]:
-        """A client of a job that runs on this machine, and the id of the job. Its live queries need no REST.
+        """Return a client of a job that runs on this machine, and the job's id. Its live queries need no REST.
 
         `job`: its id, a prefix of it, or its name. Raises JobError if there is none.
         """
@@ -63,27 +65,27 @@ class QueryableStateClient:
         return client, job_id
 
     def close(self) -> None:
-        """Close the connection for live queries, if there is one. This is done, too, when nothing uses the client."""
+        """Close the connection for live queries, if there is one. Happens also when the client is garbage collected."""
         if self._connection is not None:
             self._connection.close()
 
     def states(self, job_id: str) -> QueryableStates:
-        """All keyed states of a job."""
+        """Return all keyed states of a job."""
         return from_json(self._get(f"/jobs/{job_id}/state"), QueryableStates)
 
     def get_kv_state(
         self, job_id: str, queryable_state_name: str, key: Any, isolation: Isolation = "read-committed"
     ) -> Any:
-        """The value of a key; None: it has none. Of windows: a dict from window to value.
+        """Return the value of a key, or None; for windowed state, a dict from window to value.
 
-        `key` is None, a number, a text, bytes, or a tuple of these.
+        `key` is None, a number, a string, bytes, or a tuple of these.
         """
         return self.get_kv_states(job_id, queryable_state_name, [key], isolation).get(as_key(key))
 
     def get_kv_states(
         self, job_id: str, queryable_state_name: str, keys: Iterable[Any], isolation: Isolation = "read-committed"
     ) -> dict[Any, Any]:
-        """The values of those keys that have one, all of one checkpoint if there are 500 keys at most."""
+        """Return the values of the keys that have one; up to 500 keys, all as of one checkpoint."""
         values: dict[Any, Any] = {}
         for some in parts_of(keys):
             values |= values_of(self.entries(job_id, name=queryable_state_name, keys=some, isolation=isolation))
@@ -100,12 +102,11 @@ class QueryableStateClient:
         limit: int = 100,
         isolation: Isolation = "read-committed",
     ) -> StateAnswer:
-        """Entries of a state: of these keys, or, without any, the first up to a limit.
+        """Return entries of a state: of these keys, or, without any, the first ones up to a limit.
 
-        The state is given by its queryable `name`, or by the uid of its `operator` and its own name, `state`. `limit`,
-        and the number of keys, is at most 10,000, with `isolation="read-uncommitted"` at most 1,000: then the tasks
-        are asked for what they have now, which a failure may take back. Raises TypeError or ValueError for arguments
-        that are none.
+        Name the state by its queryable `name`, or by the uid of its `operator` and its own name, `state`. `limit`, and
+        the number of keys, is at most 10,000; with `isolation="read-uncommitted"`, which reads the tasks' current state
+        and which a failure may roll back, at most 1,000. Raises TypeError or ValueError for invalid arguments.
         """
         question = StateQuestion(name, operator, state, keys, limit, isolation)
         if question.is_live and self._connection is not None:
@@ -116,7 +117,7 @@ class QueryableStateClient:
     def _get(self, path: str) -> bytes:
         if not self._host:
             raise no_rest()
-        # Not by urllib, which would send the token to whatever proxy the environment names.
+        # Not with urllib, which would send the token to whatever proxy the environment names.
         connection = connection_to(self._url, TIMEOUT_S)
         try:
             connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})

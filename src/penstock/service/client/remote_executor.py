@@ -1,4 +1,4 @@
-"""Submits jobs to a running cluster of penstock's: `execution.target: remote`, `penstock run -m HOST:PORT`."""
+"""Submit jobs to a running penstock cluster: `execution.target: remote`, `penstock run -m HOST:PORT`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _log = logging.getLogger(__name__)
 
 
 class RemoteExecutor(PipelineExecutor):
-    """The job runs in the cluster, and outlives this program; there is no Spark here."""
+    """Run jobs in a cluster, where they outlive this program; this process starts no Spark."""
 
     def execute(self, submission: Submission) -> JobClient:
-        """Send the job, and wait until the cluster has begun it, or, if it is not attached, has it wait for slots.
+        """Send the job, and wait until it starts, or, if detached, until it waits for slots.
 
-        Raises ProgramError and ConfigurationError for what can't run, JobError if the cluster refuses it.
+        Raises ProgramError and ConfigurationError for a job that can't run, JobError if the cluster refuses it.
         """
         graph, configuration = submission.graph, submission.configuration
         if submission.spark is not None:
@@ -63,13 +63,13 @@ class RemoteExecutor(PipelineExecutor):
         try:
             state = self._begun(run, submission, JobID(str(id)), attached)
         except KeyboardInterrupt as interrupt:
-            # It would start when slots are free, with nobody there.
+            # Without this the job would start when slots become free, although its program has gone.
             try:
                 run.cancel()
             except JobError as error:
                 interrupt.add_note(str(error))
             raise
-        # Of its submission, by which it is found as well: its own is known when it begins.
+        # The id of the submission, which also finds the job: the job's own id is not known until it starts.
         job_id = JobID(state["job_id"] or str(id))
         if state["job_id"] or submission.on_waiting is None:
             submission.on_start(job_id)
@@ -77,23 +77,23 @@ class RemoteExecutor(PipelineExecutor):
 
     @staticmethod
     def _begun(run: RemoteJob, submission: Submission, id: JobID, attached: bool) -> dict[str, Any]:
-        """Wait until it has the slots that it needs, and its id; one that is not attached may wait on without us.
+        """Wait until the job has its slots and its id; a detached job may still be waiting when this returns.
 
-        `id`: that of its submission. Returns its state; raises the error of a job that could not begin.
+        `id`: the id of the submission. Returns the job's state; raises the error of a job that could not start.
         """
         name = submission.graph.name
         is_told = False
         with LiveLine() as line:
             while not (state := run.patient_state())["job_id"]:
                 if state["status"] is not None:
-                    raise run.wait() or ConfigurationError(f"the job '{name}' was cancelled before it began")
+                    raise run.wait() or ConfigurationError(f"the job '{name}' was canceled before it started")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")
                 if state["waiting"] and not is_told:
                     is_told = True
                     if submission.on_waiting is not None:
                         submission.on_waiting(id, state["waiting"])
                     elif not (attached and line.is_on):
-                        # Without a terminal a program that waits for hours would say nothing.
+                        # Without a terminal, a program that waits for hours would print nothing.
                         _log.warning("job '%s' %s", name, state["waiting"])
                 if state["waiting"] and not attached:
                     break
@@ -112,9 +112,9 @@ def _check_of_cluster(configuration: Configuration) -> None:
 
 
 def cluster_of(configuration: Configuration) -> RestClient:
-    """The cluster that a configuration names, or the one of this user on this machine.
+    """Return the cluster that a configuration names, or the only one of this user on this machine.
 
-    Where leaders are elected it is who leads, now and later. Raises ConfigurationError if there is none, or several.
+    With leader election, requests follow the leader. Raises ConfigurationError if there is no cluster, or several.
     """
     if is_highly_available(configuration):
         leader = LeaderClient(configuration)
@@ -128,7 +128,7 @@ def cluster_of(configuration: Configuration) -> RestClient:
     if len(found) != 1:
         known = " · ".join(rest.url for rest in found) or "none runs on this machine"
         raise ConfigurationError(
-            f"which cluster? Name it: {rest_options.REST_ADDRESS.key} and {rest_options.REST_PORT.key}, or penstock "
+            f"name the cluster: {rest_options.REST_ADDRESS.key} and {rest_options.REST_PORT.key}, or penstock "
             f"run -m HOST:PORT ({known}). To start one: penstock cluster start"
         )
     return RestClient(found[0].url, found[0].token())

@@ -1,4 +1,4 @@
-"""A job that runs in a cluster, as its client sees it: asked over REST."""
+"""A job in a cluster as its client sees it, over REST."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Answer = TypeVar("Answer")
 
 _POLL_S = 0.2
 LOST_S = 30.0
-"""How long a cluster may not answer until a client takes it for gone."""
+"""How long (seconds) a cluster may be silent until a client gives up."""
 _LEADERLESS_S = 120.0
-"""The same, where another leader may still be about to be elected."""
+"""The same with high availability, where an election may be under way."""
 
 
 class RemoteJob:
-    """`status`, `metrics` and the calls of a JobClient. `id`: of the submission, chosen by its client.
+    """The status, metrics and commands of a JobClient. `id`: of the submission, chosen by the client.
 
-    `attached`: whether a program that waits for the job waits for its end, and shows what it prints.
+    `attached`: whether a program that waits for the job waits for its end, and shows its output.
     """
 
     def __init__(self, cluster: RestClient, id: str, graph: JobGraph, attached: bool = True) -> None:
@@ -51,7 +51,7 @@ class RemoteJob:
         self._asked_s = 0.0
 
     def submit(self, packed: bytes, bundle: Path | None) -> None:
-        """Hand the job over, once: sent again when no answer has come, it has the same id. Raises JobError."""
+        """Submit the job, once: retries send the same id, which the cluster recognizes. Raises JobError."""
 
         def send() -> None:
             if bundle is not None and not self._cluster.get(f"/bundles/{bundle.name}")["there"]:
@@ -60,18 +60,18 @@ class RemoteJob:
             self._cluster.send("POST", f"/submissions?id={self._id}", packed)
 
         if self._cluster.follows_leader:
-            self._patiently(send, "whether it has taken the job")
+            self._patiently(send, "whether it has accepted the job")
         else:
             send()
 
     def state(self) -> dict[str, Any]:
-        """How it is with it, by its dispatcher. Raises UnreachableError."""
+        """Return the state of the job, as its dispatcher knows it. Raises UnreachableError."""
         state: dict[str, Any] = self._cluster.get(self._path)
         return state
 
     @property
     def status(self) -> JobStatus:
-        """Where the job is."""
+        """Return the path of the job in REST."""
         state = self.patient_state()
         if state["status"] is not None:
             return JobStatus[state["status"]]
@@ -79,52 +79,52 @@ class RemoteJob:
 
     @property
     def metrics(self) -> RemoteJob:
-        """Its counters."""
+        """Return the counters of the job."""
         return self
 
     def vertices(self) -> list[VertexMetrics]:
-        """The metrics of each vertex, in the order of the graph. Zeros before it runs, and in batch mode."""
+        """Return the metrics of each vertex, in the order of the graph. Zeros before it runs, and in batch mode."""
         return (self._newest() or self._unknown_figures()).vertices
 
     def totals(self) -> JobTotals:
-        """Records in and out, and event time."""
+        """Return records in and out, and event time."""
         return (self._newest() or self._unknown_figures()).totals
 
     def as_dict(self) -> dict[str, dict[str, int | float]]:
-        """Counters by operator name."""
+        """Return counters by operator name."""
         return by_operator(self.vertices())
 
     @property
     def rescales(self) -> int:
-        """How often it has gone on with another parallelism."""
+        """How often the job has resumed with another parallelism."""
         return (self._newest() or self._unknown_figures()).rescales
 
     @property
     def updates(self) -> int:
-        """How often it has gone on with other functions."""
+        """How often the job has resumed with other functions."""
         return (self._newest() or self._unknown_figures()).updates
 
     @property
     def restarts(self) -> int:
-        """How often it was started again."""
+        """How often the job was restarted."""
         return (self._newest() or self._unknown_figures()).restarts
 
     @property
     def checkpoints(self) -> list[Any]:
-        """Its newest checkpoints."""
+        """Return the newest checkpoints."""
         with contextlib.suppress(JobError):
             return from_json(self._ask(Command("checkpoints")), list[CheckpointReport])
         return []
 
     def cancel(self) -> None:
-        """Request cancellation; of a job that has ended, nothing. Raises JobError if it can't be requested."""
+        """Request cancellation; do nothing if the job has ended. Raises JobError if the request fails."""
 
         def ask() -> None:
             status, answer = self._cluster.answer("PATCH", self._path)
             if status != http.client.CONFLICT:
                 self._cluster.checked(status, answer, self._path)
 
-        self._patiently(ask, "whether the job is cancelled")
+        self._patiently(ask, "whether the job is canceled")
 
     def savepoint(self, directory: str | None) -> Future[str]:
         """Take a savepoint; the future completes with its path."""
@@ -135,13 +135,13 @@ class RemoteJob:
         return self._later(Command("stop", _absolute(directory), drain))
 
     def scale(self, parallelism: int | None, operators: Mapping[str, int]) -> Future[str]:
-        """Run on with other numbers of subtasks; the future completes with what was done."""
+        """Change the number of subtasks; the future completes with a description of what changed."""
         return self._later(Command("scale", parallelism=parallelism, operators=dict(operators)))
 
     def wait(self) -> BaseException | None:
-        """Wait for the end of the job, and show what it prints. Returns the error that ended it, if any.
+        """Wait for the end of the job, and show its output. Returns the error that ended it, if any.
 
-        One that is not attached is not waited for; it has an error if it ended before it began.
+        Does not wait for a detached job, which has an error only if it ended before it started.
         """
         if not self._attached:
             state = self.patient_state()
@@ -150,10 +150,10 @@ class RemoteJob:
         try:
             while True:
                 state = self.patient_state()
-                # All of it, of a job that has ended: it says no more.
+                # A job that has ended prints nothing further: read the rest.
                 self._patiently(self._output.show)
                 if state["phase"] in ("ENDING", "ENDED"):
-                    # What is asked next is what it had counted at its end.
+                    # From now on, answer with the counters of its end.
                     self._asked_s = 0.0
                     return _error_of(state)
                 time.sleep(_POLL_S)
@@ -161,10 +161,10 @@ class RemoteJob:
             return JobError(str(error))
 
     def patient_state(self) -> dict[str, Any]:
-        """The same, also while another process takes the place of the cluster's. Raises UnreachableError."""
+        """Ask the cluster, and keep trying while another process takes over. Raises UnreachableError."""
         return self._patiently(self.state)
 
-    def _patiently(self, ask: Callable[[], Answer], unknown: str = "whether the job goes on") -> Answer:
+    def _patiently(self, ask: Callable[[], Answer], unknown: str = "whether the job runs") -> Answer:
         until_s = time.monotonic() + (_LEADERLESS_S if self._cluster.follows_leader else LOST_S)
         while True:
             try:
@@ -172,14 +172,14 @@ class RemoteJob:
             except UnreachableError as error:
                 if time.monotonic() > until_s:
                     raise UnreachableError(
-                        f"the cluster does not answer any more, and {unknown} is not known: {error}. If "
-                        "its process has ended (penstock cluster status), the next penstock cluster start with the "
-                        "same --dir goes on with its jobs"
+                        f"the cluster no longer answers, so {unknown} is unknown: {error}. If its process has ended "
+                        "(see penstock cluster status), the next penstock cluster start with the same --dir resumes "
+                        "its jobs"
                     ) from None
                 time.sleep(_POLL_S)
 
     def _newest(self) -> JobFigures | None:
-        """Not asked more often than it changes: several of its parts are read one after the other."""
+        """Cached for a moment, because callers read several parts of it one after the other."""
         now_s = time.monotonic()
         if now_s - self._asked_s > _POLL_S:
             self._asked_s = now_s
@@ -203,7 +203,7 @@ def _error_of(state: Mapping[str, Any]) -> BaseException | None:
     if state["status"] == JobStatus.FINISHED.name:
         return None
     if state["status"] == JobStatus.CANCELED.name:
-        return JobCancelledError(state["error"] or f"the job '{state['name']}' was cancelled")
+        return JobCancelledError(state["error"] or f"the job '{state['name']}' was canceled")
     return revive(state["kind"], state["error"])
 
 

@@ -1,4 +1,4 @@
-"""What a job of a cluster has printed, as its cluster keeps it: fetched over REST, and written to standard output."""
+"""Fetch the output of a job from its cluster over REST, and write it to standard output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.service.client.rest_client import RestClient
 
 
 class RemoteOutput:
-    """Of the job with this id, of its submission or its own. Threads may share it."""
+    """Read the output of the job with this id, of its submission or its own. Threads may share it."""
 
     def __init__(self, cluster: RestClient, id: str) -> None:
         self._cluster = cluster
@@ -22,7 +22,7 @@ class RemoteOutput:
         self._showing = threading.Lock()
 
     def show(self) -> None:
-        """Write what there is since the last call. Raises JobError, UnreachableError."""
+        """Write the output since the last call. Raises JobError, UnreachableError."""
         with self._showing:
             while output := self._fetched():
                 self._shown += len(output)
@@ -36,8 +36,8 @@ class RemoteOutput:
             return self._cluster.checked(status, answer, self._path)
         begin = int(json.loads(answer)["begin"])
         sys.stderr.write(
-            f"(of what the job has printed, {begin - self._shown:,} bytes are left out: its cluster keeps the newest "
-            "only)\n"
+            f"({begin - self._shown:,} bytes of the job's output are missing here: its cluster keeps only the newest "
+            "part)\n"
         )
         self._shown = begin
         return self._fetched()

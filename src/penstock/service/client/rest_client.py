@@ -1,4 +1,4 @@
-"""Asks a REST endpoint of penstock's: a cluster's, or a job's."""
+"""A client of a penstock REST endpoint: a cluster's, or a job's."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.cluster.rest_tls import connection_to, no_answer, serves_tls
 
 TOKEN = "PENSTOCK_REST_TOKEN"
-"""The environment variable with the token of an endpoint that is not this user's, or not on this machine."""
+"""The environment variable with the token of an endpoint of another user or another machine."""
 _TIMEOUT_S = 60.0
 
 
 class UnreachableError(JobError):
-    """Nothing answers there."""
+    """The endpoint does not answer."""
 
 
 class RestClient:
-    """Of one endpoint. Each request is a connection of its own, so that threads may share a client.
+    """A client of one endpoint. Each request has a connection of its own, so threads may share a client.
 
     `timeout_s`: how long an answer may take; None: any time.
     """
 
     follows_leader = False
-    """Whether another process may answer later, so that it is worth while to ask again."""
+    """Whether another process may answer later, so that retrying makes sense."""
 
     def __init__(
         self,
@@ -40,30 +40,30 @@ class RestClient:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         if not (token.isascii() and token.isprintable()):
-            # It could not be sent, and what is wrong with it must not be shown.
-            raise ConfigurationError(f"the token for {url} has characters that no token has: is it all of {TOKEN}?")
+            # It could not be sent, and the message must not show the token.
+            raise ConfigurationError(f"the token for {url} contains invalid characters: check {TOKEN}")
         self.url = url
         self._environ = environ
         self._token = token
         self._timeout_s = timeout_s
 
     def patient(self) -> RestClient:
-        """The same, for what may take any time."""
+        """Return a client without a timeout, for requests that may take any time."""
         return RestClient(self.url, self._token, None, self._environ)
 
     @staticmethod
     def at(
         host_and_port: str, environ: Mapping[str, str] = os.environ, timeout_s: float | None = _TIMEOUT_S
     ) -> RestClient:
-        """The endpoint at HOST:PORT, or https://HOST:PORT, which may be left out for one of this user on this machine.
+        """Return a client of HOST:PORT or https://HOST:PORT. Finds the scheme of this user's own endpoints itself.
 
-        Raises ConfigurationError if the address has no such form, or the token is not known.
+        Raises ConfigurationError if the address is malformed, or the token is unknown.
         """
         scheme, _, address = host_and_port.rstrip("/").rpartition("://")
         host, _, port = address.rpartition(":")
         is_port = port.isascii() and port.isdigit() and int(port) < 1 << 16
         if not (host and is_port) or scheme not in ("", "http", "https"):
-            raise ConfigurationError(f"the address of a cluster is HOST:PORT, got {host_and_port!r}")
+            raise ConfigurationError(f"expected HOST:PORT as the address of a cluster, got {host_and_port!r}")
         scheme = scheme or ("https" if serves_tls(host, int(port), environ) else "http")
         url = f"{scheme}://{host}:{port}"
         token = environ.get(TOKEN)
@@ -79,34 +79,37 @@ class RestClient:
         return RestClient(url, token, timeout_s, environ)
 
     def get(self, path: str) -> Any:
-        """What is there, from JSON. Raises JobError with what the endpoint says, UnreachableError."""
+        """Return the answer at `path`, decoded from JSON.
+
+        Raises JobError with the endpoint's message, UnreachableError.
+        """
         return self.ask("GET", path)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The same, with a body of JSON."""
+        """Send a body as JSON, and return the decoded answer. Raises JobError, UnreachableError."""
         data = None if body is None else json.dumps(body).encode()
         answer = self.send(method, path, data)
         try:
             return json.loads(answer or b"null")
         except ValueError as error:
-            raise JobError(f"{self.url}{path} answers what is no JSON: {error}") from None
+            raise JobError(f"{self.url}{path} answered with invalid JSON: {error}") from None
 
     def send(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> bytes:
-        """Send bytes, or a file. Returns what is answered. Raises JobError, UnreachableError."""
+        """Send bytes, or a file. Return the answer. Raises JobError, UnreachableError."""
         return self.checked(*self.answer(method, path, body), path)
 
     def checked(self, status: int, answer: bytes, path: str) -> bytes:
-        """What was answered at a path. Raises JobError if the status says that it is an error."""
+        """Return the answer at `path`. Raises JobError if its status is an error."""
         if status == http.client.UNAUTHORIZED:
-            raise JobError(f"{self.url} does not accept the token. It is the one in {TOKEN}, if that is set")
+            raise JobError(f"{self.url} refuses the token. If {TOKEN} is set, check it")
         if status == http.client.MISDIRECTED_REQUEST:
             raise UnreachableError(f"{self.url} no longer leads its cluster: {_errors_in(answer)}")
         if status >= http.client.BAD_REQUEST:
-            raise JobError(_errors_in(answer) or f"{self.url}{path} answers {status}")
+            raise JobError(_errors_in(answer) or f"{self.url}{path} answered with status {status}")
         return answer
 
     def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> tuple[int, bytes]:
-        """The status and the body, whatever they are. Raises UnreachableError."""
+        """Return status and body, whatever they are. Raises UnreachableError."""
         connection = connection_to(self.url, self._timeout_s, self._environ)
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None and not isinstance(body, bytes):
@@ -121,15 +124,15 @@ class RestClient:
         except (OSError, http.client.HTTPException) as error:
             told = no_answer(self.url, error)
             if is_there and method != "GET":
-                # It may hang, and read what was sent when it goes on; or have ended when it had done it.
-                told += ". What was asked for may be done all the same: look before you ask again"
+                # The endpoint may have hung and may still process the request, or may have crashed after processing it.
+                told += ". The request may still take effect: check before you repeat it"
             raise UnreachableError(told) from None
         finally:
             connection.close()
 
 
 def _errors_in(answer: bytes) -> str:
-    """As Flink writes them."""
+    """Return the messages of an error answer in Flink's form."""
     try:
         return "\n".join(str(error) for error in json.loads(answer)["errors"])
     except (ValueError, KeyError, TypeError):

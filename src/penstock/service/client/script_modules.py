@@ -1,7 +1,7 @@
 """The modules that a job's script has imported from its own folder.
 
-On one machine workers find them by the driver's import path. Executors elsewhere see none of its folders, so these
-modules travel with the job; what else is to travel, the program names (docs/deploy/code-and-data.md).
+On one machine, workers find them by the driver's import path. Executors elsewhere see none of its folders, so these
+modules travel with the job; the program names everything else that must travel (docs/deploy/code-and-data.md).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from types import ModuleType
 
 
 def script_modules(modules: Mapping[str, ModuleType] | None = None) -> list[Path]:
-    """The files of modules and the folders of packages beside `__main__`, of those that are imported; in order.
+    """Return the files of imported modules and the folders of imported packages next to `__main__`, in order.
 
-    `modules`: `sys.modules`. A notebook, or what was typed in, has no folder, and so none.
+    `modules`: `sys.modules`. A notebook or an interactive session has no folder, and so returns none.
     """
     modules = sys.modules if modules is None else modules
     folder = _folder_of(modules.get("__main__"))
@@ -32,17 +32,17 @@ def script_modules(modules: Mapping[str, ModuleType] | None = None) -> list[Path
 
 
 def import_folders() -> list[str]:
-    """The folders of this process's import path, for processes on the same machine."""
+    """Return the folders of this process's import path, for processes on the same machine."""
     return [str(Path(entry).absolute()) for entry in sys.path if Path(entry).is_dir()]
 
 
 def _folder_of(main: ModuleType | None) -> Path | None:
-    """The folder that Python has put first on the path for this script."""
+    """Return the folder that Python has put first on the path for this script."""
     file = getattr(main, "__file__", None)
     if file is None:
         return None
     folder = Path(file).resolve().parent
-    # `python -m package.job` imports from where the outermost package is.
+    # `python -m package.job` imports from the parent of the outermost package.
     package = getattr(main, "__package__", None) or ""
     for _ in filter(None, package.split(".")):
         folder = folder.parent
@@ -50,7 +50,7 @@ def _folder_of(main: ModuleType | None) -> Path | None:
 
 
 def _places(module: ModuleType) -> Iterator[Path]:
-    """Where a module was found: its file, or its folder if it is a package."""
+    """Return where a module was found: its file, or its folder if it is a package."""
     folders = getattr(module, "__path__", None)
     if folders is not None:
         yield from (Path(folder).resolve() for folder in list(folders))

@@ -1,4 +1,4 @@
-"""Whether the sinks of a job can do without checkpoints, if it takes none."""
+"""Check that the sinks of a job can work without checkpoints, if the job takes none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.engine.runtime.operators.sink import SinkOperator
 
 
 def check_sinks(graph: JobGraph, configuration: Configuration) -> None:
-    """Raises ConfigurationError for a sink that has nothing to write by: a batched job takes no checkpoints."""
+    """Raise ConfigurationError for a sink that only writes at checkpoints, which a batched job does not take."""
     if not graph.batched and checkpoint_interval_ms(configuration) is not None:
         return
     for vertex in graph.vertices:

@@ -1,4 +1,4 @@
-"""Whether this machine can host a job: all its worker processes run at once."""
+"""Check that this machine can host a job: all its worker processes run at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.hosts.spark.driver.worker_counts import worker_counts
 
 PROCESSES_LEAST = 64
 SLOTS_LEAST = 256
-"""So many work on any machine."""
+"""This many slots work on any machine."""
 _PROCESSES_PER_CORE = 32
 _SLOTS_PER_CORE = 128
 _MASTER = "spark.master"
@@ -21,8 +21,8 @@ _MASTER = "spark.master"
 def check_slots(graph: JobGraph, configuration: Configuration, cores: int | None = None) -> None:
     """Raise NotEnoughSlotsError if the job needs far more slots than this machine has cores, and no master is set.
 
-    Also if they need more file descriptors than a process may open, on a local master. `cores`: None: those of this
-    machine. Who sets `spark.master` has asked for it, or has another machine.
+    On a local master, also raise if the slots need more file descriptors than a process may open. `cores`: None means
+    those of this machine. A job with `spark.master` is not checked: its user chose the number, or another machine.
     """
     if graph.batched:
         return

@@ -1,4 +1,4 @@
-"""The checkpoint or savepoint that a job starts from, and where its own checkpoints go."""
+"""The checkpoint or savepoint that a job starts from, and the place of its own checkpoints."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _TRIES = 100
 
 @dataclasses.dataclass(frozen=True)
 class StartPoint:
-    """`origin`: the manifest; None: the job starts from the beginning.
+    """The state that a job starts from. `origin`: its manifest; None: the job starts without state.
 
-    `latest`: the job that is taken over, whose id, directory and record the new run goes on with. A job that starts
-    from a path is another job: `origin` then has whole paths, and the files stay those of their owner. `savepoint`: the
-    directory, if it is one of these. `record`: of the job, which is claimed already. `keeps_end`: whether it stays when
-    the job has ended. `path`: where `origin` is.
+    `latest`: the job that is taken over; the new run keeps its id, directory and record. A job that starts from a path
+    is another job: `origin` then has whole paths, and the files stay those of their owner. `savepoint`: the directory,
+    if it is a savepoint. `record`: the job's record, already claimed. `keeps_end`: whether the record stays when the
+    job has ended. `path`: the path of `origin`.
     """
 
     origin: Manifest | None = None
@@ -59,17 +59,17 @@ class StartPoint:
 
 
 def start_point(graph: JobGraph, configuration: Configuration, resumes: str = "", claims: str = "") -> StartPoint:
-    """The checkpoint that a configuration names. Raises CheckpointError if it is missing or does not fit.
+    """Find the checkpoint that a configuration names. Raises CheckpointError if it is missing or does not fit.
 
-    `resumes`: the id of a job whose process has ended. It goes on from its newest checkpoint; before its first one it
-    begins as it has begun then. `claims`: the id under which it begins in that case, or of a new job; either is claimed
-    at once, so that nothing is published any more by a process that may still run it.
+    `resumes`: the id of a job whose process has ended. It resumes from its newest checkpoint; without one it starts as
+    it started then. `claims`: the id of the job in that case, or of a new job. Either is claimed at once, so that a
+    process that may still run the job can publish nothing more.
     """
     path, base = configuration.get(options.STATE_RECOVERY_PATH), configuration.get(options.CHECKPOINT_DIRECTORY)
     if not claims or base is None:
         return _start_point(graph, configuration, path, _resumed(graph, configuration, resumes) if resumes else None)
     if path == LATEST and not resumes:
-        # It takes over the job that it finds.
+        # The run takes over the job that it finds.
         return dataclasses.replace(_start_point(graph, configuration, path, None), keeps_end=True)
     latest, record = _claimed(base, resumes or claims, graph.name, _repeats(graph, configuration))
     start = dataclasses.replace(_start_point(graph, configuration, path, latest), keeps_end=True)
@@ -77,7 +77,7 @@ def start_point(graph: JobGraph, configuration: Configuration, resumes: str = ""
 
 
 def _claimed(base: str, job_id: str, name: str, repeats: list[str]) -> tuple[Latest | None, JobRecord]:
-    """The newest checkpoint of a job, if it has one, and its record as it was then, claimed."""
+    """Return the newest checkpoint of a job, if it has one, and the job's record at that time, claimed."""
     store = record_in(f"{base.rstrip('/')}/{job_id}")
     for _ in range(_TRIES):
         latest = latest_of_job(base, job_id, name, repeats)
@@ -89,7 +89,7 @@ def _claimed(base: str, job_id: str, name: str, repeats: list[str]) -> tuple[Lat
             raise _unwritable(base, error) from error
         if record is not None:
             return latest, record
-    raise CheckpointError(f"the job {job_id} goes on faster than it can be taken over: another process runs it")
+    raise CheckpointError(f"cannot take over the job {job_id}: another process runs it and keeps writing checkpoints")
 
 
 def _start_point(graph: JobGraph, configuration: Configuration, path: str | None, latest: Latest | None) -> StartPoint:
@@ -141,8 +141,8 @@ def _resumed(graph: JobGraph, configuration: Configuration, job_id: str) -> Late
         if checkpoint_interval_ms(configuration) is None:
             return None
         raise CheckpointError(
-            f"the checkpoints of this job are gone with its process: set {options.CHECKPOINT_DIRECTORY.key}, and a job "
-            "goes on from them"
+            f"the checkpoints of this job are gone with its process: set {options.CHECKPOINT_DIRECTORY.key}, so that a "
+            "job can resume from them"
         )
     _reach(base)
     latest = latest_of_job(base, job_id, graph.name, _repeats(graph, configuration))
@@ -152,7 +152,7 @@ def _resumed(graph: JobGraph, configuration: Configuration, job_id: str) -> Late
 
 
 def _repeats(graph: JobGraph, configuration: Configuration) -> list[str]:
-    """The sinks whose output must not come twice."""
+    """Return the sinks whose output must not be duplicated."""
     if allows_duplicates(configuration):
         return []
     return [node.name for vertex in graph.vertices for node in vertex.nodes if isinstance(node.operator, SinkOperator)]
@@ -164,10 +164,10 @@ def _wait_until_free(latest: Latest) -> None:
 
 
 def check_place(start: StartPoint, configuration: Configuration, has_session: bool) -> None:
-    """Raise CheckpointError if checkpoints can't be written where they are to go.
+    """Raise CheckpointError if checkpoints can't be written to their directory.
 
-    It would be found as well when the run takes its job, which is after Spark's start. Raises ConfigurationError if
-    they need a directory and none is set. `has_session`: the job runs in a session of the user's, whose master counts.
+    Taking the job would find it too, but only after Spark's start. Raises ConfigurationError if checkpoints need a
+    directory and none is set. `has_session`: the job runs in the user's session, whose master counts.
     """
     if start.latest is None and checkpoint_interval_ms(configuration) is None:
         return
@@ -180,7 +180,7 @@ def check_place(start: StartPoint, configuration: Configuration, has_session: bo
     directory = base if start.latest is None else start.latest.directory
     _reach(directory)
     system, root = file_system_of(directory)
-    # What it has to say is said now: how one run is told from another one there.
+    # Create the store now, so that it warns now: it decides how to tell runs apart there.
     exclusive_creation(directory, system)
     probe = f"{root}/{uuid.uuid4().hex}.unfinished"
     try:
@@ -193,7 +193,7 @@ def check_place(start: StartPoint, configuration: Configuration, has_session: bo
 
 
 def _reach(path: str) -> None:
-    """Raise CheckpointError if the store of this path is not there: it would be tried to reach it for a long time."""
+    """Raise CheckpointError if the store of this path is unreachable: its client would retry for a long time."""
     try:
         check_answers(path)
     except OSError as error:
@@ -214,7 +214,7 @@ def _unwritable(directory: str, error: OSError) -> CheckpointError:
 
 @dataclasses.dataclass(frozen=True)
 class RunIdentity:
-    """Which run of its job a run is, where its checkpoints go, and the lease by which it shows that it lives."""
+    """The claim of a run on its job: the directory of its checkpoints, and the lease that shows that it is alive."""
 
     place: CheckpointPlace
     storage: DirectoryStorage
@@ -222,7 +222,7 @@ class RunIdentity:
     lease: Lease | None
 
     def release(self) -> None:
-        """The run has ended, or has not begun: no other run has to wait for it."""
+        """End the claim: the run has ended, or never started, so no other run has to wait for it."""
         if self.lease is not None:
             self.lease.release()
         temporary = self.place.temporary
@@ -232,11 +232,11 @@ class RunIdentity:
             temporary.remove()
 
     def _is_to_be_gone_on_with(self) -> bool:
-        """Whether the job has left a checkpoint, as one that fails does. Raises nothing."""
+        """Return whether the job has left a checkpoint, as a failed job does. Raises nothing."""
         try:
             left = recorded(record_in(self.place.directory))
         except (OSError, CheckpointError):
-            # There may be one: nothing is deleted that could not be read.
+            # Assume that there is one: nothing may be deleted that could not be read.
             return True
         return left is not None and left.end is None and left.checkpoint is not None
 
@@ -249,15 +249,15 @@ def take_job(
     is_local: bool,
     lost: Callable[[], object],
 ) -> RunIdentity:
-    """Begin a new job of this id, or take over the one that `start` names. `lost`: called when it is taken over again.
+    """Start a new job with this id, or take over the job in `start`. `lost` is called when another run takes it over.
 
-    Raises CheckpointError if another run has taken it over at the same moment, or nothing can be written there.
+    Raises CheckpointError if another run takes it over at the same moment, or nothing can be written there.
     """
     latest = start.latest
     place = checkpoint_place(job_id, configuration, is_local) if latest is None else CheckpointPlace(latest.directory)
     system, root = file_system_of(place.directory)
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
-    # Not if it starts from a checkpoint by its path: that may be what an ended job has left.
+    # Not for a start from a checkpoint's path: that checkpoint may be what an ended job has left.
     if base is not None and (latest is not None or start.savepoint):
         remove_ended(base, name)
     store = record_in(place.directory)
@@ -278,9 +278,9 @@ def take_job(
 
 
 def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Callable[[], object]:
-    """What is to be done when a job begins to publish: one that starts from a path goes on from another job."""
+    """Prepare the record when a job starts to publish: a job that starts from a path continues another job."""
     origin = start.origin
-    # A fork of another name is one beside it.
+    # A fork with another name runs next to the original job.
     if origin is None or start.latest is not None or origin.job_name != name:
         return lambda: None
     continued = origin_of(start.path, origin, base)
@@ -289,7 +289,7 @@ def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Call
         if continued is not None:
             continued.note_continued_by(job_id)
         if base is not None and start.savepoint:
-            # Not before: if it is lost by then, the job that was stopped there still tells where that is.
+            # Not before: if this run fails earlier, the stopped job must still say where its savepoint is.
             remove_ended(base, name, start.savepoint)
 
     return goes_on
@@ -297,19 +297,22 @@ def _begins(start: StartPoint, job_id: str, name: str, base: str | None) -> Call
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointPlace:
-    """The directory of a job's own checkpoints. `temporary`: it, which is deleted with a job that leaves none there."""
+    """Return the directory of a job's own checkpoints. `temporary` is deleted with a job that leaves none there."""
 
     directory: str
     temporary: HeldDirectory | None = None
 
 
 def checkpoint_place(job_id: str, configuration: Configuration, is_local: bool) -> CheckpointPlace:
-    """Where a job's checkpoints go. Raises ConfigurationError if the executors need to see it, and none is set."""
+    """Return the base directory of checkpoints.
+
+    Raises ConfigurationError if executors need to see it and none is set.
+    """
     base = configuration.get(options.CHECKPOINT_DIRECTORY)
     if base is not None:
         return CheckpointPlace(f"{base.rstrip('/')}/{job_id}")
     if is_local or checkpoint_interval_ms(configuration) is None:
-        # Without an interval nothing is written there: savepoints have directories of their own.
+        # Without an interval no checkpoints are written: savepoints have directories of their own.
         remove_abandoned()
         held = HeldDirectory("checkpoints")
         return CheckpointPlace(held.path, held)
@@ -317,7 +320,10 @@ def checkpoint_place(job_id: str, configuration: Configuration, is_local: bool) 
 
 
 def new_savepoint(job_id: str, base: str | None, configuration: Configuration) -> str:
-    """A directory for a new savepoint, below `base` or the configured one. Raises PenstockError if there is none."""
+    """Return a directory for a new savepoint, below `base` or the configured one.
+
+    Raises PenstockError without either.
+    """
     base = base or configuration.get(options.SAVEPOINT_DIRECTORY)
     if base is None:
         raise ConfigurationError(f"no savepoint directory: name one, or set {options.SAVEPOINT_DIRECTORY.key}")

@@ -1,4 +1,4 @@
-"""A question for keyed state of a running job, and how its answers are read: by REST, or by the job's control port."""
+"""A query for keyed state of a running job, and how to read its answers: by REST, or by the job's control port."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ TIMEOUT_S = 60.0
 _KEYS_AT_ONCE = 500
 _LINE_BYTES_MAX = 40_000
 _PATH_BYTES_MAX = 60_000
-"""A server of HTTP reads 65,536 bytes of a request's head, and hangs up."""
+"""HTTP servers here read 65,536 bytes of a request's head, and close the connection if there are more."""
 _LIMIT_END = 10_001
 _ERRORS: dict[int, type[PenstockError]] = {404: StateNotFoundError, 503: StateUnavailableError}
-"""By HTTP status."""
+"""Error classes by HTTP status."""
 _RAISED: dict[str, type[Exception]] = {
     kind.__name__: kind for kind in (StateNotFoundError, StateUnavailableError, KeyTypeError)
 }
 
 
 class StateQuestion:
-    """Raises TypeError, ValueError or KeyTypeError for arguments that are none."""
+    """A query. Raises TypeError, ValueError or KeyTypeError for invalid arguments."""
 
     def __init__(
         self,
@@ -55,36 +55,41 @@ class StateQuestion:
 
     @property
     def is_live(self) -> bool:
-        """Whether the tasks are to be asked."""
+        """Whether to read the tasks' current state."""
         return self._isolation == "read-uncommitted"
 
     def command(self, job_id: str, connected: str) -> ReadCommand:
-        """For the control port of the job `connected`. Raises StateNotFoundError if `job_id` is another, JobError."""
+        """Return the query for the control port of the job `connected`.
+
+        Raises StateNotFoundError if `job_id` differs.
+        """
         if job_id != connected:
-            raise StateNotFoundError(f"this client asks the job {connected}, and not '{job_id}': of_job")
+            raise StateNotFoundError(
+                f"this client is connected to the job {connected}, not to '{job_id}': create one with of_job"
+            )
         name, operator, state = (self._names[part] for part in ("name", "operator", "state"))
         if (name is None) == (operator is None and state is None):
-            raise JobError("either name (the queryable name) is given, or operator (its uid) and state")
+            raise JobError("expected either name (the queryable name), or operator (its uid) and state")
         return ReadCommand(0, name or "", operator or "", state or "", self._literals or None, self._limit)
 
     def path(self, job_id: str) -> str:
-        """For REST."""
+        """Return path and parameters for REST."""
         given = [("exact", "true"), ("limit", str(self._limit)), ("isolation", self._isolation)]
         given += [(part, value) for part, value in self._names.items() if value is not None]
         given += [("key", literal) for literal in self._literals]
         path = f"/jobs/{job_id}/state/entries?{urlencode(given)}"
         if len(path) > _PATH_BYTES_MAX:
             raise ValueError(
-                f"{len(self._literals)} keys of {len(path)} bytes are too many for one request of REST: ask for fewer "
-                "at once, or with isolation='read-uncommitted' of a client made by of_job"
+                f"{len(self._literals)} keys of {len(path)} bytes are too many for one REST request: query fewer at "
+                "once, or use isolation='read-uncommitted' and a client made by of_job"
             )
         return path
 
     def told(self, told: ReadAnswer) -> StateAnswer:
-        """What the control port has answered. Raises what it says."""
+        """Decode an answer of the control port. Raises the error that it contains."""
         if told.error:
             raise _RAISED.get(told.error, JobError)(told.text)
-        # As over REST: what is not known to every reader is a MissingObject.
+        # As over REST: an object of a class that not every reader has is a MissingObject.
         rows = rows_of(told.entries)[: None if self._literals else self._limit]
         entries = [
             {column: value_of(exact_of(part)) for column, part in zip(told.columns, row, strict=True)} for row in rows
@@ -93,14 +98,14 @@ class StateQuestion:
 
     @staticmethod
     def read(body: bytes) -> StateAnswer:
-        """What REST has answered."""
+        """Decode an answer of REST."""
         answer = from_json(body, StateAnswer)
         exact = [{column: value_of(part) for column, part in entry.items()} for entry in answer.entries]
         return msgspec.structs.replace(answer, entries=exact)
 
 
 def connect(job: str) -> tuple[str, str, StateConnection, str]:
-    """Url and token of a job on this machine (empty without REST), a connection for live queries, and the job's id.
+    """Return URL and token (empty without REST) of a job on this machine, a live connection, and the job's id.
 
     `job`: its id, a prefix of it, or its name. Raises JobError if there is none.
     """
@@ -109,7 +114,7 @@ def connect(job: str) -> tuple[str, str, StateConnection, str]:
     try:
         url, token = ("", "") if found.rest is None else (found.rest.url, found.rest.token())
     except OSError as error:
-        raise JobError(f"the REST of the job '{found.name}' is gone: {error}") from None
+        raise JobError(f"the REST endpoint of the job '{found.name}' is gone: {error}") from None
 
     def is_there() -> bool:
         return any(one.job_id == found.job_id for one in registry.jobs())
@@ -118,14 +123,14 @@ def connect(job: str) -> tuple[str, str, StateConnection, str]:
 
 
 def checked(status: int, body: bytes) -> bytes:
-    """The body of an answer of REST. Raises the error of its status."""
+    """Return the body of a REST answer. Raises the error of its status."""
     if status == 200:
         return body
     raise _ERRORS.get(status, JobError)(_error_of(body))
 
 
 def parts_of(keys: Iterable[Any]) -> Iterator[list[Any]]:
-    """So many keys as are asked for at once: they are all in one line of a request, which may not have any length."""
+    """Split keys into requests: REST sends them in the request line, whose length is limited."""
     part: list[Any] = []
     line = 0
     for key in keys:
@@ -140,7 +145,7 @@ def parts_of(keys: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def values_of(answer: StateAnswer) -> dict[Any, Any]:
-    """By key; of windows: a dict from window to value."""
+    """Return values by key; for windowed state, a dict from window to value."""
     values: dict[Any, Any] = {}
     for entry in answer.entries:
         key = as_key(entry["key"])
@@ -152,30 +157,30 @@ def values_of(answer: StateAnswer) -> dict[Any, Any]:
 
 
 def no_rest() -> JobError:
-    """The job has none."""
-    return JobError("the job has no REST: start it by `penstock run`, or set rest.bind-port. Or ask it live")
+    """Return the error of a job without REST."""
+    return JobError("the job has no REST endpoint: start it with `penstock run`, set rest.bind-port, or query it live")
 
 
 def unanswered(url: str, error: BaseException) -> JobError:
-    """The job's REST is gone, or in another state than it should be."""
-    return JobError(f"the job can't be asked: {no_answer(url, error)}")
+    """Return the error of a job whose REST is gone or in an unexpected state."""
+    return JobError(f"cannot reach the job: {no_answer(url, error)}")
 
 
 def too_late() -> StateUnavailableError:
-    """Nothing has come."""
-    return StateUnavailableError(f"the job has not answered for {TIMEOUT_S:.0f} s: try again")
+    """Return the error of a job that did not answer in time."""
+    return StateUnavailableError(f"the job did not answer within {TIMEOUT_S:.0f} s: try again")
 
 
 def _check_arguments(names: dict[str, Any], limit: Any, isolation: Any) -> None:
     for what, one in names.items():
         if not (one is None or isinstance(one, str)):
-            raise TypeError(f"{what} is a text, got {one!r:.200}")
+            raise TypeError(f"{what} must be a str, got {one!r:.200}")
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise TypeError(f"limit is a number of entries, got {limit!r:.200}")
+        raise TypeError(f"limit must be an int, got {limit!r:.200}")
     if not 0 <= limit < _LIMIT_END:
-        raise ValueError("limit is a number of entries, 0 or more, 10,000 at most")
+        raise ValueError(f"limit must be from 0 to 10,000, got {limit}")
     if isolation not in get_args(Isolation):
-        raise ValueError(f"isolation is {' or '.join(get_args(Isolation))}, got {isolation!r:.200}")
+        raise ValueError(f"isolation must be {' or '.join(get_args(Isolation))}, got {isolation!r:.200}")
 
 
 def _literal(key: Any) -> str:
@@ -184,11 +189,11 @@ def _literal(key: Any) -> str:
         text = repr(key)
         is_literal = ast.literal_eval(text) == key
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        # A number of too many digits, too, has no text.
+        # A number with too many digits has no text either.
         is_literal = False
     if not is_literal:
         got = text or type(key).__name__
-        raise KeyTypeError(f"a key to ask for is None, a number, a text, bytes, or a tuple of these; got {got:.200}")
+        raise KeyTypeError(f"a key must be None, a number, a str, bytes, or a tuple of these; got {got:.200}")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Submitting a job: find a session, pack the levels, start the job master (pipelined) or the Spark job (batched)."""
+"""Submit a job: find a session, pack the levels, start the job master (pipelined) or the Spark job (batched)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def submit(submission: Submission) -> JobClient:
         start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")
         submission.on_claim()
         check_place(start, configuration, submission.spark is not None)
-    # A run that takes a job over has its id: what the job has finished is finished once.
+    # A run that takes a job over keeps its id: results that the job has finished are not produced again.
     new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
     job_id = new_id if start.latest is None else JobID(start.latest.manifest.job_id)
     submission.on_start(job_id)
@@ -141,7 +141,7 @@ def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start
         os.getpid(),
     )
     if start.path:
-        log.events.info("its state is that of %s", start.path)
+        log.events.info("the job starts from the state in %s", start.path)
     return log
 
 
@@ -155,7 +155,7 @@ def _pipelined_run(
     visible: VisibleJob,
 ) -> PipelinedRun:
     graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
-    # First: what is wrong with the settings must not cost a job the run that it has.
+    # Check the settings first: an error in them must not cost a job the run that it has.
     job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
     hosts: list[JobMasterHost] = []
 
@@ -216,15 +216,15 @@ def _release(run: RunIdentity, log: JobLog, job_ended: Callable[[], object]) -> 
 
 
 def _job_session(submission: Submission, job_id: JobID, dependencies: Dependencies, log: JobLog) -> JobSession:
-    """The session for a job, whose slots are there, and held from now on. Raises what `session_for` raises."""
+    """Return the session for a job, with its slots held from now on. Raises what `session_for` raises."""
     graph, configuration = submission.graph, submission.configuration
     with HELD.lock:
         spark = session_for(graph.slots, not graph.batched, configuration, submission.spark, log.settings)
         log.link_jvm(jvm_log_of(spark))
-        # Last: what fails before it holds nothing.
+        # Last, so that an error before it leaves nothing held.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
     try:
-        # Not under the lock: jobs that end meanwhile release theirs.
+        # Not under the lock: jobs that end in the meantime release their slots.
         if graph.batched or SlotFollowingSettings.of(configuration) is None:
             wait_for_slots(spark, str(job_id), graph.slots, configuration.get(options.SLOT_REQUEST_TIMEOUT))
         if submission.files is not None:

@@ -1,7 +1,7 @@
-"""Runs the jobs of a program that was started by `python`: on a terminal, a line says that a job starts.
+"""Run the jobs of a program started with `python`, and show a line on a terminal while a job starts.
 
-Until its first record comes, most of the time is Spark's start. The line is there for so long, and goes when the job
-runs: from then on the terminal is the program's own. `penstock run` says more.
+Until the first record arrives, most of the time is Spark's start. The line is shown during that time, and removed when
+the job runs: from then on the terminal is the program's own. `penstock run` shows more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _EVERY_S = 0.5
 
 
 class TerminalExecutor(PipelineExecutor):
-    """Hands a job to `executor`, and shows on `line` that it starts."""
+    """Pass a job to `executor`, and show on `line` that it starts."""
 
     def __init__(self, executor: PipelineExecutor, line: LiveLine, every_s: float = _EVERY_S) -> None:
         self._executor = executor
@@ -39,7 +39,7 @@ class TerminalExecutor(PipelineExecutor):
 
 
 class _Start:
-    """The line of one job, which a thread of its own writes until the job runs or has ended."""
+    """The line of one job, which a thread of its own updates until the job runs or has ended."""
 
     def __init__(self, name: str, line: LiveLine, every_s: float) -> None:
         self.client: JobClient | None = None
@@ -53,7 +53,7 @@ class _Start:
         self._ticker.start()
 
     def end(self) -> None:
-        """The job was not started: its error is next."""
+        """The job did not start: its error follows."""
         self._ended.set()
         self._ticker.join()
 
@@ -69,5 +69,5 @@ class _Start:
         try:
             return client is None or client.get_job_status().result() is JobStatus.CREATED
         except UnreachableError:
-            # Who waits for the job is told.
+            # The caller that waits for the job gets its error.
             return False

@@ -1,4 +1,4 @@
-"""Where others find a running job: in the registry of this machine (`penstock list`), and over REST."""
+"""Publish a running job: in the registry of this machine (`penstock list`), and over REST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.service.rest.served_jobs import JobEntry, ServedJob
 
 
 class VisibleJob:
-    """One job of this process. `endpoint`: None if it is not served over REST."""
+    """A job of this process. `endpoint` is None if the job is not served over REST."""
 
     def __init__(self, job_id: str, name: str, endpoint: RestEndpoint | None) -> None:
         self._job_id = job_id
@@ -28,29 +28,29 @@ class VisibleJob:
 
     @property
     def is_served(self) -> bool:
-        """Whether it is served over REST."""
+        """Whether the job is served over REST."""
         return self._endpoint is not None
 
     def starts(self) -> None:
-        """Enter it into the registry as one that takes no commands yet: Spark may need many seconds."""
+        """Enter the job into the registry as one that accepts no commands yet: Spark may need many seconds to start."""
         self._registry.add_starting(StartingJob(self._job_id, self._name, os.getpid(), now_ms()))
 
     def register(self, address: ControlAddress) -> None:
-        """Enter it into the registry: it takes commands at this address."""
+        """Enter the job into the registry: it accepts commands at this address."""
         rest = None if self._endpoint is None else self._endpoint.address
         began_ms = now_ms()
         self._registry.add(RunningJob(self._job_id, self._name, os.getpid(), began_ms, address, rest))
 
     def deregister(self) -> None:
-        """It takes no commands any more."""
+        """Remove the job from the registry."""
         self._registry.remove(self._job_id, os.getpid())
 
     def serve(
         self, job: ServedJob, configuration: Configuration, checkpoints: str, log: JobLog
     ) -> Callable[[], object]:
-        """Serve it over REST, if it has an endpoint. Returns what is to be called at its end.
+        """Serve the job over REST, if it has an endpoint. Return what to call when the job ends.
 
-        `checkpoints`: their directory; empty if it has none.
+        `checkpoints`: their directory, or an empty text.
         """
         endpoint = self._endpoint
         if endpoint is None:

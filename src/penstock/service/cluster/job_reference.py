@@ -1,4 +1,4 @@
-"""How commands name a job: by its name, its id, or the beginning of its id."""
+"""How commands name a job: by its name, its id, or a prefix of its id."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Job = TypeVar("Job")
 def referred_to(
     reference: str, jobs: Sequence[Job], name_of: Callable[[Job], str], ids_of: Callable[[Job], Iterable[str]]
 ) -> list[Job]:
-    """The jobs with this name or this id; where there are none, those with an id that begins so.
+    """Return the jobs with this name or id or, without any, those whose id starts with `reference`.
 
-    All ids begin with nothing: what is empty is none of them.
+    An empty reference matches no job, although all ids start with it.
     """
     id = reference.strip().lower()
     if not id:
@@ -23,5 +23,5 @@ def referred_to(
 
 
 def is_named(reference: str, name: str, ids: Iterable[str]) -> bool:
-    """Whether this is the job's name or its id, and not only the beginning of its id."""
+    """Return whether `reference` is the job's name or whole id, not only a prefix of its id."""
     return reference == name or reference.strip().lower() in ids

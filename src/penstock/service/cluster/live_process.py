@@ -1,4 +1,4 @@
-"""Whether a process still runs. Numbers of processes are used again, within minutes on a busy machine."""
+"""Check whether a process still runs. Process ids are reused, within minutes on a busy machine."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 _STATE, _BEGAN = 0, 19
-"""Where its state and the time of its start stand in /proc/PID/stat, behind the name, which may have spaces in it."""
+"""Positions of state and start time in /proc/PID/stat, after the name, which may contain spaces."""
 _ENDED = ("Z", "X")
-"""States of one whose parent has not asked yet how it ended: in a container without an init, for ever."""
+"""States of a process whose parent has not collected its exit: forever, in a container without an init."""
 
 
 def beginning_of(pid: int) -> str:
-    """What tells it from another process that has its number later; empty: nothing does, or it is gone."""
+    """Return a mark that distinguishes a process from a later one with the same id; empty: unknown, or it is gone."""
     return _stat_of(pid)[_BEGAN]
 
 
 def is_alive(pid: int, beginning: str) -> bool:
-    """Whether the process of that number runs, which began so."""
+    """Return whether the process with this id and this mark runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -29,7 +29,7 @@ def is_alive(pid: int, beginning: str) -> bool:
 
 
 def _stat_of(pid: int) -> list[str]:
-    """With empty fields if it is gone."""
+    """Return the fields of /proc/PID/stat; empty ones if the process is gone."""
     try:
         found = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,8 +1,8 @@
-"""TLS of REST as its clients see it: whom they trust.
+"""TLS of REST on the client's side: which certificates it trusts.
 
-An endpoint of this user on this machine is known by its very certificate, which lies beside its token: whatever name is
-in it, whoever has issued it, and however old it is. Any other one has a certificate for the name by which it is asked,
-of an authority that `PENSTOCK_REST_CA` names, or that this machine trusts.
+An endpoint of this user on this machine is identified by its exact certificate, which lies next to its token: whatever
+its name, issuer and age. Any other endpoint needs a certificate for the requested name, of an authority that
+`PENSTOCK_REST_CA` names, or that this machine trusts.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE--
 
 
 def keep_certificate(port: int, certificate: str | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Keep the certificate of the endpoint at this port for clients of the same user; None: it has none.
+    """Keep the certificate of the endpoint at this port for clients of the same user; None: it has no TLS.
 
-    `certificate`: a file, of which the first one is kept. Raises OSError.
+    `certificate`: a file, of which the first certificate is kept. Raises OSError.
     """
     path = _kept(port, environ)
-    # A process that was killed has left it.
+    # A killed process has left it.
     path.unlink(missing_ok=True)
     if certificate is not None:
         found = _CERTIFICATE.search(Path(certificate).read_text(encoding="ascii", errors="replace"))
-        # Whole, or not there: clients may look for it now. That there is one, the server has seen.
+        # Replaced in one step, since clients may read it now. The server has checked that the file has a certificate.
         unfinished = path.with_name(f".{path.name}")
         unfinished.write_text(found[0] if found is not None else "", encoding="ascii")
         unfinished.replace(path)
@@ -44,12 +44,12 @@ def keep_certificate(port: int, certificate: str | None, environ: Mapping[str, s
 
 
 def serves_tls(host: str, port: int, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the endpoint is one of this user on this machine, by TLS."""
+    """Return whether the endpoint is one of this user on this machine, with TLS."""
     return host in (LOOPBACK, "localhost") and _kept(port, environ).exists()
 
 
 def trusted(url: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext | None:
-    """By what the one that answers at `url` shows who it is; None: by nothing, it is no https.
+    """Return the SSL context that verifies `url`; None for http.
 
     Raises ConfigurationError if the file of authorities can't be read.
     """
@@ -57,20 +57,20 @@ def trusted(url: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext
     if parts.scheme != "https":
         return None
     if CA not in environ and serves_tls(parts.hostname or "", _port(parts), environ):
-        # Gone, if the endpoint is: then nobody answers.
+        # The endpoint and its file are gone.
         with contextlib.suppress(FileNotFoundError):
             return _known_by(_kept(_port(parts), environ))
     authorities = environ.get(CA)
     try:
         return ssl.create_default_context(cafile=authorities)
     except OSError as error:
-        raise ConfigurationError(f"{CA} names {authorities}, which can't be read: {error}") from None
+        raise ConfigurationError(f"cannot read {authorities}, which {CA} names: {error}") from None
 
 
 def connection_to(
     url: str, timeout_s: float | None, environ: Mapping[str, str] = os.environ
 ) -> http.client.HTTPConnection:
-    """A connection that is opened by its first request. Raises ConfigurationError."""
+    """Return a connection, which the first request opens. Raises ConfigurationError."""
     parts, context = urlsplit(url), trusted(url, environ)
     host = parts.hostname or ""
     if context is None:
@@ -79,28 +79,28 @@ def connection_to(
 
 
 def _known_by(kept: Path) -> ssl.SSLContext:
-    """Of the endpoint whose certificate is in this file, and of nobody to whom it has issued one."""
+    """Return an SSL context that trusts exactly the certificate in this file, and none that it has signed."""
     try:
         known = ssl.PEM_cert_to_DER_cert(kept.read_text(encoding="ascii"))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"{kept}, by which this user's endpoint is known, is damaged ({error}). Start it again, or set {CA}"
+            f"the certificate of this user's endpoint, {kept}, is damaged ({error}). Restart the endpoint, or set {CA}"
         ) from None
     context = ssl.create_default_context()
-    # Nothing of it but what it is: `_check` compares it, byte by byte, before anything is sent.
+    # No checks of name or chain: `_check` compares the certificate, byte by byte, before anything is sent.
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 
     class KnownSocket(ssl.SSLSocket):
-        """Of a thread."""
+        """The socket of a thread's connection."""
 
         def do_handshake(self, block: bool = False) -> None:
             super().do_handshake(block)
             _check(self.getpeercert(binary_form=True), known)
 
     class KnownObject(ssl.SSLObject):
-        """Of an event loop."""
+        """The connection of an event loop."""
 
         def do_handshake(self) -> None:
             super().do_handshake()
@@ -113,19 +113,19 @@ def _known_by(kept: Path) -> ssl.SSLContext:
 def _check(shown: bytes | None, known: bytes) -> None:
     if shown != known:
         error = ssl.SSLCertVerificationError(1, "another certificate")
-        error.verify_message = "it is not the one that this endpoint has left for its clients"
+        error.verify_message = "it differs from the one that this endpoint has published"
         raise error
 
 
 def no_answer(url: str, error: BaseException) -> str:
-    """What a failed request to `url` says to its user, and what to do about it."""
+    """Return what to tell the user about a failed request to `url`, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         told = f"the certificate of {url} is not trusted: {error.verify_message}"
         if error.verify_message.endswith("self-signed certificate") or "issuer" in error.verify_message:
-            told += f". {CA} names a file (PEM) with it, or its authority's"
+            told += f". Set {CA} to a file (PEM) with it, or with its authority's"
         return told
     if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
-        return f"what answers at {url} has no TLS: is its address http://{urlsplit(url).netloc}?"
+        return f"the server at {url} does not use TLS: is its address http://{urlsplit(url).netloc}?"
     told = f"nothing answers at {url}: {error}"
     if url.startswith("http:") and isinstance(error, http.client.BadStatusLine | ConnectionResetError):
         told += f". If it serves by TLS, its address is https://{urlsplit(url).netloc}"

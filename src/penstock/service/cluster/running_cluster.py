@@ -1,4 +1,4 @@
-"""The clusters of this user that run on this machine, as commands find them: files in the user's cache directory."""
+"""The clusters of this user that run on this machine, which commands find by files in the user's cache directory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ LOG = "cluster.log"
 
 
 class RunningCluster(msgspec.Struct, frozen=True):
-    """One process of a cluster. `directory`: of its jobs. `rest`: None if it stands by for another one."""
+    """A process of a cluster. `directory`: of the jobs. `rest`: None for a standby."""
 
     pid: int
     directory: str
     rest: RestAddress | None
     beginning: str = ""
-    """Of the process, which `announce` notes: another one may have its number later."""
+    """The mark of the process, set by `announce`: another process may get its id later."""
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
@@ -34,7 +34,7 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 
 def announce(cluster: RunningCluster, environ: Mapping[str, str] = os.environ) -> None:
-    """Let commands find it."""
+    """Announce the process to commands."""
     folder = _folder(environ)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = folder / f".{cluster.pid}"
@@ -43,12 +43,12 @@ def announce(cluster: RunningCluster, environ: Mapping[str, str] = os.environ) -
 
 
 def withdraw(pid: int, environ: Mapping[str, str] = os.environ) -> None:
-    """It ends."""
+    """Remove the announcement."""
     (_folder(environ) / f"{pid}.json").unlink(missing_ok=True)
 
 
 def running_clusters(environ: Mapping[str, str] = os.environ) -> list[RunningCluster]:
-    """All that run or stand by. Files of those that were killed are removed."""
+    """Return all that run or stand by. Removes the files of killed processes."""
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
         with contextlib.suppress(OSError, *UNREADABLE):

@@ -1,4 +1,4 @@
-"""The dashboards of this user that show all jobs of this machine: `penstock run` names their address."""
+"""The dashboards of this user that show all jobs of this machine: `penstock run` prints their address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.service.cluster.live_process import beginning_of, is_alive
 
 
 class RunningDashboard(msgspec.Struct, frozen=True):
-    """One process. `beginning`: of the process, as another one may have its number later."""
+    """A dashboard. `beginning`: the mark of the process, as another process may get its id later."""
 
     pid: int
     url: str
@@ -24,7 +24,7 @@ class RunningDashboard(msgspec.Struct, frozen=True):
 
 
 def announce_dashboard(url: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """Let programs name this process's pages. Returns the file to delete when they end. Raises OSError."""
+    """Announce this process's pages. Return the file to delete when they end. Raises OSError."""
     folder = _folder(environ)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{os.getpid()}.json"
@@ -33,10 +33,10 @@ def announce_dashboard(url: str, environ: Mapping[str, str] = os.environ) -> Pat
 
 
 def dashboard_urls(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Where there are pages now. Files of processes that were killed are removed."""
+    """Return the URLs of running dashboards. Removes the files of killed processes."""
     found = []
     for path in sorted(_folder(environ).glob("*.json")):
-        # It may have been removed, or be half written.
+        # It may have been removed, or be incomplete.
         with contextlib.suppress(OSError, *UNREADABLE):
             one = from_json(path.read_bytes(), RunningDashboard)
             if is_alive(one.pid, one.beginning):

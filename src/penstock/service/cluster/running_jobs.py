@@ -1,8 +1,8 @@
 """The jobs that run on this machine, so that commands such as `penstock savepoint JOB` find them.
 
-Each has a file of its own below the user's cache directory, readable by the user alone: it holds the keys of the job's
-control port. A job removes its file when it ends; files of drivers that were killed are removed by the next reader. One
-that has no control port yet, since Spark starts for it, has a file that says so and no more.
+Each has a file of its own below the user's cache directory, readable by the user alone: it contains the keys of the
+job's control port. A job removes its file when it ends; the next reader removes files of killed drivers. A job without
+a control port yet, because Spark is starting, has a file that says only this.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class RunningJob(msgspec.Struct, frozen=True):
-    """What is known of a running job. `pid` is its driver's."""
+    """The facts about a running job. `pid` is its driver's."""
 
     job_id: str
     name: str
@@ -39,13 +39,13 @@ class RunningJob(msgspec.Struct, frozen=True):
     started_ms: int
     address: ControlAddress
     rest: RestAddress | None = None
-    """None: it has no REST."""
+    """The REST endpoint, or None."""
     beginning: str = ""
-    """Of the process, which `add` notes: another one may have its number later."""
+    """The mark of the process, set by `add`: another process may get its id later."""
 
 
 class StartingJob(msgspec.Struct, frozen=True):
-    """A job that takes no commands yet."""
+    """A job that accepts no commands yet."""
 
     job_id: str
     name: str
@@ -58,13 +58,13 @@ Entry = TypeVar("Entry", RunningJob, StartingJob)
 
 
 class JobRegistry:
-    """The files."""
+    """The files of the registry."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._directory = cache_directory(environ) / "jobs"
 
     def add(self, job: RunningJob) -> None:
-        """Register a job. If that can't be written there is a warning: the job itself needs nothing here."""
+        """Register a job. Only warn if that fails: the job itself does not need the registry."""
         try:
             self._write(self._path(job.job_id), job)
         except OSError as error:
@@ -72,12 +72,12 @@ class JobRegistry:
         self._starts_no_more(job.job_id, job.pid)
 
     def add_starting(self, job: StartingJob) -> None:
-        """Register a job that is about to start. It is told of a moment later if that can't be written."""
+        """Register a job that is about to start. A failure is reported a moment later, by `add`."""
         with contextlib.suppress(OSError):
             self._write(self._path_of_starting(job.job_id), job)
 
     def remove(self, job_id: str, pid: int) -> None:
-        """Remove a job, which has ended: unless a run in another process has taken it over."""
+        """Remove a job that has ended, unless a run in another process has taken it over."""
         self._starts_no_more(job_id, pid)
         with contextlib.suppress(OSError, *UNREADABLE):
             job = from_json(self._path(job_id).read_bytes(), RunningJob)
@@ -96,15 +96,15 @@ class JobRegistry:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
-        # Whole, or not there: a reader may look at any moment.
+        # Replaced in one step: a reader may read at any moment.
         unfinished.replace(path)
 
     def jobs(self) -> list[RunningJob]:
-        """All that run, oldest first."""
+        """Return all running jobs, oldest first."""
         return self._looked_at()[0]
 
     def starting(self) -> list[StartingJob]:
-        """All that are about to run, oldest first."""
+        """Return all starting jobs, oldest first."""
         found = []
         for path in self._directory.glob(f"*{_STARTING}"):
             with contextlib.suppress(OSError, *UNREADABLE):
@@ -117,14 +117,17 @@ class JobRegistry:
         return sorted(found, key=lambda job: job.started_ms)
 
     def named(self, reference: str) -> list[RunningJob]:
-        """All that run and are meant by this id, prefix of an id, or name. Those that are gone are not forgotten."""
+        """Return the running jobs with this id, prefix of an id, or name.
+
+        Keeps the files of processes that are gone.
+        """
         return _matching(reference, self._looked_at(forgets=False)[0])
 
     def find(self, reference: str) -> RunningJob:
-        """The job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
+        """Return the job with this id, prefix of an id, or name. Raises JobError unless there is exactly one."""
         if not reference.strip():
-            # All ids begin with nothing: a variable of a script that is not set would cancel the one that runs.
-            raise JobError("name a job by its id, the beginning of its id, or its name: what was given is empty")
+            # All ids start with the empty text: an unset variable of a script would cancel the only running job.
+            raise JobError("name a job by its id, a prefix of its id, or its name; got an empty text")
         jobs, gone = self._looked_at()
         matching = _matching(reference, jobs)
         if len(matching) == 1:
@@ -132,28 +135,28 @@ class JobRegistry:
         named = on_one_line(reference)
         running = "\n".join(f"  {job.job_id}  {on_one_line(job.name)}" for job in matching or jobs)
         if matching:
-            raise JobError(f"'{named}' is the name or the beginning of several jobs; name one by its id:\n{running}")
+            raise JobError(f"'{named}' matches several jobs; name one by its id:\n{running}")
         if starting := _matching(reference, self.starting()):
             raise JobError(
-                f"the job '{on_one_line(starting[0].name)}' is starting, and takes no commands yet: ask again when "
-                "penstock list shows that it runs. To end it now: Ctrl-C where it was started, or "
+                f"the job '{on_one_line(starting[0].name)}' is starting and accepts no commands yet: retry when "
+                "penstock list shows it as running. To end it now: Ctrl-C where it was started, or "
                 f"kill {starting[0].pid}"
             )
         if killed := _matching(reference, gone):
             raise JobError(
-                f"the process of the job '{named}', {killed[0].pid}, has ended without a word: it was killed, or its "
-                "machine is out of memory. If its cluster starts it again, penstock list shows it in some seconds; "
-                "else run it again with -s latest"
+                f"the process of the job '{named}', {killed[0].pid}, ended without reporting an error: it was killed, "
+                "or its machine is out of memory. If its cluster restarts it, penstock list shows it in some seconds; "
+                "otherwise run it again with -s latest"
             )
         if jobs:
-            raise JobError(f"no job '{named}' runs on this machine. There are:\n{running}")
-        raise JobError(f"no job '{named}' runs on this machine; no job of this user does")
+            raise JobError(f"no job '{named}' runs on this machine. Running jobs:\n{running}")
+        raise JobError(f"no job '{named}' runs on this machine, and no other job of this user")
 
     def _looked_at(self, forgets: bool = True) -> tuple[list[RunningJob], list[RunningJob]]:
-        """Those that run, oldest first; and those whose processes are gone: `forgets` them by that."""
+        """Return running jobs, oldest first, and those whose processes are gone, which it removes if it `forgets`."""
         alive, gone = [], []
         for path in self._directory.glob("*.json"):
-            # It may have been removed, or be half written.
+            # It may have been removed, or be incomplete.
             with contextlib.suppress(OSError, *UNREADABLE):
                 content = path.read_bytes()
                 job = from_json(content, RunningJob)
@@ -173,7 +176,7 @@ class JobRegistry:
 
 
 def _forget(path: Path, content: bytes) -> None:
-    """Remove the file of a process that is gone, unless the job has been started again meanwhile."""
+    """Remove the file of a process that is gone, unless the job has been restarted in the meantime."""
     if path.read_bytes() == content:
         path.unlink(missing_ok=True)
 

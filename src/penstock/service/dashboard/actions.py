@@ -1,4 +1,4 @@
-"""What a job can be asked to do from its page: each asks once before it acts."""
+"""Buttons for what a user can request of a job from its page: each asks for confirmation before it acts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OUTCOME_EVERY_S = 0.25
 
 
 class Actions:
-    """Buttons of one job. `say`: shows a sentence about what came of it. `vertices`: those of the job as it is now."""
+    """The buttons of one job. `say`: shows a sentence about the outcome. `vertices`: the job's current ones."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class Actions:
         }
         for name, button in self._buttons.items():
             button.props("outline dense no-caps padding='2px 12px'" + (" color=negative" if name == "Cancel" else ""))
-            # Until it is known what the job understands.
+            # Hidden until it is known what the job accepts.
             button.set_visibility(False)
 
     def allow(self, state: str, is_streaming: bool) -> None:
-        """Show those buttons that a job in this state understands."""
+        """Show the buttons for what a job in this state accepts."""
         running = state == "RUNNING"
         ended = state in ("FINISHED", "FAILED", "CANCELED")
         self._buttons["Cancel"].set_visibility(not ended)
@@ -49,18 +49,18 @@ class Actions:
             self._buttons[name].set_visibility(running and is_streaming)
 
     async def _savepoint(self) -> None:
-        directory = await _asked("Take a savepoint? The job goes on.", "Take it", with_directory=True)
+        directory = await _asked("Take a savepoint? The job keeps running.", "Take savepoint", with_directory=True)
         if directory is not None:
             await self._act(self._trigger("savepoints", {"target-directory": directory or None}))
 
     async def _stop(self) -> None:
-        question = "Stop the job with a savepoint? Its output up to there is committed."
-        directory = await _asked(question, "Stop it", with_directory=True)
+        question = "Stop the job with a savepoint? Its output up to the savepoint is committed."
+        directory = await _asked(question, "Stop job", with_directory=True)
         if directory is not None:
             await self._act(self._trigger("stop", {"targetDirectory": directory or None}))
 
     async def _cancel(self) -> None:
-        if await _asked("Cancel the job? What is not committed is lost.", "Cancel it") is not None:
+        if await _asked("Cancel the job? Uncommitted output is lost.", "Cancel job") is not None:
             await self._act(self._cancelled())
 
     async def _rescale(self) -> None:
@@ -86,25 +86,25 @@ class Actions:
 
     async def _cancelled(self) -> str:
         await (await self._endpoint()).ask("PATCH", f"{self._path}?mode=cancel")
-        return "It is being cancelled."
+        return "The job is being canceled."
 
     async def _rescaled(self, wanted: dict[str, int]) -> str:
         body = {id: {"parallelism": {"lowerBound": 1, "upperBound": count}} for id, count in wanted.items()}
         await (await self._endpoint()).ask("PUT", f"{self._path}/resource-requirements", body)
-        return "It is being rescaled: a checkpoint, then other subtasks. If it can't be, its log says why."
+        return "Rescaling: the job takes a checkpoint and resumes with other subtasks. If that fails, its log says why."
 
 
 def outcome_of(operation: dict[str, Any]) -> str:
-    """What became of a savepoint, as a sentence."""
+    """Return the outcome of a savepoint, as a sentence."""
     failure = operation.get("failure-cause")
     return str(failure["stack-trace"]) if failure else f"Savepoint: {operation['location']}"
 
 
 async def _asked(question: str, yes: str, with_directory: bool = False) -> str | None:
-    """The directory that was typed in, or an empty text; None: no."""
+    """Return the entered directory, or an empty text; None: the user declined."""
     with ui.dialog() as dialog, ui.card().classes("ask"):
         ui.label(question)
-        where = ui.input("directory; empty: the configured one").classes("wide") if with_directory else None
+        where = ui.input("directory (default: the configured one)").classes("wide") if with_directory else None
         with ui.row().classes("answers"):
             ui.button("No", on_click=lambda: dialog.submit(False)).props("flat no-caps")
             ui.button(yes, on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
@@ -114,9 +114,9 @@ async def _asked(question: str, yes: str, with_directory: bool = False) -> str |
 
 
 async def _parallelism(vertices: list[VertexFigures]) -> dict[str, int]:
-    """What is to change, by vertex."""
+    """Return what the user changed, by vertex."""
     with ui.dialog() as dialog, ui.card().classes("ask"):
-        ui.label("Run with so many subtasks? The job takes a checkpoint, and is silent for a moment.")
+        ui.label("Change the number of subtasks? The job takes a checkpoint, and pauses for a moment.")
         counts = {
             one.id: ui.number(
                 one.name, value=one.parallelism, min=1, max=one.max_parallelism, precision=0, step=1
@@ -125,7 +125,7 @@ async def _parallelism(vertices: list[VertexFigures]) -> dict[str, int]:
         }
         with ui.row().classes("answers"):
             ui.button("No", on_click=lambda: dialog.submit(False)).props("flat no-caps")
-            ui.button("Rescale it", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
+            ui.button("Rescale job", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
     said = await dialog
     dialog.delete()
     if not said:

@@ -14,7 +14,7 @@ _UNITS = (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000), ("B", 1))
 
 @dataclass(frozen=True)
 class CheckpointPhases:
-    """What a checkpoint's time went to (ms), in the subtask that took longest of each, and its sizes (bytes)."""
+    """The phases of a checkpoint (ms), each of the subtask that took longest, and its sizes (bytes)."""
 
     id: int
     start_delay_ms: float
@@ -26,12 +26,12 @@ class CheckpointPhases:
 
     @property
     def phases(self) -> tuple[float, ...]:
-        """In the order of PHASES."""
+        """The durations, in the order of PHASES."""
         return self.start_delay_ms, self.alignment_ms, self.sync_ms, self.async_ms
 
 
 def phases_of(checkpoint: dict[str, Any], vertices: Sequence[dict[str, Any]]) -> CheckpointPhases:
-    """`vertices`: what `/checkpoints/details/:n/subtasks/:vertex` has answered for each."""
+    """Return the times of a checkpoint. `vertices`: the answers to `/checkpoints/details/:n/subtasks/:vertex`."""
     summaries = [one["summary"] for one in vertices]
     return CheckpointPhases(
         id=checkpoint["id"],
@@ -45,7 +45,7 @@ def phases_of(checkpoint: dict[str, Any], vertices: Sequence[dict[str, Any]]) ->
 
 
 def checkpoints_chart(checkpoints: Sequence[CheckpointPhases]) -> dict[str, Any]:
-    """Durations by phase as columns, sizes as lines, oldest first: figure 9 of the State Management paper, and why."""
+    """Durations by phase as columns, sizes as lines, oldest first, like figure 9 of Flink's State Management paper."""
     bars = [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""One REST endpoint as pages read it: what several pages ask for at once is asked for once, by threads of its own."""
+"""A REST endpoint as pages read it: requests of several pages are merged, and sent by threads of its own."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 from penstock.service.client.rest_client import RestClient
 
 _THREADS = 4
-"""Requests at a time. Those to an endpoint that hangs keep these busy, and none of another endpoint."""
+"""Concurrent requests. Those to an endpoint that hangs keep its threads busy, and none of another endpoint."""
 _FRESH_S = 0.8
-"""Pages are written each second."""
+"""Age (seconds) of answers that pages share: they are updated every second."""
 _KEPT_MOST = 2_000
 
 T = TypeVar("T")
 
 
 class Endpoint:
-    """`client`: whose requests are given up after a few seconds, so that a page says that nothing answers."""
+    """`client`: its requests time out after a few seconds, so that a page can show that the endpoint is silent."""
 
     def __init__(self, client: RestClient) -> None:
         self.url = client.url
@@ -29,26 +29,26 @@ class Endpoint:
         self._answers: dict[str, tuple[float, asyncio.Future[Any]]] = {}
 
     async def get(self, path: str, fresh_s: float = _FRESH_S) -> Any:
-        """What is there, as it was this long ago at most. Raises JobError, UnreachableError."""
+        """Return the answer at `path`, at most this old. Raises JobError, UnreachableError."""
         now_s = time.monotonic()
         known = self._answers.get(path)
         if known is None or now_s - known[0] > fresh_s or _has_failed(known[1]):
             if len(self._answers) >= _KEPT_MOST:
                 self._answers.clear()
             known = self._answers[path] = (now_s, asyncio.ensure_future(self._by_thread(self._client.get, path)))
-        # The others that wait for the same go on waiting when one page is closed.
+        # The other pages that wait for the same answer keep waiting when one page is closed.
         return await asyncio.shield(known[1])
 
     async def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What changes something. Raises JobError, UnreachableError."""
+        """Send a request that changes something. Raises JobError, UnreachableError."""
         return await self._by_thread(self._client.ask, method, path, body)
 
     async def text(self, path: str) -> str:
-        """A file, as text. Raises JobError, UnreachableError."""
+        """Return a file, as text. Raises JobError, UnreachableError."""
         return (await self._by_thread(self._client.send, "GET", path)).decode(errors="replace")
 
     def close(self) -> None:
-        """Its threads end when they are answered."""
+        """Let the threads end after their current requests."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _by_thread(self, call: Callable[..., T], *arguments: Any) -> T:

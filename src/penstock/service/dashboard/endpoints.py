@@ -1,4 +1,4 @@
-"""The endpoints that a dashboard shows, and the jobs that they have: one that was named, or all of this user's here."""
+"""The endpoints that a dashboard shows, and their jobs: one named endpoint, or all of this user on this machine."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _FOR_EVER_S = 1e9
 
 
 class Endpoints:
-    """`address`: HOST:PORT of a job or a cluster; None: whatever runs on this machine, which may change.
+    """`address`: HOST:PORT of a job or a cluster; None: all current ones on this machine.
 
-    Raises ConfigurationError if the address has no such form, or its token is not known.
+    Raises ConfigurationError if the address is malformed, or its token is unknown.
     """
 
     def __init__(self, address: str | None = None, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
         self.has_all = address is None
-        """Whether it shows whatever runs on this machine."""
+        """Whether the dashboard shows all endpoints of this machine."""
         self._endpoints: dict[str, Endpoint] = {}
         self._of_job: dict[str, Endpoint] = {}
         self._last_seen: dict[str, dict[str, Any]] = {}
@@ -40,14 +40,14 @@ class Endpoints:
             self._endpoints[client.url] = Endpoint(client)
 
     async def jobs(self) -> list[dict[str, Any]]:
-        """All jobs, as `/jobs/overview` has them, with their endpoint as `where`.
+        """Return all jobs, as in `/jobs/overview`, with their endpoint as `where`.
 
-        Those of an endpoint that no longer answers are there as they were seen last, and say so.
+        Jobs of an endpoint that no longer answers are returned as last seen, and marked.
         """
         await self._look()
         found: dict[str, dict[str, Any]] = {}
         answers = await asyncio.gather(*(_overview(one) for one in self._endpoints.values()))
-        # A job of a cluster has an endpoint of its own, which knows less: that of the cluster has more jobs.
+        # A job of a cluster has an endpoint of its own, which knows less: the cluster's has more jobs.
         by_size = sorted(zip(self._endpoints.values(), answers, strict=True), key=lambda pair: -len(pair[1]))
         for endpoint, jobs in by_size:
             for job in jobs:
@@ -59,7 +59,7 @@ class Endpoints:
         return list(self._last_seen.values())
 
     async def clusters(self) -> list[dict[str, Any]]:
-        """`/overview` of those endpoints that are clusters and answer, with the endpoint as `where`."""
+        """Return `/overview` of the endpoints that are clusters and answer, with the endpoint as `where`."""
         answers = await asyncio.gather(*(_cluster(one) for one in self._endpoints.values()))
         return [
             {**answer, "where": endpoint.url.removeprefix("http://")}
@@ -68,16 +68,16 @@ class Endpoints:
         ]
 
     async def of_job(self, job_id: str) -> Endpoint:
-        """Where this job is asked. Raises JobError if none has it."""
+        """Return the endpoint of this job. Raises JobError if no endpoint has it."""
         if job_id not in self._of_job:
             await self.jobs()
         try:
             return self._of_job[job_id]
         except KeyError:
-            raise JobError(f"no endpoint that is shown here has a job {job_id}: it has ended") from None
+            raise JobError(f"the job {job_id} has ended: no endpoint of this dashboard has it") from None
 
     async def _look(self) -> None:
-        """Find those that have come, and leave out those that are gone."""
+        """Add new endpoints, and remove those that are gone."""
         now_s = time.monotonic()
         if not self.has_all or now_s - self._looked_s < _LOOK_EVERY_S:
             return
@@ -99,7 +99,7 @@ async def _overview(endpoint: Endpoint) -> list[dict[str, Any]]:
 
 async def _cluster(endpoint: Endpoint) -> dict[str, Any] | None:
     try:
-        # Programs are taken by a cluster alone.
+        # Only a cluster accepts programs.
         if not (await endpoint.get("/config", _FOR_EVER_S))["features"]["web-submit"]:
             return None
         return dict(await endpoint.get("/overview"))
@@ -108,7 +108,7 @@ async def _cluster(endpoint: Endpoint) -> dict[str, Any] | None:
 
 
 def _gone(job: dict[str, Any]) -> dict[str, Any]:
-    return job if job["end-time"] >= 0 else {**job, "note": "its endpoint does not answer any more"}
+    return job if job["end-time"] >= 0 else {**job, "note": "its endpoint no longer answers"}
 
 
 def _on_this_machine(environ: Mapping[str, str]) -> dict[str, str]:
@@ -121,5 +121,5 @@ def _on_this_machine(environ: Mapping[str, str]) -> dict[str, str]:
             try:
                 tokens[address.url] = address.token()
             except OSError:
-                continue  # it ends at this moment
+                continue  # The process is just ending.
     return tokens

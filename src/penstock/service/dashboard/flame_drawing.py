@@ -1,4 +1,4 @@
-"""Draws a flame graph: each frame as wide as its share of the samples, above those that it has called."""
+"""Draw a flame graph: each frame as wide as its share of the samples, above the frames that it has called."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from penstock.service.dashboard.markup import Markup, element, joined
 
 _NARROWEST = 0.004
-"""Of the whole width: what is narrower can't be seen."""
+"""The smallest share of the whole width that is drawn: narrower frames are invisible."""
 _BETWEEN = "\x1f"
 _OF_THE_ENGINE = ("penstock.", "pyspark.", "runpy.")
 
 
 def flames(tree: dict[str, Any], chosen: str = "") -> Markup:
-    """The frames of `/flamegraph`. `chosen`: the frame that is as wide as all, as `data-frame` names it, with callers.
+    """Draw the frames of `/flamegraph`. `chosen`: the `data-frame` of the frame that gets the full width.
 
-    Where the newest samples have it no more, the nearest of its callers. Those that all samples share are left out.
+    If the newest samples do not have it, show the nearest of its callers. Frames common to all samples are left out.
     """
     way = ""
     rows, node = [_frame(tree, way, tree["value"])], _below_what_all_share(tree)
@@ -30,7 +30,7 @@ def flames(tree: dict[str, Any], chosen: str = "") -> Markup:
 
 
 def _below_what_all_share(tree: dict[str, Any]) -> dict[str, Any]:
-    """The last frame of the engine's own that all samples are in: those above it are the same in each job."""
+    """Return the last frame of the engine that all samples share: the frames below it are the same in each job."""
     node, last = tree, tree
     while len(node["children"]) == 1:
         (node,) = node["children"]
@@ -40,7 +40,7 @@ def _below_what_all_share(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _below(node: dict[str, Any], way: str, total: int, width: float) -> Markup | None:
-    """What a frame has called, side by side. `width`: its own, of the whole."""
+    """Draw the frames that a frame has called, side by side. `width`: the frame's share of the whole."""
     columns = list(_columns(node, way, total, width))
     return element("div", *columns, cls="row") if columns else None
 
@@ -58,7 +58,7 @@ def _frame(node: dict[str, Any], way: str, total: int) -> Markup:
     name, count = node["name"], node["value"]
     said = f"{name}: {count:,} of {total:,} samples, {count * 100 / max(total, 1):.1f} %"
     kind = "frame" if name.startswith(_OF_THE_ENGINE) or not way else "frame users"
-    # A button, so that it can be chosen by keys.
+    # A button, so that the keyboard can choose it.
     return element("button", name if way else f"{total:,} samples", cls=kind, title=said, data_frame=way)
 
 
@@ -67,7 +67,7 @@ def _beyond(way: str, name: str) -> str:
 
 
 def legend() -> Markup:
-    """What the colours are."""
+    """Explain the colors."""
     return joined(
         element("span", "your functions, and libraries", cls="legend users"),
         element("span", "penstock, and PySpark below it", cls="legend frames"),

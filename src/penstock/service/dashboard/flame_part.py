@@ -1,4 +1,4 @@
-"""Where the tasks of a vertex spend their time: its flame graph."""
+"""The flame graph of a vertex: where its tasks spend their time."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from penstock.service.dashboard.markup import element, joined
 
 _WHY_NONE = {
     -1: "Its tasks do not run.",
-    -2: "It is taken of streaming jobs with rest.flamegraph.enabled: true, -D of penstock run.",
-    -3: "Samples are being taken: that takes some seconds …",
+    -2: "Only for streaming jobs with -D rest.flamegraph.enabled=true (penstock run).",
+    -3: "Taking samples, for some seconds …",
 }
-"""In place of the time of a flame graph."""
+"""Texts by the code in place of the time of a flame graph."""
 _KINDS = {"FULL": "all samples", "ON_CPU": "on CPU: it computes", "OFF_CPU": "off CPU: it waits"}
 
 
 class FlamePart(Part):
-    """Of the vertex that was chosen in the graph. A click on a frame makes it as wide as all."""
+    """The flame graph of the vertex chosen in the graph. A click on a frame shows it at full width."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -32,7 +32,7 @@ class FlamePart(Part):
         self._look: Look | None = None
 
     async def refresh(self, look: Look) -> None:
-        """Read the newest samples, which has others taken where they are old."""
+        """Read the newest samples, which triggers new ones if they are old."""
         self._look = look
         if look.chosen is None:
             return
@@ -40,7 +40,7 @@ class FlamePart(Part):
         found = await look.endpoint.get(asked)
         tree, taken_ms = found["data"], found["endTimestamp"]
         if tree is None:
-            self._shown.show(element("p", _WHY_NONE.get(taken_ms, "There is none."), cls="nothing"))
+            self._shown.show(element("p", _WHY_NONE.get(taken_ms, "No flame graph."), cls="nothing"))
             return
         heading = element("h2", look.chosen.name, element("small", f"samples of {as_moment(taken_ms)}"))
         self._shown.show(joined(heading, flames(tree, self._frame), element("p", legend(), cls="faint")))

@@ -1,4 +1,4 @@
-"""Draws a job's graph, with its figures, as SVG: along the page, or down it where the page is as narrow as a phone."""
+"""Draw a job's graph, with its figures, as SVG: from left to right, or from top to bottom on a phone's narrow page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ALONG, _ACROSS = 84, 26
 """Gaps: between levels, where an edge has its name, and between the vertices of a level."""
 _DOWN = 40
 _GUTTER = 26
-"""Of the drawing down the page: between two vertices, and beside them."""
+"""Gaps of the drawing from top to bottom: between two vertices, and next to them."""
 _MARGIN = 12
 _NAME_MOST, _STRATEGY_MOST = 29, 11
 _NAME_FITS = 25
-"""Letters of a wide font that fit into a box. More are made narrower."""
+"""Letters of a wide font that fit into a box. Longer texts are condensed."""
 _BAR_X, _BAR_WIDTH = 106, 72
 _LATE_MS, _VERY_LATE_MS = 10_000, 60_000
 
@@ -31,7 +31,7 @@ class _Place:
 
 
 def drawing(vertices: Sequence[VertexFigures], selected: str = "", down: bool = False) -> Markup:
-    """The graph. `selected`: the id of the vertex that is looked at. `down`: all vertices below each other."""
+    """Draw the graph. `selected`: the id of the chosen vertex. `down`: from top to bottom."""
     places = _below(vertices) if down else _beside(vertices)
     width = max((place.x for place in places.values()), default=0) + _WIDTH + _MARGIN
     height = max((place.y for place in places.values()), default=0) + _HEIGHT + _MARGIN
@@ -49,7 +49,7 @@ def drawing(vertices: Sequence[VertexFigures], selected: str = "", down: bool = 
         *boxes,
         cls="graph down" if down else "graph along",
         viewBox=f"0 0 {width:g} {height:g}",
-        # No larger than half as large again: on a wall it can be read from afar, and a small job does not fill it.
+        # At most 1.5 times the normal size: readable on a wall display, and a small job does not fill the screen.
         style=f"max-width: {1.5 * width:g}px",
         role="img",
         preserveAspectRatio="xMinYMid",
@@ -58,7 +58,7 @@ def drawing(vertices: Sequence[VertexFigures], selected: str = "", down: bool = 
 
 
 def _beside(vertices: Sequence[VertexFigures]) -> dict[str, _Place]:
-    """A column for each level. In it vertices are in the order of where their input comes from: few edges cross."""
+    """Place each level in a column. Vertices are sorted by the position of their inputs, so that few edges cross."""
     levels: dict[int, list[VertexFigures]] = {}
     for vertex in vertices:
         levels.setdefault(vertex.level, []).append(vertex)
@@ -76,7 +76,7 @@ def _beside(vertices: Sequence[VertexFigures]) -> dict[str, _Place]:
 
 
 def _below(vertices: Sequence[VertexFigures]) -> dict[str, _Place]:
-    """One column, with room beside it for edges that pass other vertices."""
+    """Place all vertices in one column, with space next to it for edges that skip vertices."""
     ordered = sorted(vertices, key=lambda vertex: vertex.level)
     row = {vertex.id: index for index, vertex in enumerate(ordered)}
     passes = any(row[vertex.id] - row.get(one.source, 0) > 1 for vertex in ordered for one in vertex.inputs)
@@ -88,7 +88,7 @@ def _edge_along(source: _Place, target: _Place, strategy: str) -> Markup:
     x1, y1, x2, y2 = source.x + _WIDTH, source.y + _HEIGHT / 2, target.x, target.y + _HEIGHT / 2
     bend = (x2 - x1) / 2
     path = f"M{x1:g},{y1:g} C{x1 + bend:g},{y1:g} {x2 - bend:g},{y2:g} {x2 - 7:g},{y2:g}"
-    # At the end of the edge, where those of several receivers are apart, on the side that it does not come from.
+    # At the end of the edge, where those of several receivers are apart, on the side opposite to its origin.
     beside = y2 + 18 if y1 < y2 else y2 - 8
     name = element("text", strategy, x=x2 - _ALONG / 2, y=beside, text_anchor="middle", cls="strategy")
     return joined(element("path", d=path), _tip(x2, y2, down=False), name)
@@ -99,7 +99,7 @@ def _edge_down(source: _Place, target: _Place, strategy: str) -> Markup:
         x, y1, y2 = source.x + _WIDTH / 2, source.y + _HEIGHT, target.y
         name = element("text", strategy, x=x + 8, y=y2 - _DOWN / 2 + 4, cls="strategy")
         return joined(element("path", d=f"M{x:g},{y1:g} L{x:g},{y2 - 7:g}"), _tip(x, y2, down=True), name)
-    # Beside the vertices in between.
+    # Around the vertices in between.
     x, y1, y2 = source.x, source.y + _HEIGHT * 0.6, target.y + _HEIGHT * 0.4
     left = x - _GUTTER
     path = f"M{x:g},{y1:g} C{left:g},{y1:g} {left:g},{y1:g} {left:g},{y1 + _GUTTER:g}"
@@ -109,7 +109,7 @@ def _edge_down(source: _Place, target: _Place, strategy: str) -> Markup:
 
 
 def _tip(x: float, y: float, down: bool) -> Markup:
-    """The head of an arrow that points down, or to the right."""
+    """Draw the head of an arrow that points down, or to the right."""
     if down:
         return element("polygon", points=f"{x - 5:g},{y - 8:g} {x + 5:g},{y - 8:g} {x:g},{y - 1:g}")
     return element("polygon", points=f"{x - 8:g},{y - 5:g} {x - 8:g},{y + 5:g} {x - 1:g},{y:g}")
@@ -147,7 +147,7 @@ def _box(vertex: VertexFigures, place: _Place, is_selected: bool) -> Markup:
 
 
 def _name(name: str) -> Markup:
-    # How wide letters are depends on the fonts that there are.
+    # The width of letters depends on the available fonts.
     length, adjust = (_WIDTH - 20, "spacingAndGlyphs") if len(name) > _NAME_FITS else (None, None)
     return element("text", name, x=10, y=26, cls="name", textLength=length, lengthAdjust=adjust)
 
@@ -169,7 +169,7 @@ def _event_time(vertex: VertexFigures) -> Markup:
 
 
 def lag_class(lag_ms: float) -> str:
-    """The colour of event time that is so many milliseconds behind the clock."""
+    """Return the color for an event time that is this many milliseconds behind the clock."""
     return "bad" if lag_ms >= _VERY_LATE_MS else "poor" if lag_ms >= _LATE_MS else "good"
 
 

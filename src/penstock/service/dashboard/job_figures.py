@@ -1,4 +1,4 @@
-"""What a job's page shows of its operators, from the JSON of REST. The fields are Flink's."""
+"""The figures of operators that a job's page shows, from the JSON of REST. The fields are Flink's."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ METRICS = (
     "latency_mean",
     "latency_max",
 )
-"""What is asked of each vertex, and of each subtask of the one that is looked at."""
+"""The metrics of each vertex, and of each subtask of the chosen one."""
 _NO_WATERMARK = 1 << 62
 """Beyond it are the lowest and the highest timestamp: no watermark yet, and the end of the input."""
 _ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 Metrics = dict[str, dict[str, float]]
-"""By name: min, max, sum, avg and skew over subtasks."""
+"""Aggregates by name: min, max, sum, avg and skew over subtasks."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class VertexInput:
 
 @dataclass(frozen=True)
 class VertexFigures:
-    """One vertex. Shares are of a second, from 0 to 1, of the subtask that has most of it.
+    """The figures of one vertex. Shares are of a second, from 0 to 1, of the subtask with the largest share.
 
-    Of one that has ended there are `read` and `written`, its records from first to last, in place of rates, and shares
-    are of all the time of its subtasks.
+    A vertex that has ended has `read` and `written`, its total records, in place of rates, and shares of the whole time
+    of its subtasks.
 
-    `lag_ms`: by how much event time is behind the clock, in the subtask that is farthest; None: it has no watermark.
-    `skew`: how unevenly subtasks are loaded, 0 to 100 (Flink: DoubleDataSkew).
+    `lag_ms`: how far event time is behind the clock, in the slowest subtask; None: no watermark. `skew`: how unevenly
+    subtasks are loaded, 0 to 100 (Flink: DoubleDataSkew).
     """
 
     id: str
@@ -61,12 +61,12 @@ class VertexFigures:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no more, and will not again."""
+        """Whether it has ended for good."""
         return self.status in _ENDED
 
     @property
     def heat(self) -> str:
-        """The one word, and colour, for how it goes: off, calm, busy, hot, or pressed by what comes after it."""
+        """Return the word, and color, for its load: off, calm, busy, hot, or pressed (back-pressured)."""
         if self.status != "RUNNING":
             return "off"
         if self.back_pressure > 0.5:
@@ -75,12 +75,12 @@ class VertexFigures:
 
 
 def metrics_of(answer: list[dict[str, Any]]) -> Metrics:
-    """What `/vertices/:id/subtasks/metrics?get=…` has answered, by name."""
+    """Return the answer to `/vertices/:id/subtasks/metrics?get=…`, by name."""
     return {one["id"]: {kind: value for kind, value in one.items() if kind != "id"} for one in answer}
 
 
 def vertices_of(details: dict[str, Any], metrics: dict[str, Metrics]) -> list[VertexFigures]:
-    """The vertices of `/jobs/:id`, in its order. `metrics`: by the id of the vertex; it may lack some."""
+    """Return the vertices of `/jobs/:id`, in order. `metrics`: by id of the vertex; some may be missing."""
     nodes = {node["id"]: node for node in details["plan"]["nodes"]}
     levels: dict[str, int] = {}
     found = []
@@ -131,13 +131,13 @@ def _at_its_end(totals: dict[str, float]) -> dict[str, Any]:
 
 
 def lag_ms(watermark: float | None, now_ms: float) -> float | None:
-    """By how many milliseconds a watermark is behind; None: there is none, or all input has come."""
+    """Return how far (ms) a watermark is behind the clock; None: no watermark, or the input has ended."""
     return None if watermark is None or abs(watermark) >= _NO_WATERMARK else now_ms - watermark
 
 
 @dataclass(frozen=True)
 class SubtaskFigures:
-    """One subtask; see VertexFigures."""
+    """The figures of one subtask; see VertexFigures."""
 
     index: int
     status: str
@@ -153,12 +153,12 @@ class SubtaskFigures:
 
 
 def subtask_metric_names(first: int, end: int) -> list[str]:
-    """The names by which `/vertices/:id/metrics?get=…` is asked for these subtasks."""
+    """Return the names for `/vertices/:id/metrics?get=…` of these subtasks."""
     return [f"{index}.{name}" for index in range(first, end) for name in METRICS[:5]]
 
 
 def subtasks_of(vertex: dict[str, Any], values: list[dict[str, Any]]) -> list[SubtaskFigures]:
-    """The subtasks of `/vertices/:id`. `values`: what its metrics have answered."""
+    """Return the subtasks of `/vertices/:id`. `values`: the values of its metrics."""
     by_name = {one["id"]: float(one["value"]) for one in values}
 
     def subtask(answer: dict[str, Any]) -> SubtaskFigures:

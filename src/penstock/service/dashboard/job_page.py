@@ -1,4 +1,4 @@
-"""The page of one job: its graph, and below it one of several parts, of which only the one that is seen is read."""
+"""The page of one job: its graph, and below it several parts, of which only the visible one is read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _LEGEND = element("p", *(element("span", text, cls=f"legend {heat}") for heat, t
 
 
 class JobPage:
-    """`tab`: the part that is seen first. `vertex`: the one whose subtasks are shown; empty: the first."""
+    """`tab`: the part to show first. `vertex`: the one whose subtasks are shown; empty: the first."""
 
     def __init__(self, endpoints: Endpoints, job_id: str, tab: str, vertex: str) -> None:
         self._endpoints = endpoints
@@ -67,19 +67,19 @@ class JobPage:
         self._turn(self._tab)
 
     async def refresh(self) -> None:
-        """Read what is seen, and write it. What can't be read is said in its place."""
+        """Read and update what is visible. In place of a part that can't be read, show why."""
         try:
             endpoint = await self._endpoint()
             details = await endpoint.get(self._path)
             self._vertices = vertices_of(details, await self._metrics(endpoint, details))
             self._show(details)
             part = self._parts[self._tab]
-            # Of a job without tasks there is nothing more to ask.
+            # A job without tasks has nothing else to read.
             if self._vertices or isinstance(part, LogsPart):
                 await part.refresh(Look(endpoint, details, self._vertices, self._chosen()))
             self._lost.show(Markup())
         except PenstockError as error:
-            # What was read before stays: it may be all that is left of the job.
+            # Keep what was read before: it may be all that is left of the job.
             self._lost.show(element("p", str(error), cls="bad"))
 
     async def _metrics(self, endpoint: Endpoint, details: dict[str, Any]) -> dict[str, Metrics]:
@@ -102,7 +102,7 @@ class JobPage:
         self._graph.show(
             joined(drawing(self._vertices, id), drawing(self._vertices, id, down=True), _LEGEND)
             if self._vertices
-            else element("p", f"It {details.get('waiting') or 'starts'}.", cls="nothing")
+            else element("p", f"The job {details.get('waiting') or 'is starting'}.", cls="nothing")
         )
 
     def _chosen(self) -> VertexFigures | None:
@@ -124,7 +124,7 @@ class JobPage:
 
     async def _turned(self, event: ValueChangeEventArguments[Any]) -> None:
         self._turn(str(event.value))
-        # So that the page can be opened again, and sent to others, as it is seen.
+        # In the URL, so that the page can be reopened, and sent to others, in the same state.
         ui.navigate.history.replace(f"/job/{self._job_id}?{urlencode({'tab': self._tab, 'vertex': self._vertex})}")
         await self.refresh()
 

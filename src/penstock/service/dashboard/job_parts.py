@@ -1,4 +1,4 @@
-"""The parts of a job's page below its graph, each read only while it is seen."""
+"""The parts of a job's page below its graph, each read only while it is visible."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from penstock.service.dashboard.tables import (
 )
 
 _SUBTASKS_AT_ONCE = 40
-"""Their metrics are named one by one in a request, which a server does not take at any length."""
+"""Most subtasks shown: a request names their metrics one by one, and servers limit its length."""
 _CHARTED_MOST = 40
 _FOR_EVER_S = 1e9
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the page has read already. `details`: of the job; `chosen`: the vertex that is looked at."""
+    """The data that the page has already read. `details`: of the job; `chosen`: the selected vertex."""
 
     endpoint: Endpoint
     details: dict[str, Any]
@@ -41,18 +41,18 @@ class Look:
 
 
 class Part(ABC):
-    """`path`: that of the job. It is made where its elements are to be."""
+    """`path`: the job's. Created where its elements belong on the page."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @abstractmethod
     async def refresh(self, look: Look) -> None:
-        """Read it and write it. Raises JobError."""
+        """Read and update the part. Raises JobError."""
 
 
 class MarkupPart(Part):
-    """One that is nothing but markup."""
+    """A part that consists of markup only."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -60,7 +60,7 @@ class MarkupPart(Part):
 
 
 class SubtasksPart(MarkupPart):
-    """The subtasks of the vertex that was chosen in the graph."""
+    """The subtasks of the vertex chosen in the graph."""
 
     async def refresh(self, look: Look) -> None:
         """Read its subtasks and their metrics."""
@@ -81,13 +81,15 @@ class SubtasksPart(MarkupPart):
         facts = f"{count} of {chosen.max_parallelism} at most · skew {chosen.skew:.0f} %"
         heading = element("h2", chosen.name, element("small", facts))
         hint = (
-            element("p", "A box of the graph shows its subtasks here.", cls="faint") if len(look.vertices) > 1 else None
+            element("p", "Click a box of the graph to show its subtasks here.", cls="faint")
+            if len(look.vertices) > 1
+            else None
         )
         self._shown.show(joined(heading, subtasks_table(subtasks), hint))
 
 
 class CheckpointsPart(Part):
-    """What checkpoints take, as a chart; their history; one of them by subtask."""
+    """Figures of checkpoints as a chart; their history; one of them by subtask."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -102,7 +104,7 @@ class CheckpointsPart(Part):
         self._phases: OrderedDict[int, CheckpointPhases] = OrderedDict()
 
     async def refresh(self, look: Look) -> None:
-        """Read the history, and the details of what is new in it."""
+        """Read the history, and the details of new checkpoints."""
         endpoint, vertices = look.endpoint, look.vertices
         found = await endpoint.get(f"{self.path}/checkpoints")
         history = found["history"]
@@ -126,12 +128,12 @@ class CheckpointsPart(Part):
     async def _parts(
         self, endpoint: Endpoint, checkpoint: dict[str, Any], vertices: list[VertexFigures]
     ) -> list[tuple[str, dict[str, Any]]]:
-        """Of each vertex that has them. One that is complete does not change any more."""
+        """Return the details of each vertex. Cached for a complete checkpoint, which no longer changes."""
         path = f"{self.path}/checkpoints/details/{checkpoint['id']}/subtasks"
         answers = await asyncio.gather(
             *(endpoint.get(f"{path}/{vertex.id}", _FOR_EVER_S) for vertex in vertices), return_exceptions=True
         )
-        # Of a vertex that had ended by then there are none.
+        # A vertex that had ended by then has no details.
         found = zip(vertices, answers, strict=True)
         return [
             (vertex.name, cast(dict[str, Any], answer))
@@ -153,16 +155,16 @@ def _counted(found: dict[str, Any]) -> list[str]:
 
 
 class LatencyPart(MarkupPart):
-    """What latency markers say."""
+    """Latencies that latency markers have measured."""
 
     async def refresh(self, look: Look) -> None:
-        """Nothing but what the graph has is needed."""
+        """Nothing to read beyond what the graph has."""
         self._shown.show(latency_table(look.vertices))
 
 
 class ExceptionsPart(MarkupPart):
-    """Why the job has failed, or was started again."""
+    """Failures of the job, and why it was restarted."""
 
     async def refresh(self, look: Look) -> None:
-        """Read the newest."""
+        """Read the newest failures."""
         self._shown.show(failures_of((await look.endpoint.get(f"{self.path}/exceptions"))["exceptionHistory"]))

@@ -1,4 +1,4 @@
-"""Markup on a page that is written again each second: sent to the browser only if it has changed."""
+"""Markup on a page that is updated every second, and sent to the browser only when it has changed."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ class LiveMarkup:
     """A part of a page. `cls`: its class."""
 
     def __init__(self, cls: str = "") -> None:
-        # It is made by `element`, which leaves nothing of a job's as markup; to clean it again would take its drawings.
+        # Not sanitized again: `element` has escaped everything that comes from a job, and sanitizing would remove its
+        # drawings.
         self._html = ui.html(sanitize=False).classes(cls)
         self._shown = ""
 
     def show(self, markup: Markup) -> None:
-        """Write it, if it is not what is there."""
+        """Update it, if it has changed."""
         if markup != self._shown:
             self._shown = markup
             self._html.set_content(markup)
 
     def on_chosen(self, attribute: str, call: Callable[[str], object]) -> None:
-        """Call with the value of `data-ATTRIBUTE` of what is clicked, or chosen by the Enter key."""
+        """Call with the value of `data-ATTRIBUTE` of the clicked element, or of the one chosen with the Enter key."""
 
         def chosen(event: GenericEventArguments) -> object:
-            # NiceGUI waits for it, if it is to be waited for.
+            # NiceGUI awaits the result if it is awaitable.
             return call(str(event.args))
 
         find = (

@@ -1,4 +1,4 @@
-"""The newest lines of a log: the driver's, Spark's, or that of a worker."""
+"""The newest lines of a log: the driver's, Spark's, or a worker's."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _OF_A_JOB = re.compile(rf"[0-9a-f]{{{_MARK}}}-")
 _LIST_EVERY_S = 10.0
 _READ_EVERY_S = 2.0
 _SHOWN_MOST = 300
-"""Lines."""
+"""Most lines shown."""
 _READ_MOST = 1 << 18
-"""Bytes, from the end: a log may have many megabytes, and grows while it is read."""
+"""Bytes read from the end: a log may have many megabytes, and grows while it is read."""
 
 
 class LogsPart(Part):
-    """One file at a time."""
+    """Shows one file at a time."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -35,10 +35,10 @@ class LogsPart(Part):
         self._shown = LiveMarkup("log")
         self._text = ""
         self._read = ("", 0.0)
-        """Which file, and when (s)."""
+        """The file, and when it was read (s)."""
 
     async def refresh(self, look: Look) -> None:
-        """Read which logs there are, and the one that is looked at."""
+        """Read the list of logs, and the chosen one."""
         files = await logs_of(look.endpoint, look.details["jid"])
         if files != self._file.options:
             value = self._file.value if self._file.value in files else next(iter(files), None)
@@ -52,13 +52,13 @@ class LogsPart(Part):
             self._read = (path, now_s)
         lines, left_out = newest_lines(self._text, self._holding.value or "", _SHOWN_MOST)
         note = element("p", f"{left_out:,} older lines are not shown.", cls="faint") if left_out else None
-        self._shown.show(joined(note, element("div", element("pre", "\n".join(lines) or "Nothing yet."), cls="tail")))
+        self._shown.show(joined(note, element("div", element("pre", "\n".join(lines) or "No lines yet."), cls="tail")))
 
 
 async def logs_of(endpoint: Endpoint, job_id: str) -> dict[str, str]:
-    """Names by path: the job's own first, as they are looked for, then those of its cluster, and of its workers."""
+    """Return names by path: the job's own first, as the most useful ones, then those of its cluster and workers."""
     listed = [str(one["name"]) for one in (await endpoint.get("/jobmanager/logs", _LIST_EVERY_S))["logs"]]
-    # In a cluster the beginning of a job's id comes first.
+    # In a cluster, names start with the beginning of a job's id.
     own = [name for name in listed if name.startswith(f"{job_id[:_MARK]}-")]
     others = [name for name in listed if not _OF_A_JOB.match(name)]
     found = {f"/jobmanager/logs/{quote(name)}": _OF_A_JOB.sub("", name) for name in [*own, *others]}
@@ -73,6 +73,6 @@ async def logs_of(endpoint: Endpoint, job_id: str) -> dict[str, str]:
 
 
 def newest_lines(text: str, holding: str, most: int) -> tuple[list[str], int]:
-    """The last lines that hold a text, and how many older ones there are."""
+    """Return the last lines that contain a text, and the number of older ones."""
     lines = [line for line in text.splitlines() if holding in line]
     return lines[-most:], max(0, len(lines) - most)

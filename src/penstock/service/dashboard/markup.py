@@ -1,4 +1,4 @@
-"""Markup that is made of elements: whatever comes from a job is text in it, never markup."""
+"""Markup made of elements: everything that comes from a job is text in it, never markup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Markup(str):
 
 
 def element(tag: str, *children: str | None, **attributes: str | float | None) -> Markup:
-    """An element. Children that are no Markup are text, None is left out; so are attributes that are None.
+    """Build an element. Escapes children that are not Markup; skips children and attributes that are None.
 
     Names of attributes: `cls` is `class`, an underscore stands for a hyphen.
     """
@@ -26,12 +26,12 @@ def element(tag: str, *children: str | None, **attributes: str | float | None) -
 
 
 def joined(*children: str | None) -> Markup:
-    """Elements and texts, one after the other."""
+    """Join elements and texts."""
     return Markup("".join(one if isinstance(one, Markup) else escape(one) for one in children if one is not None))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> Markup:
-    """A table. `numbers`: the columns that hold numbers, which end at the right."""
+    """Build a table. `numbers`: the columns with numbers, which are right-aligned."""
 
     def cells(tag: str, texts: Sequence[str]) -> Markup:
         kinds = ["number" if index in numbers else None for index in range(len(texts))]

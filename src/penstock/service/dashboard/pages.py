@@ -1,4 +1,4 @@
-"""The pages: the list of jobs, and a page for each job. What is around them: title, colours, light or dark."""
+"""The pages: the list of jobs, and a page for each job, with title, colors, and light or dark mode."""
 
 from __future__ import annotations
 

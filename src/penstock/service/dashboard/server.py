@@ -1,4 +1,4 @@
-"""Serves the pages: a port on the loopback, a token, and the guard of REST around all that NiceGUI answers."""
+"""Serve the pages: a port on the loopback, a token, and the guard of REST around all answers of NiceGUI."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 PAGES = ("/job/",)
-"""What paths of pages begin with, beside `/`."""
+"""Prefixes of the paths of pages, in addition to `/`."""
 POLICY = (
     # NiceGUI's page is a script in the page, and Vue compiles templates in the browser.
     "default-src 'none'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "connect-src 'self'; img-src 'self' data:; font-src 'self' data:; worker-src 'self' blob:; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-"""All that a page loads comes from here, and nothing that it reads goes elsewhere."""
+"""The Content-Security-Policy: a page loads everything from here, and sends nothing elsewhere."""
 
 
 def serve(
     endpoints: Endpoints, ports: str, said: Callable[[RestAddress], object], environ: Mapping[str, str] = os.environ
 ) -> None:
-    """Serve until the process is interrupted. `said`: is told the address once requests are taken.
+    """Serve until the process is interrupted. `said` receives the address once requests are accepted.
 
     Raises ConfigurationError if NiceGUI is not installed, or no port is free.
     """
@@ -59,7 +59,7 @@ def serve(
             proxy_headers=False,
             timeout_graceful_shutdown=1,
         )
-        # Both ways to end it take its files away.
+        # Remove its files for both signals that end it.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         said(RestAddress(f"http://127.0.0.1:{port}", str(file)))
         with contextlib.suppress(KeyboardInterrupt):
@@ -71,7 +71,7 @@ def serve(
 
 
 def check_installed() -> None:
-    """Raise ConfigurationError with what to install unless the extra is there."""
+    """Raise ConfigurationError with what to install unless the extra is installed."""
     from importlib.util import find_spec
 
     if find_spec("nicegui") is None:
@@ -89,7 +89,7 @@ def _application(endpoints: Endpoints, token: str, cookie: str) -> FastAPI:
     from penstock.service.rest.guard import Guard
 
     register_pages(endpoints)
-    # FastAPI's own pages about its paths load their scripts from elsewhere, and there is nothing to describe.
+    # FastAPI's own pages about its paths load scripts from elsewhere, and there is nothing to describe.
     application = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     ui.run_with(application, title="penstock", favicon=_FAVICON, dark=None, tailwind=False, show_welcome_message=False)
     application.add_middleware(Guard, token=token, cookie=cookie, policy=POLICY, pages=PAGES)

@@ -20,26 +20,26 @@ _LIMIT = 100
 
 
 class StatePart(Part):
-    """It asks for entries only when it is told to: reading them may cost more than a glance is worth."""
+    """Reads entries only when the user asks for them, since reading may be expensive."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._endpoint: Endpoint | None = None
         with ui.element("div").classes("form"):
             self._state = ui.select({}, label="operator · state").classes("wide")
-            self._keys = ui.input("keys; empty: the first entries").classes("wide")
+            self._keys = ui.input("keys (default: the first entries)").classes("wide")
             self._live = ui.checkbox("live, not committed")
             ui.button("Show", on_click=self._ask).props("unelevated dense no-caps padding='2px 16px'")
         self._keys.on("keydown.enter", self._ask)
         self._shown = LiveMarkup()
 
     async def refresh(self, look: Look) -> None:
-        """Read which states there are."""
+        """Read the list of states."""
         self._endpoint = look.endpoint
         try:
             found = await look.endpoint.get(f"{self.path}/state", _LIST_EVERY_S)
         except PenstockError as error:
-            # Before the first checkpoint there is nothing to list.
+            # Before the first checkpoint the list is empty.
             if not self._state.options:
                 self._shown.show(element("p", str(error), cls="nothing"))
             return
@@ -65,19 +65,19 @@ class StatePart(Part):
 
 
 def label_of(state: dict[str, Any]) -> str:
-    """One of `/jobs/:id/state` in the list of all."""
+    """Return the label of a state of `/jobs/:id/state` in the list."""
     names = "".join(f", queryable as '{name}'" for name in state["queryable-names"])
     return f"{state['operator-name']} · {state['state']}: {state['type']}{names}"
 
 
 def keys_in(text: str) -> list[str]:
-    """The keys that were typed: the whole as one if it is a literal or in quotes, else one for each word."""
+    """Return the entered keys: the whole as one if it is a literal or in quotes, else one for each word."""
     text = text.strip()
     return [text] if text[:1] in ("(", "'", '"', "b") and text[-1:] in (")", "'", '"') else text.split()
 
 
 def query_of(operator: str, state: str, keys: str, live: bool) -> str:
-    """What `/jobs/:id/state/entries` is asked."""
+    """Return the parameters for `/jobs/:id/state/entries`."""
     given = [("operator", operator), ("state", state), ("limit", str(_LIMIT))]
     if live:
         given.append(("isolation", "read-uncommitted"))
@@ -85,7 +85,7 @@ def query_of(operator: str, state: str, keys: str, live: bool) -> str:
 
 
 def source_of(answer: dict[str, Any]) -> str:
-    """Which moment the entries are of."""
+    """Return the moment of which the entries are."""
     if answer.get("checkpoint-id") is None:
-        return "live: a failure may take this back"
+        return "live: a failure may roll this back"
     return f"of checkpoint {answer['checkpoint-id']}, {as_moment(answer['completed'])}"

@@ -13,11 +13,14 @@ from penstock.service.dashboard.markup import Markup, element, joined, table
 
 _CHECKPOINTS_MOST = 10
 _VALUE_MOST = 2_000
-"""Characters of a key or a value of state."""
+"""Most characters of a key or a value of state."""
 
 
 def clusters_table(clusters: Sequence[dict[str, Any]]) -> Markup:
-    """How many slots each cluster has, how many of these jobs hold, and what became of its jobs. `where`: of each."""
+    """Show the slots of each cluster, how many of them these jobs hold, and the outcomes of its jobs.
+
+    `where`: its URL.
+    """
     if not clusters:
         return Markup()
     rows = []
@@ -35,7 +38,7 @@ def clusters_table(clusters: Sequence[dict[str, Any]]) -> Markup:
 
 
 def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
-    """The jobs of `/jobs/overview`: those that run first. `where`: the endpoint; `note`: beside it."""
+    """Show the jobs of `/jobs/overview`, running ones first. `where`: the endpoint; `note`: shown next to it."""
     if not jobs:
         return element("p", "No job runs. ", element("code", "penstock run job.py"), " starts one.", cls="nothing")
     ordered = sorted(jobs, key=lambda job: (job["end-time"] >= 0, -job["start-time"]))
@@ -61,14 +64,14 @@ def jobs_table(jobs: Sequence[dict[str, Any]]) -> Markup:
 
 
 def state_of(state: str) -> Markup:
-    """The state of a job, a task or a checkpoint, with its colour."""
+    """Show the state of a job, a task or a checkpoint, with its color."""
     return element("span", state.lower().replace("_", " "), cls=f"state {state.lower()}")
 
 
 def subtasks_table(subtasks: Sequence[SubtaskFigures]) -> Markup:
-    """Each subtask with its share of the highest rate: what is uneven is seen at a glance.
+    """Show each subtask with its share of the highest rate, so that skew is visible at a glance.
 
-    When none has a rate any more, of the most records.
+    When no subtask has a rate, show shares of the most records.
     """
     loads = [max(one.in_per_s, one.out_per_s) for one in subtasks]
     if not any(loads):
@@ -117,13 +120,13 @@ def _bar(share: float, cls: str) -> Markup:
 
 
 def _percent(share: float, cls: str) -> Markup:
-    # Time is counted by the worker and divided by the driver: a little more than all of a second may come out.
+    # Workers measure the time and the driver divides it: the result may slightly exceed a second.
     share = min(1.0, share)
     return joined(f"{100 * share:.0f} % ", _bar(share, cls))
 
 
 def checkpoints_table(history: Sequence[dict[str, Any]]) -> Markup:
-    """The history of `/jobs/:id/checkpoints`, newest first. A row names its checkpoint, so that it can be chosen."""
+    """Show the history of `/jobs/:id/checkpoints`, newest first. A row names its checkpoint, for selection."""
     if not history:
         return element("p", "No checkpoint yet.", cls="nothing")
     rows = []
@@ -142,14 +145,14 @@ def checkpoints_table(history: Sequence[dict[str, Any]]) -> Markup:
                 element("span", why, cls="path"),
             ]
         )
-    heads = ["checkpoint", "state", "triggered", "duration", "written", "whole", "acknowledged", "where, or why not"]
+    heads = ["checkpoint", "state", "triggered", "duration", "written", "whole", "acknowledged", "path, or failure"]
     older = len(history) - len(rows)
-    more = element("p", f"{older} older ones: by the columns of the chart.", cls="faint") if older else None
+    more = element("p", f"{older} older ones: click a column of the chart.", cls="faint") if older else None
     return joined(table(heads, rows, numbers=range(2, 7)), more)
 
 
 def checkpoint_subtasks_table(vertices: Sequence[tuple[str, dict[str, Any]]]) -> Markup:
-    """One checkpoint by subtask. `vertices`: names, with `/checkpoints/details/:n/subtasks/:vertex`."""
+    """Show one checkpoint by subtask. `vertices`: names, with `/checkpoints/details/:n/subtasks/:vertex`."""
     rows = [
         [
             f"{name} · {one['index']}",
@@ -171,7 +174,7 @@ def checkpoint_subtasks_table(vertices: Sequence[tuple[str, dict[str, Any]]]) ->
 
 
 def failures_of(history: dict[str, Any]) -> Markup:
-    """The exceptions of a job, newest first: where, what, and the user's own traceback before all else."""
+    """Show the exceptions of a job, newest first: where, what, and the user's own traceback first."""
     if not history["entries"]:
         return element("p", "No exceptions.", cls="nothing")
     shown = [
@@ -186,24 +189,24 @@ def failures_of(history: dict[str, Any]) -> Markup:
                 element("span", one["taskName"] or "", cls="faint"),
             ),
             element("pre", one["stacktrace"]),
-            # The newest is what somebody has come for.
+            # The newest one is open, since users look for it.
             **({"open": ""} if index == 0 else {}),
         )
         for index, one in enumerate(history["entries"])
     ]
-    more = element("p", "There are older ones.", cls="faint") if history["truncated"] else None
+    more = element("p", "Older ones are not shown.", cls="faint") if history["truncated"] else None
     return joined(*shown, more)
 
 
 def latency_table(vertices: Sequence[VertexFigures]) -> Markup:
-    """How long latency markers took from a source to each operator."""
+    """Show how long latency markers took from a source to each operator."""
     measured = [vertex for vertex in vertices if vertex.latency_mean_ms is not None]
     if not measured:
         return element(
             "p",
             "No latency is measured. ",
             element("code", "-D metrics.latency.interval=200ms"),
-            " has sources send a marker that often; what operators see of it is shown here.",
+            " makes sources send latency markers at this interval; operators' latencies are shown here.",
             cls="nothing",
         )
     longest = max(vertex.latency_max_ms or 0.0 for vertex in measured) or 1.0
@@ -220,12 +223,12 @@ def latency_table(vertices: Sequence[VertexFigures]) -> Markup:
 
 
 def entries_table(answer: dict[str, Any]) -> Markup:
-    """What `/jobs/:id/state/entries` has answered."""
+    """Show the answer to `/jobs/:id/state/entries`."""
     if not answer["entries"]:
         return element("p", "No entry.", cls="nothing")
     heads = list(answer["entries"][0])
     rows = [[element("code", _shown(entry[head])) for head in heads] for entry in answer["entries"]]
-    more = None if answer.get("is-complete", True) else element("p", "There are more entries.", cls="faint")
+    more = None if answer.get("is-complete", True) else element("p", "More entries are not shown.", cls="faint")
     return joined(table(heads, rows), more)
 
 

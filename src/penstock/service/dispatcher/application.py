@@ -1,4 +1,4 @@
-"""The web application of a cluster: what it answers itself, and what it passes on to the processes of its jobs."""
+"""The web application of a cluster: the paths that it serves itself, and those that it forwards to jobs' processes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PASSED_ON = [
     for route in ROUTES
     if isinstance(route, DescribedRoute) and route.path.startswith(("/jobs/{jobid}", "/taskmanagers/{taskmanagerid}"))
 ]
-"""What processes of jobs answer, for OpenAPI. It comes last: the routes that pass requests on take them before."""
-# The first route that fits is taken: /jobs/metrics comes before /jobs/:jobid.
+"""Paths that the jobs' processes answer, for OpenAPI. Last, so that the forwarding routes match first."""
+# The first matching route wins: /jobs/metrics must come before /jobs/:jobid.
 _ROUTES = [
     *submission_paths.routes,
     *program_paths.routes,
@@ -32,7 +32,7 @@ _ROUTES = [
 
 
 def application(host: DispatcherHost, server: TokenServer, spark: dict[str, str]) -> Starlette:
-    """Of one cluster. `spark`: settings of its Spark application."""
+    """Return the application of one cluster. `spark`: settings of its Spark application."""
     app = guarded(_ROUTES, server.token, server.cookie)
     app.state.dispatcher, app.state.spark = host, spark
     app.state.programs, app.state.address = Programs(host.store.directory / "programs"), server.address

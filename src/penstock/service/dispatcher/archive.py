@@ -1,4 +1,4 @@
-"""What is kept of a job that has ended: what its REST endpoint answered then, as Flink's history server has it.
+"""The archive of a job that has ended: the last answers of its REST endpoint, as Flink's history server keeps them.
 
 Source: Flink docs, "History Server"; FsJobArchivist.
 """
@@ -31,48 +31,51 @@ _OF_VERTEX = (
 _OVERVIEW = "/jobs/overview"
 _OVERVIEWS_MOST = 1_000
 _ARCHIVES_MOST = 2
-"""Each may have tens of megabytes."""
+"""Decoded archives in memory: each may have tens of megabytes."""
 _BY_SUBTASK_MOST = 10
-"""So many of the newest checkpoints are kept by subtask: each has hundreds of bytes for each of its subtasks."""
+"""Newest checkpoints kept by subtask: each takes hundreds of bytes for each of its subtasks."""
 _BY_SUBTASK = "/subtasks/"
 _log = logging.getLogger(__name__)
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """To one path."""
+    """The answer to one path."""
 
     path: str
     json: str
 
 
 class Archive(msgspec.Struct, frozen=True):
-    """Of one job, in Flink's format."""
+    """The archive of one job, in Flink's format."""
 
     archive: list[Answer]
 
     def find(self, path: str) -> bytes | None:
-        """What was answered; None: that is not kept."""
+        """Return the answer to a path, or None if it is not kept."""
         return next((answer.json.encode() for answer in self.archive if answer.path == path), None)
 
 
 def archive(address: RestAddress, job_id: str, file: Path) -> None:
-    """Keep what is to be known of a job, which has ended. Raises nothing: the job itself needs nothing here."""
+    """Archive what REST answers about a job that has ended.
+
+    Raises nothing: the job itself does not need the archive.
+    """
     try:
         answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
         try:
             write_at_the_end(file, msgspec.json.encode(Archive(answers)))
         except OSError:
-            # On a full disk there is room for so much, whatever the parallelism of the job.
+            # Reserve this much, so that a full disk still has room, whatever the parallelism of the job.
             write_at_the_end(file, msgspec.json.encode(Archive([a for a in answers if _BY_SUBTASK not in a.path])))
     except (OSError, ValueError, LookupError, PenstockError) as error:
-        # An answer that is none, among others.
-        _log.warning("the cluster will show little of this job, which has ended: %s", error)
+        # Also for answers that are not JSON.
+        _log.warning("cannot archive the ended job, so the cluster will show little of it: %s", error)
 
 
 def read_archive(file: Path) -> Archive | None:
-    """None: there is none. Raises JobError, which names the file, if it can't be read.
+    """Read an archive; return None without one. Raises JobError, which names the file, if it can't be read.
 
-    The newest that were asked for stay decoded: a page asks a dozen times for parts of one.
+    Keeps the latest ones decoded: a page makes a dozen requests for parts of one.
     """
     try:
         stat = file.stat()
@@ -80,9 +83,9 @@ def read_archive(file: Path) -> Archive | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
+        raise JobError(f"cannot read the archive of the job, {file}: {error.strerror}") from None
     except UNREADABLE as error:
-        raise JobError(f"what was kept of it at its end, {file}, is damaged: {error}") from None
+        raise JobError(f"the archive of the job, {file}, is damaged: {error}") from None
 
 
 @lru_cache(_ARCHIVES_MOST)
@@ -91,17 +94,17 @@ def _archive_in(file: Path, written_ns: int, size: int) -> Archive:
 
 
 def read_overview(file: Path) -> bytes | None:
-    """What was answered to /jobs/overview; None: that is not kept. Raises JobError if it can't be read.
+    """Return the answer to /jobs/overview, or None if it is not kept. Raises JobError if it can't be read.
 
-    Those of all jobs are asked for each few seconds by whoever looks at a cluster, and the rest of an archive is
-    a thousand times as long.
+    Separate from the archive, which is a thousand times as large: each viewer of a cluster requests the overview of all
+    jobs every few seconds.
     """
     try:
         stat = file.stat()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise JobError(f"what was kept of it at its end, {file}, can't be read: {error.strerror}") from None
+        raise JobError(f"cannot read the archive of the job, {file}: {error.strerror}") from None
     return _overview_in(file, stat.st_mtime_ns, stat.st_size)
 
 
@@ -116,7 +119,7 @@ def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
     job = f"/jobs/{job_id}"
     overview = client.get(_OVERVIEW)
     yield _OVERVIEW, {"jobs": [one for one in overview["jobs"] if one["jid"] == job_id]}
-    # A client may ask only now what became of the savepoint with which it has stopped the job.
+    # A client may only now read the outcome of the savepoint with which it stopped the job.
     for kind, outcomes in client.get(f"{job}/triggers").items():
         for trigger_id, outcome in outcomes.items():
             yield f"{job}/{kind}/{trigger_id}", outcome
@@ -129,11 +132,11 @@ def _read(address: RestAddress, job_id: str) -> Iterator[tuple[str, Any]]:
         for part in _OF_VERTEX:
             answer = client.get(path + part)
             yield path + part, answer
-            # What is answered for each of them alone.
+            # Parts that each subtask answers for itself.
             for subtask in answer["subtasks"] if not part else ():
                 yield f"{path}/subtasks/{subtask['subtask']}", subtask
                 yield f"{path}/subtasks/{subtask['subtask']}/attempts/{subtask['attempt']}", subtask
-        # By one request: a job that was restarted often has thousands.
+        # In one request: a job that was restarted often has thousands.
         for earlier in client.get(f"{path}/earlier-attempts")["attempts"]:
             yield f"{path}/subtasks/{earlier['subtask']}/attempts/{earlier['attempt']}", earlier
     for place, checkpoint in enumerate(details["/checkpoints"].get("history", [])):

@@ -1,4 +1,4 @@
-"""A process of a cluster whose leader is elected: it stands by, leads, and ends when it no longer does."""
+"""A process of a cluster with an elected leader: it is a standby, then leads, and ends when it no longer leads."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """`configuration`: of high availability. `ended`: set when the process is to end.
+    """`configuration`: of high availability. `ended`: set when the process must end.
 
-    Raises ConfigurationError if something is missing.
+    Raises ConfigurationError if a setting is missing.
     """
 
     def __init__(self, settings: ClusterSettings, configuration: Configuration, ended: threading.Event) -> None:
@@ -46,8 +46,8 @@ class Candidate:
         self._terms: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Return when it is to end. One that no longer leads ends the process at once, with status 1."""
-        # Spark first: it is to be there when it is needed.
+        """Return when the process must end. A leader that is deposed ends the process at once, with status 1."""
+        # Start Spark before the election, so that a new leader has it at once.
         session = start_session(self._settings.slots, self._settings.spark)
         election = Election(self._register, self._terms.put, self._lead.extend, self._deposed)
         election.start()
@@ -56,16 +56,16 @@ class Candidate:
             if term is not None:
                 if self._warm_up is not None:
                     self._warm_up.end()
-                _log.info("leads the cluster, as of term %d", term)
+                _log.info("this process leads the cluster, in term %d", term)
                 store = JobStore(self._folder, FencedStates(self._folder, term, self._register.pointers()))
                 server = rest_server(store, self._settings)
                 lead(session, store, server, self._settings, self._ended, self._lead, self._deposed, election.publish)
         finally:
-            # Only now: the processes of jobs have ended.
+            # Leave the election last: by now the processes of jobs have ended.
             election.stop()
 
     def _wait(self, session: SparkSession) -> int | None:
-        """The term that it leads; None: it is to end."""
+        """Return the term that this process leads, or None if it must end."""
         known = None
         while not self._ended.is_set():
             with contextlib.suppress(queue.Empty):
@@ -77,17 +77,22 @@ class Candidate:
                         self._warm_up = WarmUp(session, Path(self._settings.warm_up))
                     known = leader
                     announce(RunningCluster(os.getpid(), self._settings.directory, None))
-                    _log.info("stands by: term %d is led by process %d on %s", leader.term, leader.pid, leader.host)
+                    _log.info(
+                        "this process is a standby: term %d is led by process %d on %s",
+                        leader.term,
+                        leader.pid,
+                        leader.host,
+                    )
         return None
 
     def _deposed(self, why: str) -> None:
         _log.error(
-            "this process no longer leads the cluster, and ends with the processes of its jobs: %s. Whoever leads goes "
-            "on with the jobs. Started again, this process stands by",
+            "this process no longer leads the cluster, and ends with the processes of its jobs: %s. The new leader "
+            "resumes the jobs. If this process is restarted, it becomes a standby",
             why,
         )
         withdraw(os.getpid())
         logging.shutdown()
         sys.stderr.flush()
-        # At once: nothing else may happen here any more. Processes of jobs end with their link, Spark with its driver.
+        # At once: nothing else may happen here. Processes of jobs end with their link, Spark with its driver.
         os._exit(1)

@@ -1,4 +1,4 @@
-"""The log of a cluster: what its process and Spark's JVM write to standard error, in one file of a bounded size."""
+"""The log of a cluster: standard error of its process and of Spark's JVM, in one file of bounded size."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _STDERR = 2
 
 
 def keep_bounded(directory: Path, most: int = _MOST) -> None:
-    """If the log is full, it becomes `cluster.log.1`, in place of the one before, and begins again. Raises OSError.
+    """Rotate a full log to `cluster.log.1`, replacing the one before. Raises OSError.
 
-    It is copied and cut off, not renamed: the JVM, which has inherited it, would write on where it is. Whoever has it
-    opened appends. What is written between the last look and the cut is lost. Does nothing if standard error is not
-    that file, as with `penstock cluster start --foreground`.
+    The log is copied and truncated, not renamed: the JVM has inherited the file and would keep writing to it. All
+    writers append. Lines written between the last read and the truncation are lost. Does nothing if standard error is
+    not that file, as with `penstock cluster start --foreground`.
     """
     log = directory / LOG
     try:
@@ -31,7 +31,7 @@ def keep_bounded(directory: Path, most: int = _MOST) -> None:
     with log.open("rb") as source, part.open("wb") as target:
         shutil.copyfileobj(source, target)
         part.rename(older)
-        # What has come meanwhile.
+        # Lines that were written during the copy.
         shutil.copyfileobj(source, target)
         target.flush()
         os.truncate(log, 0)

@@ -1,29 +1,29 @@
-"""What the process of a cluster is told."""
+"""The settings that the process of a cluster receives."""
 
 from __future__ import annotations
 
 import msgspec
 
 SETTINGS = "PENSTOCK_CLUSTER_SETTINGS"
-"""The variable in which a cluster's process finds them, as JSON. There may be secrets among them."""
+"""The variable with the settings, as JSON. They may contain secrets."""
 
 
 class ClusterSettings(msgspec.Struct, frozen=True):
-    """Of one cluster."""
+    """The settings of one cluster."""
 
     slots: int
     directory: str
-    """Of its jobs; of its log only, where leaders are elected."""
+    """The directory of the jobs; with an elected leader, of the log only."""
     ports: str
     spark: dict[str, str]
     """Settings of Spark."""
     standby: bool = False
-    """Whether it waits until the cluster of that directory has ended, and takes its place."""
+    """Whether the process waits until the cluster with the same directory has ended, and replaces it."""
     high_availability: dict[str, str] = {}
-    """Settings of how leaders are elected; none: by a lock on the directory."""
+    """Settings of high availability; empty: a lock on the directory decides who leads."""
     ssl: dict[str, str] = {}
     """Settings of TLS."""
     most_slots: int = 0
-    """How many Spark is asked for when jobs wait; 0: no more than `slots`."""
+    """The most slots to request from Spark while jobs wait; 0: no more than `slots`."""
     warm_up: str = ""
-    """The folder of a job that it runs while it stands by; empty: none."""
+    """The folder of a job that a standby runs to warm up; empty: none."""

@@ -1,12 +1,12 @@
-"""Which of the submitted jobs run, by the slots that there are: a state machine without I/O.
+"""Decide which of the submitted jobs run, given the slots: a state machine without I/O.
 
-    phase      event                            next       effects
+phase      event                            next       effects
     -          submitted                        queued     record; (*)
     queued     enough slots are free, and it    starting   start its process, which holds the slots from now on
                has waited longest
     queued     cancel requested                 ended      record: canceled; (*)
     starting,  its process knows the job's id,  running    record
-    running    or where it is served
+    running    or its REST address
     running    slots wanted, more than free     running    answer: refused
     running    slots wanted, else               running    answer: granted; (*)
     starting,  cancel requested                 same       record; ask the job to end, once
@@ -24,13 +24,13 @@
     queued     starts, and a cancel was         starting   ask it to end, too
                requested
 
-    any        slots are spare, and as many free    same       give them back
-               while nobody waits
+    any        slots are idle, and no job       same       release them
+               waits for them
 
-    (*) its slots are free: who has waited longest is looked at again.
+    (*) its slots are free: check again whether the job that has waited longest can start.
 
-The queue is strict: a job that needs many slots is not overtaken by small ones for ever. Each job has a process of its
-own, so what one does never touches another. Source: Flink's Dispatcher, and its session mode.
+The queue is strict: small jobs do not overtake a job that needs many slots, which would otherwise never start. Each job
+has a process of its own, so jobs can't harm each other. Source: Flink's Dispatcher, and its session mode.
 """
 
 from __future__ import annotations
@@ -67,66 +67,67 @@ from penstock.service.dispatcher.events import (
 )
 
 ENDED_MOST = 100
-"""Of jobs that have ended, how many are kept."""
+"""How many ended jobs are kept."""
 
 
 class Phase(Enum):
-    """Where a submitted job is."""
+    """The phase of a submitted job."""
 
     QUEUED = auto()
     STARTING = auto()
     RUNNING = auto()
     ENDING = auto()
-    """The job has ended; its process, or what it has left in Spark, not yet."""
+    """The job has ended, but its process, or what it has left in Spark, has not."""
     ENDED = auto()
 
 
 @dataclasses.dataclass
 class DispatchedJob:
-    """One job, from its submission on."""
+    """A job, from its submission on."""
 
     id: str
-    """Of the submission. The job has it as well, unless it takes over another one: `-s latest`."""
+    """The id of the submission. It is also the job's id, unless the job takes over another one: `-s latest`."""
     name: str
     slots: int
-    """How many it holds, or waits for."""
+    """How many slots the job holds, or waits for."""
     submitted_ms: int
     phase: Phase = Phase.QUEUED
     job_id: str = ""
-    """Empty until it is known."""
+    """The job's id; empty until it is known."""
     rest: RestAddress | None = None
     control: ControlAddress | None = None
     started_ms: int | None = None
     ended_ms: int | None = None
     status: JobStatus | None = None
-    """How it has ended; None: it has not."""
+    """The final status; None: the job has not ended."""
     kind: str = ""
     error: str = ""
-    """Of its failure."""
+    """The error of a failed job."""
     cancel_ms: int | None = None
-    """When a user has asked for its end: its process is told, and that of the next dispatcher."""
+    """Whether a user has canceled the job: its process gets a request to end, and so does that of the next dispatcher.
+    """
     ends: JobEnds | None = None
-    """How it ends, by the word of its process, which is not done with it yet."""
+    """The final status that the job's process has announced before it ends."""
 
     @property
     def holds(self) -> int:
-        """How many slots nobody else can have."""
+        """How many slots the job keeps from others."""
         return self.slots if self.phase in (Phase.STARTING, Phase.RUNNING, Phase.ENDING) else 0
 
 
 class Dispatcher:
-    """`resumed`: jobs of an earlier dispatcher, in the order of their submission. What had not ended goes on."""
+    """`resumed`: jobs of an earlier dispatcher, in the order of their submission. Unfinished ones are resumed."""
 
     def __init__(self, slots: int, resumed: Iterable[DispatchedJob] = ()) -> None:
         self.slots = slots
-        """How many there are in all."""
+        """The number of all slots."""
         self.jobs: dict[str, DispatchedJob] = {}
-        """By id of the submission, oldest first."""
+        """The jobs by id of their submission, oldest first."""
         self._ended_meanwhile: list[str] = []
         for job in resumed:
             job = dataclasses.replace(job, rest=None, control=None)
             if job.status is None and job.ends is not None:
-                # Its end was seen, by REST: it does not go on.
+                # REST has already shown its end, so it is not resumed.
                 self._end(job, job.ends.status, job.ends.at_ms, job.ends.kind, job.ends.error)
                 self._ended_meanwhile.append(job.id)
             job.phase = Phase.QUEUED if job.status is None else Phase.ENDED
@@ -134,25 +135,25 @@ class Dispatcher:
 
     @property
     def free(self) -> int:
-        """How many slots nobody holds. Fewer than none: executors were lost."""
+        """The number of free slots. Negative if executors were lost."""
         return self.slots - sum(job.holds for job in self.jobs.values())
 
     @property
     def wanted(self) -> int:
-        """How many there would have to be for all jobs to run."""
+        """The number of slots that all jobs together need."""
         return sum(job.slots for job in self.jobs.values() if job.phase is not Phase.ENDED)
 
     @property
     def queue(self) -> list[DispatchedJob]:
-        """Who waits for slots, in the order in which they will have them."""
+        """Return the jobs that wait for slots, in the order in which they will get them."""
         return [job for job in self.jobs.values() if job.phase is Phase.QUEUED]
 
     def start(self, at_ms: int) -> list[Effect]:
-        """Begin, with what an earlier dispatcher has left."""
+        """Start with the jobs that an earlier dispatcher has left."""
         return [*map(Record, self._ended_meanwhile), *self._grant(at_ms)]
 
     def handle(self, event: Event) -> list[Effect]:
-        """What is to be done now. An event of a submission that is not known does nothing."""
+        """Handle an event, and return the effects. Ignores events of unknown submissions."""
         if isinstance(event, Submitted):
             self.jobs[event.id] = DispatchedJob(event.id, event.name, event.slots, event.at_ms)
             return [Record(event.id), *self._grant(event.at_ms)]
@@ -190,7 +191,7 @@ class Dispatcher:
         return []
 
     def _returned(self, slots: int) -> list[Effect]:
-        # None that a job was just given, and has no task on yet.
+        # Not slots that a job has just been granted and does not use yet.
         if not 0 < slots <= self.free or self.queue:
             return []
         self.slots -= slots
@@ -200,7 +201,7 @@ class Dispatcher:
         granted = event.slots <= job.slots + max(0, self.free)
         if granted:
             job.slots = event.slots
-        # Before others are let in: it is what the job could have more.
+        # Grant before starting other jobs: a running job takes precedence.
         answer = SlotsAnswer(job.id, granted, max(0, self.free))
         return [answer, *([Record(job.id)] if granted else []), *self._grant(event.at_ms)]
 
@@ -209,10 +210,10 @@ class Dispatcher:
             self._end(job, JobStatus.CANCELED, at_ms)
             return [Record(job.id), *self._freed(job, at_ms)]
         if job.phase not in (Phase.STARTING, Phase.RUNNING) or job.cancel_ms is not None:
-            # One that is stopped would not read what it is sent again and again.
+            # Once: a suspended process would not read repeated requests.
             return []
         job.cancel_ms = at_ms
-        # Its process takes it at any time, also before the job has begun.
+        # Its process accepts the request at any time, even before the job has started.
         return [Record(job.id), CancelJob(job.id)]
 
     def _gone(self, job: DispatchedJob, event: ProcessEnded) -> list[Effect]:
@@ -233,7 +234,7 @@ class Dispatcher:
 
     def _freed(self, job: DispatchedJob, at_ms: int) -> list[Effect]:
         job.phase, job.rest, job.control = Phase.ENDED, None, None
-        # Without this one: the clock may have gone back.
+        # Not counting this job: the clock may have gone back.
         others = [other for other in self.jobs.values() if other.phase is Phase.ENDED and other is not job]
         ended = sorted((other.ended_ms or 0, other.id) for other in others)
         old = [id for _, id in ended[: 1 - ENDED_MOST]]
@@ -246,7 +247,7 @@ class Dispatcher:
         for job in self.queue:
             if job.slots > self.free:
                 break
-            # One that was started may have begun, also if it was not recorded under which id.
+            # A job that was started may have begun, even if its id was not recorded.
             resumes = job.job_id or ("" if job.started_ms is None else job.id)
             job.phase, job.started_ms = Phase.STARTING, at_ms
             effects += [Record(job.id), StartProcess(job.id, resumes)]

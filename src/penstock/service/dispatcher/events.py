@@ -1,4 +1,4 @@
-"""What happens to a dispatcher, and what it wants done: its vocabulary."""
+"""The events and effects of a dispatcher."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.service.cluster.rest_address import RestAddress
 
 
 class Event(msgspec.Struct, frozen=True, tag=True):
-    """Something that has happened. `at_ms`: when."""
+    """An event. `at_ms`: when it happened."""
 
     at_ms: int
 
 
 class Submitted(Event, frozen=True):
-    """A client has sent a job, which is stored. `id`: of the submission."""
+    """A client has submitted a job, which is stored. `id`: of the submission."""
 
     id: str
     name: str
@@ -24,7 +24,7 @@ class Submitted(Event, frozen=True):
 
 
 class Began(Event, frozen=True):
-    """The process of a job knows under which id the job runs. `rest`: where it is served."""
+    """The process of a job reports the job's id. `rest`: its REST address."""
 
     id: str
     job_id: str
@@ -32,21 +32,21 @@ class Began(Event, frozen=True):
 
 
 class Listens(Event, frozen=True):
-    """A job takes commands at this address."""
+    """A job accepts commands at this address."""
 
     id: str
     control: ControlAddress
 
 
 class SlotsWanted(Event, frozen=True):
-    """A job wants to hold so many slots in all from now on, more or fewer than before. Answered by SlotsAnswer."""
+    """A job wants to hold this many slots in all, more or fewer than before. Answered by SlotsAnswer."""
 
     id: str
     slots: int
 
 
 class JobEnded(Event, frozen=True):
-    """A job has ended, by the word of its process, which ends next. `kind`, `error`: of the failure, if it failed."""
+    """A job's process reports its end, and exits next. `kind`, `error`: of the failure, if the job failed."""
 
     id: str
     status: JobStatus
@@ -55,7 +55,7 @@ class JobEnded(Event, frozen=True):
 
 
 class JobEnds(Event, frozen=True):
-    """The same, before its process has gathered what is to be known of it: for who would go on with it otherwise."""
+    """A job is about to end: sent before its process archives it, in case a new dispatcher takes over meanwhile."""
 
     id: str
     status: JobStatus
@@ -64,61 +64,61 @@ class JobEnds(Event, frozen=True):
 
 
 class ProcessEnded(Event, frozen=True):
-    """The process of a job is gone. `how`: in words, for one that was killed or has crashed."""
+    """The process of a job is gone. `how`: in words, for a process that was killed or crashed."""
 
     id: str
     how: str = ""
 
 
 class LeftoversGone(Event, frozen=True):
-    """Spark runs nothing of a job any more whose process is gone."""
+    """Spark no longer runs anything of a job whose process is gone."""
 
     id: str
 
 
 class CancelRequested(Event, frozen=True):
-    """A user wants a job to end."""
+    """A user has canceled a job."""
 
     id: str
 
 
 class SlotsCounted(Event, frozen=True):
-    """How many slots there are in all."""
+    """The number of all slots."""
 
     slots: int
 
 
 class SlotsSpare(Event, frozen=True):
-    """So many slots have been used by no task for long: they can be given back to Spark."""
+    """This many slots have been idle for long: they can be released to Spark."""
 
     slots: int
 
 
 class Effect(msgspec.Struct, frozen=True, tag=True):
-    """Something that is to be done for a submission."""
+    """An effect on a submission."""
 
     id: str
 
 
 class StartProcess(Effect, frozen=True):
-    """Start the process of a job. `resumes`: the id of the job that it goes on with; empty: it begins."""
+    """Start the process of a job. `resumes`: the id of the job that it resumes; empty: a new job."""
 
     resumes: str = ""
 
 
 class SlotsAnswer(Effect, frozen=True):
-    """Tell a job whether it holds what it wanted, and how many slots are free beside what it holds."""
+    """Answer a request for slots, with the number of slots that are free beyond those that the job holds."""
 
     granted: bool
     free: int
 
 
 class EndRecorded(Effect, frozen=True):
-    """Tell a job that has ended that this is stored: nobody else has to be told, so it need keep nothing for that."""
+    """Tell a job that its end is stored: it need not keep its own record for a later dispatcher."""
 
 
 class Leads(Effect, frozen=True):
-    """Tell a job that its dispatcher leads the cluster until `until_ms`, confirmed after `asked_ms`, by `steady_ms`."""
+    """Tell a job that its dispatcher leads until `until_ms`, confirmed after `asked_ms`, by `steady_ms`."""
 
     until_ms: int
     asked_ms: int
@@ -129,13 +129,13 @@ class CancelJob(Effect, frozen=True):
 
 
 class StopLeftovers(Effect, frozen=True):
-    """Stop what Spark still runs of a job whose process is gone, and say when it is over."""
+    """Stop what Spark still runs of a job whose process is gone, and report when nothing is left."""
 
     job_id: str
 
 
 class Record(Effect, frozen=True):
-    """Store how it is with a job now."""
+    """Store the state of a job."""
 
 
 class Drop(Effect, frozen=True):
@@ -143,6 +143,6 @@ class Drop(Effect, frozen=True):
 
 
 class ReturnSlots(Effect, frozen=True):
-    """Give so many slots back to Spark. It is of no submission: its id is empty."""
+    """Release this many slots to Spark. Belongs to no submission: its id is empty."""
 
     slots: int

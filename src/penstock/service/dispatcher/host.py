@@ -1,4 +1,4 @@
-"""Hosts a dispatcher: the thread that gives it its events and carries out what it wants, and the processes of jobs."""
+"""The host of a dispatcher: the thread that passes it events and carries out its effects, and the processes of jobs."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ _log = logging.getLogger(__name__)
 class DispatcherHost:
     """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher.
 
-    `lead`: until when this process leads; None: nobody else can. `deposed` is called with the reason when it turns out
-    that another one does. `executors`: those that come and go with what jobs want; None: they stay as they are.
+    `lead`: until when this process leads; None: it is always the leader. `deposed` is called with the reason when
+    another process leads. `executors`: those that are requested and released with demand; None: their number is fixed.
     """
 
     def __init__(
@@ -80,65 +80,65 @@ class DispatcherHost:
         self._java = address_of(session)
         self.store = store
         self.log_directory = store.directory
-        """Where the log of this process is."""
+        """The folder with the log of this process."""
         self.job_logs = cache_directory(os.environ) / DIRECTORY
-        """Has a folder for each job, or a link to it."""
+        """The folder with the logs of each job, or links to them."""
         self._dispatcher = Dispatcher(self._count(), store.jobs())
         self._processes: dict[str, SupervisedProcess] = {}
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._published: dict[str, DispatchedJob] = {}
         self._changed = threading.Condition()
         self.slots = self._dispatcher.slots
-        """How many there are in all."""
+        """The number of all slots."""
         self.free = 0
-        """How many nobody holds."""
+        """The number of free slots."""
         self._wanted = 0
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Begin, with the jobs that an earlier dispatcher has left."""
+        """Start with the jobs that an earlier dispatcher has left."""
         self._publish()
         self._lead.on_extension = self._tell_all
         self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
-        # Spark may fail to answer once. Without this thread jobs would wait for slots for ever.
+        # Spark may fail to answer once. Without this thread, jobs would wait for slots forever.
         serve("penstock-slots", self._count_and_ask, lambda _: None)
 
     def close(self) -> None:
-        """End the processes of all jobs as if they were killed: the next dispatcher goes on with them."""
+        """Kill the processes of all jobs: the next dispatcher resumes them."""
         self._ended.set()
         self._events.put(None)
         with self._changed:
             self._changed.notify_all()
-        # From here on nothing is recorded: that they have ended is not their end.
+        # From here on nothing is recorded, so that the end of a process is not taken for the end of its job.
         if self._thread is not None:
             self._thread.join()
         for process in list(self._processes.values()):
             process.kill()
         self.store.close()
 
-    # Any thread.
+    # Called by any thread.
 
     @property
     def has_ended(self) -> bool:
-        """Whether it takes no events any more: it was closed, or has failed, which is logged."""
+        """Whether the dispatcher has stopped: it was closed, or has failed, which is logged."""
         return self._ended.is_set()
 
     @property
     def jobs(self) -> list[DispatchedJob]:
-        """All jobs as they were a moment ago, in the order of their submission."""
+        """A recent copy of all jobs, in the order of their submission."""
         return list(self._published.values())
 
     def find(self, id: str) -> DispatchedJob | None:
-        """A job by its id, or that of its submission: of those that have taken each other over, the newest one."""
+        """Return a job by its id or that of its submission; of jobs that took each other over, the newest one."""
         return self.newest().get(id) or self._published.get(id)
 
     def newest(self) -> dict[str, DispatchedJob]:
-        """The jobs by their ids; by those of their submissions, as long as they have none."""
+        """Return the jobs by id, or by id of the submission while they lack one."""
         return {job.job_id or job.id: job for job in self.jobs}
 
     def submit(self, id: str, packed: bytes) -> None:
-        """Take a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
+        """Accept a job. Raises JobError if it can never run here, or the store can't be written; NotLeadingError."""
         description = from_msgpack(packed, PackedJob).description
         most = slots_at_most(self._session) if self._executors is None else self._executors.most
         if most is not None and description.slots > most:
@@ -148,30 +148,30 @@ class DispatcherHost:
             )
         with self._submitting:
             if id in self._published:
-                # Its client has not had the answer, and asks again.
+                # Its client has not received the answer, and retries.
                 return
             if self._ended.is_set():
-                raise NotLeadingError("this process ends")
+                raise NotLeadingError("this process is about to end")
             at_ms = now_ms()
             try:
                 self.store.add(
                     DispatchedJob(id, description.name, description.slots, at_ms), packed, description.bundle
                 )
             except OSError as error:
-                raise JobError(f"the cluster can't keep the job: {error}") from error
+                raise JobError(f"the cluster cannot store the job: {error}") from error
             except NotLeadingError as error:
                 self._deposed(str(error))
                 raise
             self.post(Submitted(at_ms, id, description.name, description.slots))
-            # Its client may ask for it as soon as it has its id.
+            # Publish first: the client may ask for the job as soon as it has its id.
             with self._changed:
                 self._changed.wait_for(lambda: id in self._published or self._ended.is_set())
 
     def post(self, event: Event) -> None:
-        """Hand an event to the dispatcher."""
+        """Pass an event to the dispatcher."""
         self._events.put(event)
 
-    # The dispatcher's thread.
+    # Run in the dispatcher's thread.
 
     def _run(self) -> None:
         try:
@@ -181,7 +181,7 @@ class DispatcherHost:
                 self._carry_out(self._dispatcher.handle(event))
                 self._publish()
         except NotLeadingError as error:
-            # Of what is wanted behind it nothing is done: no job is started that another leader starts.
+            # Skip the remaining effects: no job may start here that another leader starts.
             self._deposed(str(error))
             raise
 
@@ -204,11 +204,11 @@ class DispatcherHost:
                 if process is not None and (stored or not isinstance(effect, EndRecorded)):
                     process.tell(effect)
             elif isinstance(effect, StopLeftovers):
-                # Spark may fail to answer once. Without this thread the slots of the job would be held for ever.
+                # Spark may fail to answer once. Without this thread, the slots of the job would be held forever.
                 name = f"penstock-leftovers-{effect.id[:8]}"
                 serve(name, partial(self._stop_leftovers, effect), lambda _: time.sleep(_COUNT_S))
             elif isinstance(effect, ReturnSlots) and self._executors is not None:
-                # In this thread, which gives slots to nobody meanwhile.
+                # In this thread, which grants no slots in the meantime.
                 self._give_back(self._executors)
             elif isinstance(effect, Drop):
                 self.store.drop(effect.id)
@@ -219,16 +219,16 @@ class DispatcherHost:
             executors.give_back()
         except RAISED:
             # They are counted again in a second.
-            _log.exception("executors that are not needed could not be given back")
+            _log.exception("cannot release idle executors")
 
     def _record(self, id: str) -> bool:
-        """Whether it is stored."""
+        """Record a job's state, and return whether it is stored."""
         job, stored = self._dispatcher.jobs[id], True
         try:
             self.store.record(job)
         except OSError as error:
-            # The job itself can go on. If this process ends, too, the next one finds it as it was before.
-            _log.error("how it is with the job '%s' can't be recorded: %s", job.name, error)
+            # The job itself can continue. If this process ends too, the next one finds the previous state.
+            _log.error("cannot record the state of the job '%s': %s", job.name, error)
             stored = False
         if job.status is not None and stored:
             self.store.release(id)
@@ -256,16 +256,16 @@ class DispatcherHost:
                 ended,
             )
         except (OSError, JobError) as error:
-            ended(f"the process of the job could not be started: {error}")
+            ended(f"cannot start the process of the job: {error}")
 
-    # Threads of their own.
+    # Run in threads of their own.
 
     def _tell_all(self, until_ms: int, asked_ms: int) -> None:
         for id, process in list(self._processes.items()):
             process.tell_if_free(Leads(id, until_ms, asked_ms))
 
     def _stop_leftovers(self, effect: StopLeftovers) -> bool:
-        """Stop what Spark still runs of a job. Returns whether to call it again."""
+        """Stop what Spark still runs of a job. Return whether to call it again."""
         tag = job_tag(effect.job_id)
         if effect.job_id and not self._ended.is_set():
             cancel_tagged(self._session, tag)
@@ -276,7 +276,7 @@ class DispatcherHost:
         return False
 
     def _count_and_ask(self) -> bool:
-        """On a cluster executors come and go. False: the dispatcher has ended."""
+        """Count the slots of a cluster, where executors come and go. Return False if the dispatcher has ended."""
         if self._ended.wait(_COUNT_S):
             return False
         try:
@@ -289,7 +289,7 @@ class DispatcherHost:
         except RAISED as error:
             if not is_lost_connection(error):
                 raise
-            _log.warning("can't count the slots: Spark's JVM does not answer")
+            _log.warning("cannot count the slots: Spark's JVM does not answer")
         return True
 
     def _count(self) -> int:

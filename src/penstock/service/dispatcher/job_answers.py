@@ -1,4 +1,4 @@
-"""What is answered of one job of a cluster: by its process, by what that answered at its end, or by what is known."""
+"""Answers about one job of a cluster: from its process, from its archive, or from what the dispatcher knows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASK_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: `path` is not quoted, and `query` is as it came."""
+    """A request: `path` is unquoted, and `query` as it was received."""
 
     method: str
     path: str
@@ -32,12 +32,12 @@ class Asked:
 
     @property
     def target(self) -> str:
-        """As it is sent on."""
+        """The path and query for forwarding."""
         return f"{quote(self.path)}?{self.query}" if self.query else quote(self.path)
 
 
 class JobAnswers:
-    """Of one job. Each answer is a status of HTTP, and JSON."""
+    """Answer requests about one job. Each answer is an HTTP status and JSON."""
 
     def __init__(self, host: DispatcherHost, job: DispatchedJob) -> None:
         self._host = host
@@ -46,7 +46,7 @@ class JobAnswers:
         self._archive = host.store.folder(job.id) / ARCHIVE
 
     def overview(self, most_s: float) -> bytes | None:
-        """What is answered to GET /jobs/overview; None: nothing, by then."""
+        """Return the answer to GET /jobs/overview, or None if there is none within `most_s`."""
         answered = self._of_process(Asked("GET", "/jobs/overview"), most_s)
         if answered is not None:
             return answered[1] if answered[0] == 200 else None
@@ -56,21 +56,21 @@ class JobAnswers:
             return None
 
     def to(self, asked: Asked) -> tuple[int, bytes]:
-        """To a request for a path below /jobs/:jobid. Raises HTTPException for a parameter that is none."""
+        """Answer a request for a path below /jobs/:jobid. Raises HTTPException for an invalid parameter."""
         answered = self._of_process(asked, _ASK_S)
         if answered is not None:
             # A process that is about to serve its job does not know it yet.
             early = answered[0] == 404 and self._job.status is None and self._known(asked)
             return early or answered
         if self._job.status is None:
-            text = f"Job {self._id} can't be asked: it is {self._job.phase.name.lower()}"
+            text = f"Job {self._id} does not serve requests: it is {self._job.phase.name.lower()}"
             return self._known(asked) or _error(404, text)
         if asked.method != "GET":
             return _error(409, f"Job {self._id} has ended: {self._job.status.name}")
         return self._of_ended(asked, self._job.status.name)
 
     def _of_process(self, asked: Asked, most_s: float) -> tuple[int, bytes] | None:
-        """None: there is none, or no more."""
+        """Return the answer of the job's process, or None if there is none, or no longer."""
         rest = self._job.rest
         if rest is None:
             return None
@@ -80,19 +80,19 @@ class JobAnswers:
         except (OSError, UnreachableError) as error:
             if self._job.status is not None:
                 return None
-            # It is busy, or stopped, or has just ended, which is not known yet. Flink's clients ask again at 503.
+            # The process is busy or suspended, or has just ended unnoticed. Flink's clients retry after 503.
             return _error(503, f"Job {self._id} does not answer: {error}")
 
     def _of_ended(self, asked: Asked, status: str) -> tuple[int, bytes]:
         try:
             kept = read_archive(self._archive)
         except JobError as error:
-            return _error(404, f"Of job {self._id}, which has ended, this is not known: {error}")
+            return _error(404, f"This is unknown about job {self._id}, which has ended: {error}")
         answer = _kept(kept, asked)
-        # Where nothing was kept it has not come as far as to serve anything. How it has ended is known of each.
+        # A job without an archive ended before it could serve anything. Its result is always known.
         if answer is None and (kept is None or self._part(asked) == RESULT):
             answer = self._known(asked)
-        text = f"Of job {self._id}, which has ended ({status}), this is not known. {self._job.error}"
+        text = f"This is unknown about job {self._id}, which has ended ({status}). {self._job.error}"
         return answer or _error(404, text.strip())
 
     def _known(self, asked: Asked) -> tuple[int, bytes] | None:
@@ -108,7 +108,7 @@ def _kept(kept: Archive | None, asked: Asked) -> tuple[int, bytes] | None:
     if answer is not None and asked.path.endswith("/exceptions"):
         return _found(msgspec.json.decode(answer), asked)
     if answer is None and kept is not None and asked.path.endswith("/metrics"):
-        # Nothing is measured any more. As Flink answers for a job that has ended.
+        # Metrics end with the job. Flink answers the same for a job that has ended.
         answer = b"[]"
     return None if answer is None else (200, answer)
 

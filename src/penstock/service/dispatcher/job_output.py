@@ -1,10 +1,10 @@
-"""What the process of a job writes to its standard output and error: files of a bounded size, read by the byte.
+"""Standard output and error of a job's process: files of bounded size, addressed by byte.
 
-    output              from the first byte on
-    output.00008388655  from that byte on: the newest goes on with what the one before it has begun
+output              from the first byte on
+    output.00008388655  from that byte on: it continues the file before
 
-The process itself begins a new file, so nothing is lost between two: from then on its descriptors lead there. The
-newest two are kept. What a program that it has started still writes to an older one is not shown.
+The process itself starts a new file, so nothing is lost between two: from then on its descriptors lead there. The
+newest two files are kept. Output that a child process still writes to an older one is not shown.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 OUTPUT_MOST = 8 << 20
-"""Bytes of one file, about."""
+"""Approximate bytes of one file."""
 _NAME = "output"
 _KEPT = 2
 _STREAMS = (1, 2)
 _SETTLES_S = 0.05
 _SETTLES_MOST = 20
-"""Looks. A program that the process has started may write to it for ever."""
+"""Most checks for open writes. A child process may keep writing forever."""
 
 
 class OutputFile(NamedTuple):
-    """`begin`: how many bytes were written before it."""
+    """A part of the output. `begin`: the number of bytes before it."""
 
     begin: int
     path: Path
 
 
 class OutputGoneError(Exception):
-    """`begin`: the first byte that is still kept."""
+    """The requested output is gone. `begin`: the first byte that is kept."""
 
     def __init__(self, begin: int) -> None:
-        super().__init__(f"what the job has printed is kept from byte {begin:,} on; older parts were removed")
+        super().__init__(f"the job's output is kept from byte {begin:,} on; older parts were removed")
         self.begin = begin
 
 
 def output_files(folder: Path) -> list[OutputFile]:
-    """Of the job with this folder, oldest first."""
+    """Return the files of the job with this folder, oldest first."""
     found = [
         OutputFile(int(path.suffix[1:] or 0), path)
         for path in folder.glob(f"{_NAME}*")
@@ -53,12 +53,12 @@ def output_files(folder: Path) -> list[OutputFile]:
 
 
 def newest_output(folder: Path) -> Path:
-    """Where a process of the job writes on; it may not be there yet."""
+    """Return the file that a process of the job writes to; it may not exist yet."""
     return (output_files(folder) or [OutputFile(0, folder / _NAME)])[-1].path
 
 
 def part_of_output(folder: Path, begin: int, most: int) -> bytes:
-    """Read at most so many bytes. Empty: there are none yet. Raises OutputGoneError for what is kept no more."""
+    """Read at most this many bytes; empty: no new ones. Raises OutputGoneError if that part was removed."""
     while True:
         files = output_files(folder)
         if files and begin < files[0].begin:
@@ -66,18 +66,18 @@ def part_of_output(folder: Path, begin: int, most: int) -> bytes:
         later = [file for file in files if file.begin > begin]
         before = [file for file in files if file.begin <= begin]
         if not before:
-            # The job has not been started.
+            # The job has not started.
             return b""
         offset = begin - before[-1].begin
         end = later[0].begin - before[-1].begin if later else offset + most
-        # Removed since it was found: what is there now is looked at again.
+        # Removed since it was found: look again.
         with contextlib.suppress(FileNotFoundError), before[-1].path.open("rb") as file:
             file.seek(offset)
             return file.read(min(most, end - offset))
 
 
 def keep_bounded(folder: Path, most: int = OUTPUT_MOST) -> None:
-    """Begin a new file if the newest is full. To be called by the process whose output it is. Raises OSError."""
+    """Start a new file if the newest is full. Called by the process that writes the output. Raises OSError."""
     files = output_files(folder)
     if not files or files[-1].path.stat().st_size < most:
         return
@@ -97,9 +97,9 @@ def keep_bounded(folder: Path, most: int = OUTPUT_MOST) -> None:
 
 
 def _settled_size(path: Path) -> int:
-    """Of a file to which nothing leads any more, when the writes that had begun before are done.
+    """Return the size of a file that no descriptor leads to, once open writes are done.
 
-    What they add behind the place from which the next file goes on would be shown by nobody.
+    What they add after the start of the next file would be shown to no reader.
     """
     size = path.stat().st_size
     for _ in range(_SETTLES_MOST):

@@ -1,7 +1,6 @@
 """/jobs of a cluster, by Flink's paths.
 
-Each job's process answers for itself, and what it has answered at its end is kept. What concerns all jobs is put
-together here.
+Each job's process answers for itself, and its last answers are archived. Answers about all jobs are assembled here.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ from penstock.service.rest.described_route import JSON, DescribedRoute
 from penstock.service.rest.patient_threads import in_patient_thread
 
 _OVERVIEW_S = 1.0
-"""For each of all jobs, which are shown together."""
+"""Seconds for each of all jobs, which are shown together."""
 
 
 def job_ids(request: Request) -> dict[str, Any]:
-    """GET /jobs: the id and the status of each."""
+    """GET /jobs: id and status of each."""
     return {"jobs": [{"id": id_of_job(job), "status": status_of(job)} for job in host_of(request).newest().values()]}
 
 
@@ -50,7 +49,7 @@ async def applications(request: Request) -> Response:
 
 
 async def application(request: Request) -> Response:
-    """GET /applications/:applicationid: one, with its job."""
+    """GET /applications/:applicationid: one application, with its job."""
     id = id_of(request, "applicationid")
     found = next((job for job in await _overviews(request) if job["jid"] == id), None)
     if found is None:
@@ -73,7 +72,7 @@ def _application(job: dict[str, Any]) -> dict[str, Any]:
 
 async def _overviews(request: Request) -> list[dict[str, Any]]:
     host = host_of(request)
-    # Side by side: one that is busy, or was stopped, does not hold up the others.
+    # In parallel: a busy or suspended process does not delay the others.
     return list(await asyncio.gather(*(run_in_threadpool(_overview, host, job) for job in host.newest().values())))
 
 
@@ -84,7 +83,7 @@ def _overview(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
 
 
 async def of_job(request: Request) -> Response:
-    """Any path below /jobs/:jobid: what the job's process answers, or has answered at its end."""
+    """Any path below /jobs/:jobid: the answer of the job's process, or its archive."""
     jobid = request.path_params["jobid"]
     job = host_of(request).find(id_of(request, "jobid"))
     if job is None:
@@ -95,21 +94,21 @@ async def of_job(request: Request) -> Response:
     if _cancels(request, job) and job.status is JobStatus.CANCELED:
         return json_answer({}, 202)
     if _cancels(request, job) and job.status is None:
-        # On record: if this cluster ends before the job has, the next one does not go on with it.
+        # Recorded: if this cluster ends before the job has, the next one does not resume it.
         host_of(request).post(CancelRequested(now_ms(), job.id))
         if job.rest is None:
             # It waits, or is about to start.
             return json_answer({}, 202)
-    # A route that takes GET takes HEAD.
+    # A route that accepts GET accepts HEAD.
     method = "GET" if request.method == "HEAD" else request.method
     asked = Asked(method, path, request.scope["query_string"].decode("ascii", "replace"), body)
-    # A job that hangs lets its requests wait, and nobody else's.
+    # A job that hangs delays only its own requests.
     status, answer = await in_patient_thread(JobAnswers(host_of(request), job).to, asked)
     return Response(answer, status, media_type=JSON)
 
 
 def _cancels(request: Request, job: DispatchedJob) -> bool:
-    """PATCH of the job itself, and of nothing in it."""
+    """PATCH of the job itself, not of a path below it."""
     is_it = request.scope["path"].rstrip("/") in (f"/jobs/{id_of_job(job)}", f"/jobs/{job.id}")
     return request.method == "PATCH" and is_it and request.query_params.get("mode", "cancel").lower() == "cancel"
 

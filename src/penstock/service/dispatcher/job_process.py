@@ -1,6 +1,6 @@
-"""The process of one job: it loads the job, runs it in the cluster's Spark application, and says how it goes.
+"""The process of one job: it loads the job, runs it in the cluster's Spark application, and reports to the dispatcher.
 
-It is the only one that loads the job's code. It ends with its job, and at once when its dispatcher is gone.
+Only this process loads the job's code. It ends with its job, and at once when its dispatcher is gone.
 """
 
 from __future__ import annotations
@@ -73,27 +73,27 @@ _LOOK_S = 1.0
 _RECORDED_S = 30.0
 _CLUSTER_ENDS_S = 10.0
 _OF_LOST_PROCESSES = {kind.__name__ for kind in (TaskLostError, SparkLostError, SessionLostError)}
-"""Errors of jobs that a JVM leaves behind that is being killed: it may exist for a moment yet."""
+"""Errors of jobs whose JVM is being killed: it may still exist for a moment."""
 _WORKERS_OF = "PENSTOCK_WORKERS_OF"
-"""Environment variable of workers, which nothing reads."""
+"""An environment variable of workers that marks them, and is not read."""
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, until when the dispatcher leads, id of the job to be resumed.
+    """Arguments: ID, FOLDER, DESCRIPTOR of the link, PID of the JVM, end of the leadership, id of the job to resume.
 
     See `service/dispatcher/supervised_process.py`.
     """
     id, folder, descriptor, jvm, until_ms, resumes = sys.argv[1:]
     if logging.lastResort is not None:
-        # Which writes to the job's output: its client reads that, and whoever asks for the job's logs.
+        # Faults go to the job's output, which its client and its logs show.
         logging.lastResort.setFormatter(LogFormat())
     link = job_end(socket.socket(fileno=int(descriptor)))
     JobProcess(id, Path(folder), link, int(jvm), LentLead(int(until_ms))).run(resumes)
 
 
 class JobProcess:
-    """This process."""
+    """The process of one job."""
 
     def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int, lead: LentLead) -> None:
         self._id = id
@@ -108,22 +108,23 @@ class JobProcess:
         self._rest: RestAddress | None = None
         self._client: JobClient | None = None
         self._checkpoints: str | None = None
-        """Where the job's are; None: nowhere that outlasts this process."""
+        """The directory of the job's checkpoints; None: none that outlives this process."""
         self._cancelled = False
         self._has_begun = True
-        """Whether there may be something of the job beyond this process."""
+        """Whether something of the job may exist beyond this process."""
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, name="penstock-dispatcher", daemon=True).start()
         threading.Thread(target=_keep_output_bounded, args=(folder,), name="penstock-output", daemon=True).start()
 
     def run(self, resumes: str) -> None:
-        """Run the job to its end, and say how it was. Does not return: threads of users' code may still run."""
+        """Run the job to its end, and report it. Does not return: threads of users' code may still run."""
         try:
             ended = self._run(resumes)
         except BaseException as error:
             ended = self._failed(error)
         self._link.send(ended)
-        # If the dispatcher ends before it has stored that, so does this process, and the next one finds it on record.
+        # If the dispatcher ends before it has stored the end, so does this process, and the next one finds it on
+        # record.
         if self._checkpoints is not None and self._end_recorded.wait(_RECORDED_S):
             remove_ended_job(self._checkpoints, self._job_id)
         logging.shutdown()
@@ -134,16 +135,16 @@ class JobProcess:
     def _run(self, resumes: str) -> JobEnded:
         job = read_packed_job(self._folder / "job")
         submission = unpacked(job, self._folder)
-        # The cluster alone asks this process, on the loopback; what its client knows the cluster by is elsewhere.
+        # Only the cluster calls this process, on the loopback; the client's settings of REST are for the cluster.
         submission.configuration.set_boolean(ssl_options.ENABLED.key, False)
         self._checkpoints = None if submission.graph.batched else submission.configuration.get(CHECKPOINT_DIRECTORY)
         if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
-            # The dispatcher before has ended in between.
+            # The previous dispatcher has ended in between.
             self._job_id = resumes
             return JobEnded(now_ms(), self._id, JobStatus[end.how])
 
         def keep(graph: JobGraph) -> None:
-            """Whoever starts this job again does so with its new functions, and its present parallelism."""
+            """Record new functions and parallelism, so that a restart of this job uses them."""
             self._lead.write(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
 
         session = self._session()
@@ -167,8 +168,8 @@ class JobProcess:
                 is_checked=bool(resumes) and (self._folder / CHECKED).exists(),
                 on_checked=self._is_checked,
                 claims=True,
-                # Whoever leads later finds the claim. So if this dispatcher still leads when it is made, no other
-                # process goes on from where this one does.
+                # A later leader finds the claim. So if this dispatcher still leads when the claim is made, no other
+                # process resumes the job from the same point.
                 on_claim=self._lead.confirm,
             )
         )
@@ -177,10 +178,10 @@ class JobProcess:
         if cancelled:
             client.cancel()
         ended = self._outcome(client)
-        # Without Spark's JVM this cluster ends in a moment. The next one goes on with its jobs: they have not failed.
+        # Without Spark's JVM this cluster is about to end. The next one resumes its jobs: they have not failed.
         if ended.status is JobStatus.FAILED and ended.kind in _OF_LOST_PROCESSES and jvm_ends():
             time.sleep(_CLUSTER_ENDS_S)
-        # Its REST says so already: the next dispatcher must not go on with it, if this one ends now.
+        # REST shows the end already: the next dispatcher must not resume the job if this one ends now.
         self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
         self._keep(client, submission.graph)
         return ended
@@ -189,7 +190,7 @@ class JobProcess:
         try:
             client.get_job_execution_result().result()
         except FencedError:
-            # What is to be known of the job is what the other process keeps.
+            # The other process archives the job.
             raise
         except BaseException as error:
             return self._failed(error)
@@ -202,10 +203,10 @@ class JobProcess:
 
     def _session(self) -> SparkSession:
         session = attach()
-        # Workers are forked by a daemon for each environment: no job's come from where another one's do.
+        # Workers are forked by a daemon for each environment: with this variable, each job has a daemon of its own.
         environment = {_WORKERS_OF: self._id}
         if session_is_local(session):
-            # Elsewhere they have the environment and the directory of their executor, to which Spark sends files.
+            # On other machines they have the environment and directory of their executor, to which Spark sends files.
             environment |= environment_of_workers(os.environ)
         session.sparkContext.environment.update(environment)
         adopt(JvmProcess(self._java))
@@ -213,12 +214,12 @@ class JobProcess:
 
     def _now_begins(self) -> None:
         with self._lock:
-            # From now on it is cancelled by its job master.
+            # From now on the job master cancels the job.
             self._has_begun = True
 
     def _is_checked(self) -> None:
         self._now_begins()
-        # Where the disk is full the next process asks again.
+        # On a full disk the next process checks again.
         with contextlib.suppress(OSError):
             (self._folder / CHECKED).touch()
 
@@ -234,7 +235,7 @@ class JobProcess:
         status = JobStatus.CANCELED if isinstance(error, JobCancelledError) else JobStatus.FAILED
         kind, text, _ = describe(error)
         if not isinstance(error, (PenstockError, KeyboardInterrupt)):
-            _log.error("the job has ended by an error of penstock's own, or of what it stands on", exc_info=error)
+            _log.error("the job has failed because of an internal error, of penstock or of a library", exc_info=error)
         return JobEnded(now_ms(), self._id, status, kind, text)
 
     def _listen(self) -> None:
@@ -249,29 +250,30 @@ class JobProcess:
                 with self._lock:
                     self._cancelled, client = True, self._client
                     if not self._has_begun:
-                        # It is asking its sources and sinks, which may take a minute.
+                        # It is checking sources and sinks, which may take a minute.
                         self._link.send(JobEnded(now_ms(), self._id, JobStatus.CANCELED))
                         os._exit(0)
                 if client is not None:
-                    _log.info("the job is cancelled by its cluster")
+                    _log.info("the cluster cancels the job")
                     client.cancel()
-        # The dispatcher is gone, and Spark with it. Whoever takes its place starts this job again.
+        # The dispatcher is gone, and Spark with it. The next leader restarts this job.
         os._exit(1)
 
-    # As SharedSlots, for HELD.
+    # Implements SharedSlots for HELD.
 
     def want(self, slots: int) -> None:
-        """Hold so many slots of the application from now on. Raises NotEnoughSlotsError if others have them."""
-        # One in batch mode holds none in its own process. Without one that others can't have it would never go on.
+        """Hold this many slots of the application from now on. Raises NotEnoughSlotsError if others have them."""
+        # A batch job holds no slots in its own process. Without one slot reserved for it, it might never proceed.
         answer = self._ask(max(1, slots))
         if not answer.granted:
             raise NotEnoughSlotsError(
-                f"this job needs {slots} slots at once, and {answer.free} are free in its cluster beside those that it "
-                "has. Wait until other jobs have ended, or start a cluster with more: penstock cluster start --slots"
+                f"this job needs {slots} slots at once, and its cluster has {answer.free} free ones in addition to the "
+                "job's own. Wait until other jobs have ended, or start a cluster with more: penstock cluster start "
+                "--slots"
             )
 
     def free(self, held: int) -> int:
-        """How many slots of the application nobody holds; `held`: those of this process."""
+        """Return how many slots of the application are free; `held`: those of this process."""
         return self._ask(max(1, held)).free
 
     def _ask(self, slots: int) -> SlotsAnswer:
@@ -283,13 +285,13 @@ class JobProcess:
 def _keep_output_bounded(folder: Path) -> None:
     while True:
         time.sleep(_LOOK_S)
-        # On a full disk it goes on in the file that is there.
+        # On a full disk it keeps writing to the current file.
         with contextlib.suppress(OSError):
             keep_bounded(folder)
 
 
 def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
-    """For clients that ask when it is over."""
+    """Keep the counters for clients that ask after the end."""
     vertices = client.get_vertex_metrics()
     completed = [report for report in client.get_checkpoints() if report.is_completed]
     figures = JobFigures(
@@ -304,4 +306,4 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
     try:
         write_at_the_end(file, msgspec.json.encode(figures))
     except OSError as error:
-        _log.warning("what the job has counted can't be kept: %s", error)
+        _log.warning("what the job has counted cannot be stored: %s", error)

@@ -1,8 +1,8 @@
-"""How it is with each job of a cluster, as it is stored: so that only the dispatcher that leads can change it.
+"""The stored states of a cluster's jobs, which only the leading dispatcher can change.
 
-Where one machine has all dispatchers, a lock on the directory keeps others out, which the kernel releases with the
-process. Where they are elected, a former leader may wake up at any time: it writes states under names that are its own,
-and each counts from the moment at which the register has a pointer to it.
+If all dispatchers run on one machine, a lock on the directory keeps others out; the kernel releases it with the
+process. If they are elected, a former leader may resume at any time: it writes states under names of its own, and each
+counts from the moment at which the register has a pointer to it.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ STATE = "state"
 POINTER = "pointer"
 """Its spare file makes room for an entry of the register."""
 DROPPED = "dropped"
-"""The folder of a job that nothing leads to is to be removed, as far as that has not been done."""
+"""Marks a folder without a pointer that could not be removed completely yet."""
 _STATE_FILE = re.compile(r"state-(\d+)-(\d+)")
 _OF_STARTED = ("output*", "checked", "figures", "archive")
-"""What there is of a job that was taken, and begun."""
+"""Files of a job that was accepted and started."""
 _TOLD_MOST = 20
 _UNKNOWN_S = 3600.0
-"""How long a folder stays that no pointer leads to: a client may just be handing its job over."""
+"""How long a folder without a pointer is kept: a client may just be submitting its job."""
 LEFT_OUT = (
-    "the job %s is left out, and does not go on: its state, %s, can't be read: %s. With that file as it was, the next "
-    "start goes on with it; or start its program from its newest checkpoint"
+    "the job %s is left out and not resumed: cannot read its state, %s: %s. Restore that file, and the next start "
+    "resumes the job; or start its program from its newest checkpoint"
 )
 _log = logging.getLogger(__name__)
 
 
 class JobStates(ABC):
-    """Below a directory: `jobs/ID/…`."""
+    """Files below a directory: `jobs/ID/…`."""
 
     @abstractmethod
     def all(self) -> dict[Path, bytes]:
-        """The state of each job, by its file. Raises OSError if nothing can be read.
+        """Return the state of each job, by its file. Raises OSError if nothing can be read.
 
-        Those that can't be read are left out, and the log says so.
+        Leaves out and logs those that can't be read.
         """
 
     @abstractmethod
     def put(self, id: str, state: bytes, ends: bool = False) -> None:
-        """Replace the state of a job, or add it. `ends`: it is the last one. Raises OSError, NotLeadingError."""
+        """Replace or add the state of a job. `ends`: it is the last one. Raises OSError, NotLeadingError."""
 
     @abstractmethod
     def remove(self, id: str) -> None:
-        """Remove it: nothing leads to the job any more. Raises OSError, NotLeadingError."""
+        """Remove the state, so that nothing leads to the job. Raises OSError, NotLeadingError."""
 
     @abstractmethod
     def remove_unknown(self) -> None:
-        """Remove what was left of jobs whose clients were not told that they were taken."""
+        """Remove the rest of jobs that were never accepted."""
 
     @abstractmethod
     def close(self) -> None:
-        """Another dispatcher may lead."""
+        """Release the lock: another dispatcher may lead."""
 
 
 class LockedStates(JobStates):
-    """Files, behind a lock. Raises ConfigurationError if another dispatcher of this machine has it."""
+    """States in files, behind a lock. Raises ConfigurationError if another dispatcher of this machine has it."""
 
     def __init__(self, directory: Path) -> None:
         self._jobs = directory / "jobs"
@@ -78,11 +78,11 @@ class LockedStates(JobStates):
         except OSError:
             self._lock.close()
             raise ConfigurationError(
-                f"a cluster runs already with the jobs in {directory}: penstock cluster status"
+                f"a cluster with the jobs in {directory} is already running: penstock cluster status"
             ) from None
 
     def all(self) -> dict[Path, bytes]:
-        """What is in the files."""
+        """Return the contents of the files."""
         found = {}
         for path in self._jobs.glob("*/state"):
             try:
@@ -101,7 +101,7 @@ class LockedStates(JobStates):
         (self._jobs / id / "state").unlink(missing_ok=True)
 
     def remove_unknown(self) -> None:
-        """Those without a file, after an hour; those that were dropped at once; none that was begun."""
+        """Remove folders without a file, after an hour; dropped ones at once; never those of started jobs."""
         unknown = [folder for folder in self._jobs.iterdir() if not (folder / STATE).exists()]
         _remove_begun(unknown, f"{STATE}-*")
 
@@ -111,7 +111,7 @@ class LockedStates(JobStates):
 
 
 class FencedStates(JobStates):
-    """Files that pointers lead to. `term`: of the leader, which no other one has."""
+    """States in files that pointers lead to. `term`: of the leader, unique to it."""
 
     def __init__(self, directory: Path, term: int, pointers: Pointers) -> None:
         self._jobs = directory / "jobs"
@@ -120,13 +120,13 @@ class FencedStates(JobStates):
         self._numbers = itertools.count(1)
 
     def all(self) -> dict[Path, bytes]:
-        """What the pointers lead to."""
+        """Return the contents of the files that the pointers name."""
         found = {}
         for id, pointer in self._pointers.all().items():
             path = self._jobs / id / pointer
             try:
                 if not _STATE_FILE.fullmatch(pointer):
-                    raise ValueError(f"'{pointer}' is no state of a job")
+                    raise ValueError(f"'{pointer}' is not a state of a job")
                 found[path] = path.read_bytes()
             except (OSError, ValueError) as error:
                 _log.error(LEFT_OUT, id, path, error)
@@ -146,12 +146,13 @@ class FencedStates(JobStates):
             spare = spare_of(self._jobs / id / POINTER)
             if not ends or not spare.exists():
                 raise
-            # Where the register is a folder, too, an entry of it needs space on a disk that may be full.
+            # If the register is a folder too, its entry needs space on a disk that may be full.
             spare.unlink()
             self._pointers.put(id, name)
         for old in (self._jobs / id).glob("state-*"):
             found = _STATE_FILE.fullmatch(old.name)
-            # Those of a later term are another leader's: this process may have been stopped since its pointer counts.
+            # Files of a later term are another leader's: this process may have been suspended since its pointer
+            # counted.
             if found is not None and (int(found[1]), int(found[2])) < (self._term, number):
                 with contextlib.suppress(OSError):
                     old.unlink()
@@ -161,9 +162,9 @@ class FencedStates(JobStates):
         self._pointers.remove(id)
 
     def remove_unknown(self) -> None:
-        """Those without a pointer, after an hour; those that were dropped at once; none that was begun."""
+        """Remove folders without a pointer, after an hour; dropped ones at once; never those of started jobs."""
         known = self._pointers.all()
-        # Where there is none it may be another place than that of the leaders before.
+        # Without any pointer, this may be another place than that of earlier leaders.
         of_others = STATE if known else f"{STATE}*"
         _remove_begun([folder for folder in self._jobs.iterdir() if folder.name not in known], of_others)
 
@@ -172,9 +173,9 @@ class FencedStates(JobStates):
 
 
 def _remove_begun(folders: Iterable[Path], of_others: str) -> None:
-    """Remove what clients have begun jobs with, and nothing leads to. What else somebody has put there stays.
+    """Remove the files with which clients have started a submission, and that nothing leads to. Keep all other files.
 
-    `of_others`: the files by which another dispatcher knows a job, which has other settings than this one.
+    `of_others`: the files by which a dispatcher with other settings than this one knows a job.
     """
     left_out = []
     for folder in folders:
@@ -185,12 +186,12 @@ def _remove_begun(folders: Iterable[Path], of_others: str) -> None:
             elif any(any(folder.glob(name)) for name in (of_others, *_OF_STARTED)):
                 left_out.append(folder.name)
             elif is_ours and time.time() - folder.stat().st_mtime > _UNKNOWN_S:
-                _log.warning("%s is removed: nothing says that its job was taken", folder)
+                _log.warning("%s is removed: its job was never accepted", folder)
                 shutil.rmtree(folder, ignore_errors=True)
     if left_out:
         _log.error(
-            "%d jobs are left out, and do not go on: nothing leads to what is kept of them. Has high-availability.type "
-            "changed since they were submitted, or where its leaders keep their pointers? They stay: %s",
+            "%d jobs are left out and not resumed: the leaders' pointers do not mention them. Has "
+            "high-availability.type, or the place of the pointers, changed since then? They are kept: %s",
             len(left_out),
             ", ".join(sorted(left_out)[:_TOLD_MOST]),
         )

@@ -1,22 +1,22 @@
-"""What a dispatcher keeps on disk: submitted jobs, how it is with each, what was seen of those that have ended.
+"""The directory of a dispatcher: submitted jobs, their states, and the archives of those that have ended.
 
-    DIRECTORY/lock              held by the dispatcher that leads, unless leaders are elected
-    DIRECTORY/token             that its REST asks for: the same of the next one, so that clients go on with it
-    DIRECTORY/port              where the newest one has served: the next one does so, too, if it may
+DIRECTORY/lock              held by the dispatcher that leads, unless leaders are elected
+    DIRECTORY/token             of REST: the next dispatcher keeps it, so that clients need not change
+    DIRECTORY/port              of the newest dispatcher: the next one uses it too, if it is free
     DIRECTORY/programs/ID_NAME  that were uploaded: programs.py
-    DIRECTORY/bundles/NAME      what travels beside programs, by its content
+    DIRECTORY/bundles/NAME      files that travel with programs, named by content
     DIRECTORY/jobs/ID/job       as the client has sent it
-                     /NAME      a link to its bundle, if it has one, and beside it the bundle unpacked, until it ends
-                     /state     how it is with it now; where leaders are elected: state-TERM-NUMBER (job_states.py)
-                     /checked   its sources and sinks have been asked whether what they read and write is there
-                     /output…   what its process has written: job_output.py
-                     /figures   what it had counted at its end
-                     /archive   what its REST endpoint answered then
+                     /NAME      a link to its bundle, if it has one, and next to it the unpacked bundle, until it ends
+                     /state     its current state; where leaders are elected: state-TERM-NUMBER (job_states.py)
+                     /checked   its sources and sinks were checked
+                     /output…   of its process: job_output.py
+                     /figures   its counters at its end
+                     /archive   the last answers of its REST endpoint
                      /dropped   it is being removed
 
-A file is written under another name, and renamed: what is there is whole. For what has to be kept at the end of a job
-there is space from its submission on (`.state.spare` and its neighbours), until it has ended: a disk that is full by
-then must not make a job that has finished one that runs again.
+A file is written under another name and then renamed, so that files are always complete. Space for the files that are
+written at a job's end is reserved from its submission until it has ended (`.state.spare` and others): a full disk must
+not make a finished job run again.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ ARCHIVE = "archive"
 CHECKED = "checked"
 _SPARE_BYTES = {STATE: 16 << 10, POINTER: 64 << 10, FIGURES: 64 << 10, ARCHIVE: 256 << 10}
 _ERROR_MOST = 2_000
-"""Characters of an error that a spare file takes."""
+"""Characters of an error for which a spare file has room."""
 _log = logging.getLogger(__name__)
 _WANTED_S = 3600.0
-"""How long a bundle is kept for a job that is still to come."""
+"""How long a bundle is kept for a job that has not arrived yet."""
 
 
 class JobStore:
-    """Of the one dispatcher that leads. `states`: how it is with each job; None: files, behind a lock.
+    """The directory of the leading dispatcher. `states`: the states of jobs; None: in files, behind a lock.
 
     Raises ConfigurationError if another dispatcher of this machine has the lock, OSError.
     """
@@ -67,58 +67,61 @@ class JobStore:
         self._states.remove_unknown()
 
     def close(self) -> None:
-        """Another dispatcher may have the directory."""
+        """Release the directory to another dispatcher."""
         self._states.close()
 
     def token(self) -> str:
-        """Made by the first dispatcher. Raises OSError if it can't be kept, ConfigurationError if it is damaged."""
+        """Return the token, which the first dispatcher creates.
+
+        Raises OSError, and ConfigurationError if it is damaged.
+        """
         file = self.directory / "token"
         if not file.exists():
             new = self.directory / f".token-{secrets.token_hex(4)}"
             write_whole(new, secrets.token_hex(32).encode())
             try:
-                # Exclusively: a former leader may be about to do the same.
+                # Exclusively: a former leader may be creating it at the same time.
                 os.link(new, file)
             except FileExistsError:
-                """The one that is there counts."""
+                """The existing token counts."""
             finally:
                 new.unlink()
         kept = file.read_bytes()
         if not _TOKEN.fullmatch(kept):
             raise ConfigurationError(
-                f"{file} holds no token that a client could send: remove it, and the next start makes another"
+                f"{file} does not contain a valid token: remove it, and the next start creates another"
             )
         return kept.decode("ascii")
 
     def port(self) -> int | None:
-        """Where the dispatcher before has served; None: there was none."""
+        """Return the port of the previous dispatcher, or None."""
         with contextlib.suppress(OSError, ValueError):
             return int((self.directory / "port").read_text(encoding="ascii"))
         return None
 
     def keep_port(self, port: int) -> None:
-        """For the next dispatcher. Raises OSError."""
+        """Store the port for the next dispatcher. Raises OSError."""
         write_whole(self.directory / "port", str(port).encode())
 
     def folder(self, id: str) -> Path:
-        """Of one submission."""
+        """Return the folder of a submission."""
         return self.directory / "jobs" / id
 
     def bundle(self, name: str) -> Path:
-        """Where a bundle is, or would be."""
+        """Return the path of a bundle, whether it exists or not."""
         return self.directory / "bundles" / name
 
     def wanted(self, bundle: Path) -> bool:
-        """Whether it is there, and so is not removed until the job that it is wanted for has come."""
+        """Return whether a bundle exists; if so, it is kept until the job that needs it has arrived."""
         with contextlib.suppress(FileNotFoundError):
             os.utime(bundle)
             return True
         return False
 
     def add(self, job: DispatchedJob, packed: bytes, bundle: str = "") -> None:
-        """Keep a job as its client has sent it. `bundle`: the name of its bundle, which is there; empty: it has none.
+        """Store a job as its client has sent it. `bundle`: the name of its bundle, which exists; empty: none.
 
-        Raises OSError; nothing is left then. Raises NotLeadingError: the next leader may have taken it by now.
+        Raises OSError; nothing is left then. Raises NotLeadingError: the next leader may have accepted the job by now.
         """
         folder = self.folder(job.id)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -128,7 +131,7 @@ class JobStore:
             if bundle:
                 with contextlib.suppress(FileNotFoundError):
                     (folder / bundle).unlink()
-                # Relative: another machine may have mounted the directory elsewhere.
+                # Relative: another machine may mount the directory elsewhere.
                 self.bundle(bundle).stat()
                 (folder / bundle).symlink_to(os.path.relpath(self.bundle(bundle), folder))
             for name, size in _SPARE_BYTES.items():
@@ -139,7 +142,7 @@ class JobStore:
             raise
 
     def record(self, job: DispatchedJob) -> None:
-        """Keep how it is with a job now. Raises OSError; not for its end, if there is space set aside for that.
+        """Store the state of a job. Raises OSError; not for its end, if space is reserved for that.
 
         Raises NotLeadingError.
         """
@@ -154,7 +157,7 @@ class JobStore:
             self._states.put(job.id, msgspec.json.encode(job), ends=True)
 
     def release(self, id: str) -> None:
-        """Remove the code of a job that has ended, which can be large; what is to be known stays. Raises nothing."""
+        """Remove the code of a job that has ended, which can be large. Keeps its state and archive. Raises nothing."""
         with contextlib.suppress(OSError):
             folder = self.folder(id)
             for path in [*folder.glob("*.bundle*"), *(spare_of(folder / name) for name in _SPARE_BYTES)]:
@@ -164,11 +167,11 @@ class JobStore:
                     path.unlink(missing_ok=True)
 
     def drop(self, id: str) -> None:
-        """Remove a job with all that is known of it, and the bundles that no other one has.
+        """Remove a job with all its files, and the bundles that no other job has.
 
-        What can't be removed stays. Raises NotLeadingError.
+        Keeps files that can't be removed. Raises NotLeadingError.
         """
-        # First: of a process that ends here a folder would be left that looks like that of another cluster's job.
+        # First: if this process ends here, it would leave a folder that looks like that of another cluster's job.
         with contextlib.suppress(OSError):
             (self.folder(id) / DROPPED).touch()
         try:
@@ -183,7 +186,7 @@ class JobStore:
                     path.unlink()
 
     def jobs(self) -> list[DispatchedJob]:
-        """All that are kept, in the order of their submission. Those that can't be read are left out."""
+        """Return all stored jobs, in the order of their submission. Leaves out those that can't be read."""
         found = []
         for path, state in self._states.all().items():
             try:

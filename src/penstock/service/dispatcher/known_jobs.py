@@ -1,4 +1,4 @@
-"""What the dispatcher itself knows of a job, as Flink answers: of one that waits or starts, or has left nothing behind.
+"""Answers of the dispatcher itself about a job that waits, starts, or has left nothing behind, in Flink's form.
 
 Flink: a job that is INITIALIZING has no graph.
 """
@@ -25,19 +25,19 @@ _BEFORE = "INITIALIZING"
 
 
 def id_of_job(job: DispatchedJob) -> str:
-    """By which its paths name it."""
+    """Return the id that REST paths use for a job."""
     return job.job_id or job.id
 
 
 def status_of(job: DispatchedJob) -> str:
-    """In lists of all jobs."""
+    """Sort key in lists of all jobs."""
     if job.status is not None:
         return job.status.name
     return {Phase.RUNNING: JobStatus.RUNNING.name}.get(job.phase, _BEFORE)
 
 
 def overview_of(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
-    """Its entry in the list of all jobs. Flink has no field `waiting`."""
+    """Return the job's entry in the list of all jobs. Flink has no field `waiting`."""
     at_ms = now_ms()
     return {
         "jid": id_of_job(job),
@@ -56,7 +56,7 @@ def overview_of(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
 
 
 def known_of(host: DispatcherHost, job: DispatchedJob, part: str) -> Any:
-    """What is answered to GET of `part`, a path below /jobs/:jobid; None: that nobody knows before the job runs."""
+    """Answer GET of `part`, a path below /jobs/:jobid; None: the answer is unknown before the job runs."""
     known = _KNOWN.get(part)
     return None if known is None else known(host, job)
 
@@ -79,7 +79,7 @@ def _details(host: DispatcherHost, job: DispatchedJob) -> dict[str, Any]:
 
 
 def _status(host: DispatcherHost, job: DispatchedJob, name: str = "status") -> dict[str, Any]:
-    # Its process may run already: what is answered here is of one that does not serve it yet.
+    # Its process may run already, but does not serve it yet.
     return {name: _BEFORE if job.status is None else job.status.name}
 
 

@@ -1,4 +1,4 @@
-"""What the process does that leads a cluster: it runs the jobs, and serves them."""
+"""The work of the process that leads a cluster: it runs the jobs, and serves REST."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _REQUEST_S = 600.0
-"""Bundles of large programs come from elsewhere."""
+"""Clients may send the bundles of large programs over slow networks."""
 _LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 
 
 def rest_server(store: JobStore, settings: ClusterSettings) -> TokenServer:
-    """Its port, which nobody else has from now on. Raises ConfigurationError if none is free, or TLS can't be used."""
+    """Return a server that owns its port from now on.
+
+    Raises ConfigurationError if no port is free, or TLS is unusable.
+    """
     tls = ServerCertificate.of(Configuration.from_dict(settings.ssl))
     return TokenServer(preferring(store.port(), settings.ports), os.environ, _REQUEST_S, store.token(), tls)
 
@@ -53,7 +56,7 @@ def lead(
 ) -> None:
     """Run and serve jobs until `ended` is set, Spark's JVM has ended, or the dispatcher has failed.
 
-    `held`, `deposed`: as of DispatcherHost. `publish` is called with the URL of REST when it serves.
+    `held`, `deposed`: see DispatcherHost. `publish` is called with the URL of REST as soon as it is served.
     """
     try:
         store.keep_port(server.port)
@@ -63,15 +66,15 @@ def lead(
         server.start(lambda: application(host, server, settings.spark), lambda: None, _LOOK_S)
         announce(RunningCluster(os.getpid(), settings.directory, server.address))
         publish(server.address.url)
-        _log.info("serves at %s, with %d slots; jobs are in %s", server.address.url, host.slots, store.directory)
+        _log.info("serving at %s, with %d slots; jobs are in %s", server.address.url, host.slots, store.directory)
         while not ended.wait(_LOOK_S):
             with contextlib.suppress(OSError):
                 keep_bounded(host.log_directory)
             if jvm_has_ended():
-                _log.error("Spark's JVM has ended: killed, or out of memory. The next start goes on with the jobs")
+                _log.error("Spark's JVM has ended: killed, or out of memory. The next start resumes the jobs")
                 break
             if host.has_ended:
-                _log.error("the cluster can't go on, by the error above. The next start goes on with the jobs")
+                _log.error("the cluster has failed with the error above. The next start resumes the jobs")
                 break
         host.close()
     finally:

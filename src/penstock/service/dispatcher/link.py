@@ -1,4 +1,4 @@
-"""Between a dispatcher and the process of one job: a socket pair, and a line of JSON for each event or effect."""
+"""The link between a dispatcher and the process of one job: a socket pair, with a line of JSON per event or effect."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from penstock.service.dispatcher.events import (
 )
 
 FromJob = Began | Listens | SlotsWanted | JobEnds | JobEnded
-"""What the process of a job says."""
+"""Events that the process of a job sends."""
 ToJob = SlotsAnswer | CancelJob | EndRecorded | Leads
-"""What it is told."""
+"""Effects that it receives."""
 
 Sent = TypeVar("Sent")
 Received = TypeVar("Received")
 
 
 class Link(Generic[Sent, Received]):
-    """One end. Any thread may send; one receives."""
+    """An end of the link. Any thread may send; one receives."""
 
     def __init__(self, connection: socket.socket, received: type[Received]) -> None:
         self._connection = connection
@@ -42,13 +42,13 @@ class Link(Generic[Sent, Received]):
         self._lock = threading.Lock()
 
     def send(self, message: Sent) -> None:
-        """Does nothing if the other end is gone: it is told of that by the end of its process."""
+        """Send a message. Does nothing if the other end is gone, as the end of its process is reported separately."""
         data = msgspec.json.encode(message) + b"\n"
         with self._lock, contextlib.suppress(OSError):
             self._connection.sendall(data)
 
     def send_if_free(self, message: Sent) -> None:
-        """The same, but only if the other end has read most of what was sent: if it is stopped, nobody waits for it."""
+        """Send only if the other end has read most of what was sent: a suspended one must not block the sender."""
         if self._lock.acquire(blocking=False):
             try:
                 with contextlib.suppress(OSError, ValueError):
@@ -58,28 +58,28 @@ class Link(Generic[Sent, Received]):
                 self._lock.release()
 
     def received(self) -> Iterator[Received]:
-        """What the other end sends, until it is gone."""
+        """Yield what the other end sends, until it is gone."""
         with contextlib.suppress(OSError), self._connection.makefile("rb") as lines:
             for line in lines:
                 if not line.endswith(b"\n"):
-                    # It was cut off by the end of the process.
+                    # The end of the process has cut the line off.
                     return
                 yield self._decoder.decode(line)
 
     def close(self) -> None:
-        """The other end finds this one gone."""
+        """Close this end, which the other end notices."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 
 
 def job_end(connection: socket.socket) -> Link[FromJob, ToJob]:
-    """The end of the job's process."""
+    """Return the end of the job's process."""
     return Link(connection, ToJob)  # type: ignore[arg-type]
 
 
 def dispatcher_end(connection: socket.socket) -> Link[ToJob, FromJob]:
-    """The end of the dispatcher."""
+    """Return the end of the dispatcher."""
     return Link(connection, FromJob)  # type: ignore[arg-type]
 
 

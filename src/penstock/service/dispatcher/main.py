@@ -28,7 +28,10 @@ _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Its settings are in the environment, as JSON: every user of the machine can see a command line."""
+    """Run the process.
+
+    Its settings are in the environment, as JSON: every user of the machine can see a command line.
+    """
     settings = from_json(os.environ.pop(SETTINGS), ClusterSettings)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormat(_FORMAT))
@@ -42,7 +45,7 @@ def main() -> None:
 
 
 def run(settings: ClusterSettings) -> None:
-    """Serve until SIGTERM, or until Spark's JVM ends. Raises PenstockError if it can't begin."""
+    """Serve until SIGTERM, or until Spark's JVM ends. Raises PenstockError if the process can't start."""
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -54,21 +57,21 @@ def run(settings: ClusterSettings) -> None:
             _run_alone(settings, ended)
     finally:
         withdraw(os.getpid())
-    # Neither Spark's nor py4j's threads are waited for; the JVM ends with this process.
+    # Do not wait for threads of Spark and Py4J; the JVM ends with this process.
     logging.shutdown()
     os._exit(0 if ended.is_set() else 1)
 
 
 def _run_alone(settings: ClusterSettings, ended: threading.Event) -> None:
     if settings.standby:
-        # First: it is to have Spark when it is needed.
+        # Start Spark before the lock is free, so that it is ready when it is needed.
         session = start_session(settings.slots, settings.spark)
         standing_by = _stand_by(settings, ended)
         if standing_by is not None:
             lead(session, standing_by, rest_server(standing_by, settings), settings, ended)
         return
     store = JobStore(Path(settings.directory))
-    # Before Spark, whose start takes seconds: that no port is free is told at once.
+    # Before Spark, whose start takes seconds, so that an error about ports is reported at once.
     server = rest_server(store, settings)
     try:
         session = start_session(settings.slots, settings.spark)
@@ -79,9 +82,9 @@ def _run_alone(settings: ClusterSettings, ended: threading.Event) -> None:
 
 
 def _stand_by(settings: ClusterSettings, ended: threading.Event) -> JobStore | None:
-    """Wait until nobody leads. None: this process is to end."""
+    """Wait until the cluster has no leader. None: this process must end."""
     announce(RunningCluster(os.getpid(), settings.directory, None))
-    _log.info("stands by for the cluster with the jobs in %s", settings.directory)
+    _log.info("this process is a standby of the cluster with the jobs in %s", settings.directory)
     while not ended.wait(_LOCK_S):
         with contextlib.suppress(ConfigurationError):
             return JobStore(Path(settings.directory))

@@ -1,6 +1,6 @@
 """Metrics of a cluster and of all its jobs at one address: for Prometheus, and by Flink's paths.
 
-The process of each job measures. Here its answers are put together: those of all jobs, side by side.
+The process of each job measures. The answers of all jobs, requested in parallel, are assembled here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from penstock.service.rest.prometheus import OF_CLUSTER, Families, add, expositi
 from penstock.service.rest.task_metrics import Number
 
 _ASK_S = 2.0
-"""Prometheus gives up after ten seconds: one process that hangs must not take the metrics of all others away."""
+"""Prometheus gives up after ten seconds: one process that hangs must not hide the metrics of all others."""
 _FAMILY = "# HELP "
 
 
 def of_cluster(host: DispatcherHost) -> dict[str, Number]:
-    """Metrics of the cluster itself, by Flink's names; it has none for jobs that wait."""
+    """Return metrics of the cluster itself, by Flink's names, which has no metric of waiting jobs."""
     jobs = host.jobs
     return {
         "taskSlotsTotal": host.slots,
@@ -52,9 +52,9 @@ async def metrics(request: Request) -> Response:
 
 
 def merged(own: str, of_jobs: Iterable[str]) -> str:
-    """What several processes have answered, each family in one piece, as Prometheus wants it.
+    """Merge the answers of several processes, each family as one block, as Prometheus requires.
 
-    A family that is in `own`, the cluster's, is taken from there alone: what a job counts of it is its own slots.
+    A family in `own`, the cluster's, is taken from there alone: a job would report its own slots.
     """
     families = {about: [samples] for about, samples in _families(own)}
     known = frozenset(families)
@@ -66,22 +66,22 @@ def merged(own: str, of_jobs: Iterable[str]) -> str:
 
 
 def _families(text: str) -> Iterator[tuple[str, str]]:
-    """What is said of each, and its samples."""
-    # No sample begins a line so: a line break within a name is written as a backslash and an n.
+    """Return the comments and the samples of each family."""
+    # Samples never start this way: a line break in a name is written as a backslash and an n.
     for family in f"\n{text}".split(f"\n{_FAMILY}")[1:]:
         about, kind, samples = family.split("\n", 2)
         yield f"{about}\n{kind}", samples.rstrip("\n") + "\n"
 
 
 async def of_jobs(request: Request) -> Response:
-    """GET /jobs/metrics: metrics aggregated over the jobs that run."""
+    """GET /jobs/metrics: metrics aggregated over running jobs."""
     wanted, names = listed(request, "jobs"), request.query_params.get("get")
     ids = {job.job_id or job.id: job for job in running(request)}
     asked = f"?get={quote(names)}" if names else ""
     answers = await _answers(
         (job, f"/jobs/{id}/metrics{asked}") for id, job in ids.items() if wanted is None or id in wanted
     )
-    # Names alone have no values, and none is asked for.
+    # Names alone have no values, so no process is called.
     by_job = [{one["id"]: float(one.get("value", 0)) for one in msgspec.json.decode(answer)} for answer in answers]
     return json_answer(aggregated(request, by_job))
 
@@ -92,8 +92,8 @@ def of_job_manager(request: Request) -> list[Any]:
 
 
 async def _answers(asked: Iterable[tuple[DispatchedJob, str]]) -> list[bytes]:
-    """Of those that answer in time."""
-    # Side by side: one that is busy, or was stopped, does not hold up the others.
+    """Return the answers that arrive in time."""
+    # In parallel: a busy or suspended process does not delay the others.
     answers = await asyncio.gather(*(run_in_threadpool(ask, job, path, _ASK_S) for job, path in asked))
     return [answer for status, answer in answers if status == 200]
 

@@ -1,4 +1,4 @@
-"""/jars: programs that are uploaded to a cluster and run there, by the paths by which Flink takes jars."""
+"""/jars: upload programs to a cluster and run them, by the paths that Flink has for jars."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _QUERY = [
     Parameter("entry-class", "The file to run, by its path within a zip.", str),
     Parameter("program-args", "Arguments of the program, as in a shell.", str),
     Parameter("programArg", "Arguments of the program, separated by commas.", str),
-    Parameter("parallelism", "Of each operator.", int),
+    Parameter("parallelism", "Subtasks of each operator.", int),
 ]
 
 
 class RunRequest(msgspec.Struct, frozen=True, rename="camel"):
-    """How a program is to be run. `entry_class`: the file, by its path within a zip. What is not said is null."""
+    """How to run a program. `entry_class`: the file, by its path within a zip. Omitted fields are null."""
 
     entry_class: str | None = None
     program_args: str | None = None
@@ -50,13 +50,13 @@ class RunRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def config(request: Request) -> dict[str, Any]:
-    """GET /config: the version, the time zone, and what may be done: programs are taken."""
+    """GET /config: version, time zone and features: programs can be uploaded."""
     of_a_job = cluster_paths.config(request)
     return {**of_a_job, "features": {**of_a_job["features"], "web-submit": True}}
 
 
 def jars(request: Request) -> dict[str, Any]:
-    """GET /jars: the programs that were uploaded, the newest first."""
+    """GET /jars: the uploaded programs, newest first."""
     files = [
         {
             "id": program.id,
@@ -70,29 +70,29 @@ def jars(request: Request) -> dict[str, Any]:
 
 
 async def upload(request: Request) -> Response:
-    """POST /jars/upload: keep a program: a form with one file, NAME.py or NAME.zip."""
+    """POST /jars/upload: store a program: a form with one file, NAME.py or NAME.zip."""
     async with request.form() as form:
         files = [value for value in form.values() if isinstance(value, UploadFile)]
         if len(files) != 1:
             raise HTTPException(
-                400, f"a form with one file was expected, e.g. curl -F jarfile=@job.py; got {len(files)}"
+                400, f"expected a form with one file, such as curl -F jarfile=@job.py, got {len(files)}"
             )
         try:
             program = await run_in_threadpool(_programs(request).add, files[0].filename or "", files[0].file)
         except ConfigurationError as error:
             raise HTTPException(400, str(error)) from None
         except OSError as error:
-            raise HTTPException(507, f"the cluster can't keep the program: {error}") from None
+            raise HTTPException(507, f"the cluster cannot store the program: {error}") from None
     return json_answer({"filename": str(_programs(request).directory / program.id), "status": "success"})
 
 
 async def delete(request: Request) -> Response:
-    """DELETE /jars/:jarid: remove a program. Its jobs go on."""
+    """DELETE /jars/:jarid: remove a program. Its jobs keep running."""
     program = _program(request)
     try:
         await run_in_threadpool(_programs(request).remove, program.id)
     except FileNotFoundError:
-        # Somebody else was faster.
+        # Another request has removed it first.
         raise HTTPException(404, f"Program {program.id} not found") from None
     return json_answer({})
 
@@ -146,7 +146,7 @@ def _file(request: Request, wanted: RunRequest) -> Path:
 
 
 async def _wanted(request: Request) -> RunRequest:
-    """What the body says; what it does not say, the query, as Flink's pages do both."""
+    """Read options from the body; those that it omits, from the query. Flink's pages use both."""
     query = request.query_params
     body = await body_of(request, dict[str, Any])
     from_query = {
@@ -159,14 +159,14 @@ async def _wanted(request: Request) -> RunRequest:
     }
     said = {key: value for key, value in (from_query | body).items() if value not in (None, "")}
     try:
-        # Not strictly: a page's number may be text.
+        # Not strictly: a page may send a number as text.
         wanted = converted(said, RunRequest, strict=False)
     except msgspec.ValidationError as error:
         raise HTTPException(400, f"Bad request: {error}") from None
     if wanted.job_id is not None:
-        raise HTTPException(400, "jobId: a job's id is chosen when it is submitted. Leave it out")
+        raise HTTPException(400, "jobId is not supported: the cluster chooses the id. Leave it out")
     if wanted.claim_mode not in (None, _CLAIM_MODE):
-        raise HTTPException(400, f"claimMode: {_CLAIM_MODE} alone: a savepoint stays its owner's. Leave it out")
+        raise HTTPException(400, f"claimMode must be {_CLAIM_MODE}: a savepoint stays its owner's. Leave it out")
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Runs programs of a cluster's: each by the command, as a user would, in a process of its own beside the cluster's."""
+"""Run programs that were uploaded to a cluster: each with the command, as a user would, in a process of its own."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from penstock.service.client.rest_client import TOKEN
 
 _COMMAND = "from penstock.service.cli.main import app; app()"
 _LONGEST_S = 600.0
-"""Until a program has submitted a job: Flink's web.timeout."""
+"""Longest time until a program has submitted a job: Flink's web.timeout."""
 _TOO_LONG = f"the program has not submitted a job within {_LONGEST_S:.0f} s, and was ended"
 _JOB_ID = re.compile("[0-9a-f]{32}")
 _LAST_WORDS_S = 2.0
-"""For them to arrive when a program has ended. What it has forked may keep its standard error open for ever."""
+"""How long to read output after a program has ended. A forked process may keep its standard error open forever."""
 _awaited: set[subprocess.Popen[str]] = set()
 """Programs that run and have not submitted a job."""
 _WORDS_MOST = 20_000
-"""Characters of what a program that has failed has said: the last ones."""
+"""Most characters of a failed program's output in its error: the last ones."""
 
 
 def run_program(file: Path, options: Sequence[str], arguments: Sequence[str], address: str, token: str) -> str:
-    """Have a program submit its jobs to the cluster at `address`. Returns the id of the first one.
+    """Let a program submit its jobs to the cluster at `address`. Return the id of the first one.
 
-    The program may go on: its process is left to itself then. `options` are those of `penstock run`. Raises JobError
-    with what the program has said if it ends, or after ten minutes, without having submitted a job;
-    then, and by `end_awaited`, its process is ended, with those that it has started.
+    The program may continue: its process is then no longer supervised. `options` are those of `penstock run`. Raises
+    JobError with the program's output if it ends, or runs for ten minutes, without submitting a job; then, and by
+    `end_awaited`, its process is killed, with its children.
     """
     ran = _Run([*_command("run", "--json", "-d", "-m", address, *options), str(file), *arguments], {TOKEN: token})
     return ran.first_job()
 
 
 def end_awaited() -> None:
-    """End the programs that have not submitted a job yet: one that hangs would outlive the cluster."""
+    """Kill the programs that have not submitted a job yet: one that hangs would outlive the cluster."""
     for process in list(_awaited):
         _end(process)
 
 
 def plan_program(file: Path, options: Sequence[str], arguments: Sequence[str]) -> dict[str, Any]:
-    """The plan of the first job of a program, which is not run. Raises JobError with what the program has said.
+    """Return the plan of a program's first job, without running it. Raises JobError with the program's output.
 
-    What it has started, and left behind, is ended.
+    Kills processes that it has started and left behind.
     """
     command = [*_command("explain", "--json", *options), str(file), *arguments]
-    # Files, since a pipe would end only when all processes that the program has started have ended.
+    # Files, since a pipe would stay open until all processes that the program has started have ended.
     with _scratch() as plans, _scratch() as words:
         process = _started(command, {}, plans, words)
         _awaited.add(process)
@@ -69,10 +69,10 @@ def plan_program(file: Path, options: Sequence[str], arguments: Sequence[str]) -
         plans.seek(0)
         words.seek(0)
         for line in plans:
-            # A program may print objects of its own.
+            # A program may print JSON objects of its own.
             if (plan := _object(line)) is not None and plan.keys() >= {"jid", "name", "nodes"}:
                 return plan
-        raise JobError(words.read().strip()[-_WORDS_MOST:] or f"{file.name} executes nothing")
+        raise JobError(words.read().strip()[-_WORDS_MOST:] or f"{file.name} executes no job")
 
 
 def _scratch() -> IO[str]:
@@ -80,22 +80,22 @@ def _scratch() -> IO[str]:
 
 
 def _command(*words: str) -> list[str]:
-    # -P: the cluster's working directory is nobody's code.
+    # -P: modules in the cluster's working directory must not be importable.
     return [sys.executable, "-P", "-c", _COMMAND, *words]
 
 
 def _started(
     command: Sequence[str], environment: Mapping[str, str], output: IO[str], words: IO[str] | int
 ) -> subprocess.Popen[str]:
-    """With a session of its own, so that it can be ended with all that it has started. Raises JobError."""
+    """Start the command in a session of its own, so that it can be killed with all its children. Raises JobError."""
     try:
         return subprocess.Popen(
             command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=words,
             encoding="utf-8", errors="replace", start_new_session=True,
         )  # fmt: skip
     except (OSError, ValueError) as error:
-        # An argument is too long, or has a zero byte.
-        raise JobError(f"the program can't be started: {error}") from error
+        # An argument is too long, or contains a zero byte.
+        raise JobError(f"cannot start the program: {error}") from error
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -105,7 +105,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 class _Run:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        # What it prints is in the cluster's log.
+        # Its output goes to the cluster's log.
         self._process = _started(command, environment, sys.stderr, subprocess.PIPE)
         self._job_id: str | None = None
         self._words = ""
@@ -120,7 +120,7 @@ class _Run:
             if not self._known.wait(_LONGEST_S):
                 raise JobError(_TOO_LONG)
             if self._job_id is None:
-                raise JobError(self._words.strip() or "the program has executed nothing")
+                raise JobError(self._words.strip() or "the program has executed no job")
             return self._job_id
         finally:
             _awaited.discard(self._process)
@@ -135,7 +135,7 @@ class _Run:
                 sys.stderr.write(line)
                 if not self._known.is_set():
                     self._words = (self._words + line)[-_WORDS_MOST:]
-            # A program may write objects of its own that look like it.
+            # A program may write objects of its own that look the same.
             elif event["event"] == "taken" and _JOB_ID.fullmatch(id := str(event.get("job_id"))):
                 self._job_id = self._job_id or id
                 self._known.set()
@@ -147,8 +147,8 @@ class _Run:
 
 
 def _object(line: str) -> dict[str, Any] | None:
-    """An object in JSON, as commands say what they do; None: these are words of the program's."""
-    # Brackets within brackets are more than Python's parser takes.
+    """Return an object in JSON, as commands write it; None: the line is the program's output."""
+    # Python's JSON parser limits nested brackets.
     with contextlib.suppress(ValueError, RecursionError):
         found = json.loads(line)
         if isinstance(found, dict):

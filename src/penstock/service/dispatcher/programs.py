@@ -1,6 +1,6 @@
-"""Programs that were uploaded to a cluster, to be run there: a Python file, or a zip of several.
+"""Programs that were uploaded to a cluster to be run there: a Python file, or a zip of several.
 
-Each is a folder, DIRECTORY/ID_NAME, as Flink names its jars, with the file, or what was in the zip.
+Each is a folder, DIRECTORY/ID_NAME, as Flink names its jars, with the file, or the content of the zip.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from penstock.common.errors import ConfigurationError
 
 _NAME = re.compile(r"\w[\w. +-]{0,150}\.(py|zip)")
 _NAME_BYTES = 200
-"""Behind an id, and as a name of a file: file systems have 255 bytes for that."""
+"""Together with an id, a file name has at most 255 bytes."""
 _ID = re.compile(rf"[0-9a-f-]{{36}}_{_NAME.pattern}")
 _MAIN = "__main__.py"
 _FAULTS_OF_ZIPS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, ValueError, RuntimeError)
 _NUMBERS_OF_FAULTS = (None, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR)
-"""Of an OSError that a zip is to blame for, not the disk: bytes that are none of bzip2's have no number."""
+"""The errno of errors that an invalid zip causes, not the disk: invalid bzip2 data has no errno."""
 
 
 class UploadedProgram(msgspec.Struct, frozen=True):
-    """`name`: of the file that was uploaded. `entries`: the files that can be run, the usual one first."""
+    """A program. `name`: of the uploaded file. `entries`: the files that can be run, the default one first."""
 
     id: str
     name: str
@@ -41,34 +41,37 @@ class UploadedProgram(msgspec.Struct, frozen=True):
 
 
 class Programs:
-    """Of a cluster."""
+    """The programs of a cluster."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
     def all(self) -> list[UploadedProgram]:
-        """Those that are there, the newest first. Raises OSError."""
+        """Return the programs, newest first. Raises OSError."""
         found = []
         with contextlib.suppress(FileNotFoundError):
             for folder in self.directory.iterdir():
-                # One that is removed at this moment is not there.
+                # A program that is being removed is left out.
                 with contextlib.suppress(FileNotFoundError):
                     if _ID.fullmatch(folder.name):
                         found.append(_described(folder))
         return sorted(found, key=lambda program: -program.uploaded_ms)
 
     def find(self, id: str) -> UploadedProgram | None:
-        """One of them; None: it is not there."""
+        """Return a program, or None."""
         with contextlib.suppress(FileNotFoundError):
             if _ID.fullmatch(id):
                 return _described(self.directory / id)
         return None
 
     def add(self, name: str, content: IO[bytes]) -> UploadedProgram:
-        """Keep a program. Raises ConfigurationError for what is none, OSError if it can't be kept; nothing is left."""
+        """Store a program.
+
+        Raises ConfigurationError if it is invalid, OSError if it can't be stored; nothing is left then.
+        """
         if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
             raise ConfigurationError(
-                "a program is a Python file (NAME.py) or a zip of several (NAME.zip), named with letters, digits, "
+                "a program must be a Python file (NAME.py) or a zip of several (NAME.zip), named with letters, digits, "
                 f"spaces and . _ + - in {_NAME_BYTES} bytes at most, got '{name}'"
             )
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -89,15 +92,18 @@ class Programs:
         return _described(folder)
 
     def remove(self, id: str) -> None:
-        """Jobs that it has submitted have their code. Raises OSError."""
+        """Remove a program. Jobs that it has submitted have their own copy of the code. Raises OSError."""
         folder = self.directory / id
-        # At once, and whole: half of a program is none.
+        # Renamed first, so that an incomplete program is never visible.
         gone = folder.with_name(f".gone-{uuid.uuid4()}")
         folder.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
     def file(self, program: UploadedProgram, entry: str | None) -> Path:
-        """The file to run: `entry`, by its path within the program; None: the usual one. Raises ConfigurationError."""
+        """Return the file to run: `entry`, by its path within the program; None: the default.
+
+        Raises ConfigurationError.
+        """
         folder = (self.directory / program.id).resolve()
         wanted = entry or program.entries[0]
         path = folder if "\0" in wanted else (folder / wanted).resolve()
@@ -116,13 +122,13 @@ def _unpack(name: str, content: IO[bytes], folder: Path) -> None:
     except (*_FAULTS_OF_ZIPS, OSError) as error:
         if isinstance(error, OSError) and error.errno not in _NUMBERS_OF_FAULTS:
             raise
-        raise ConfigurationError(f"'{name}' can't be unpacked: {error}") from error
+        raise ConfigurationError(f"'{name}' cannot be unpacked: {error}") from error
 
 
 def _described(folder: Path) -> UploadedProgram:
     name = folder.name.partition("_")[2]
     entries = _entries(folder)
-    # Not the folder's time: Python keeps bytecode of the program's modules in it, when they are first run.
+    # Not the folder's time: Python writes bytecode of the program's modules into it when they are first run.
     uploaded_ns = (folder / next(iter(entries), "")).stat().st_mtime_ns
     return UploadedProgram(folder.name, name, uploaded_ns // 1_000_000, entries)
 

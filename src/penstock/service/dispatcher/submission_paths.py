@@ -1,4 +1,4 @@
-"""/submissions: jobs as clients hand them to a cluster, and what becomes of them; /bundles: what travels with them."""
+"""/submissions: jobs as clients submit them to a cluster, and their states; /bundles: files that travel with them."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _OUTPUT_MOST = 1 << 20
 _FROM = Parameter("from", "The first byte.", int)
 _COMMAND_S = 10.0
 _ID = "[0-9a-f]{32}"
-_ID_CHOSEN = Parameter("id", "Of the submission, by its client: 32 hexadecimal digits.", str)
+_ID_CHOSEN = Parameter("id", "Id of the submission, chosen by its client: 32 hexadecimal digits.", str)
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A job of this cluster. `waiting`: why it does not run yet; empty: it does, or has ended."""
+    """A job of this cluster. `waiting`: why it does not run yet; empty: it runs, or has ended."""
 
     id: str
     name: str
@@ -58,25 +58,25 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The id by which to ask for it."""
+    """The id of the submission."""
 
     id: str
 
 
 class CommandAnswer(msgspec.Struct, frozen=True):
-    """What a job has answered."""
+    """The answer of a job."""
 
     text: str
 
 
 def host_of(request: Request) -> DispatcherHost:
-    """The dispatcher."""
+    """Return the dispatcher's host."""
     host: DispatcherHost = request.app.state.dispatcher
     return host
 
 
 def dispatched(request: Request) -> DispatchedJob:
-    """The job that the path names, by the id of its submission or its own. Raises HTTPException: 404."""
+    """Return the job that the path names, by the id of its submission or its own. Raises HTTPException: 404."""
     id = id_of(request, "id")
     job = host_of(request).find(id)
     if job is None:
@@ -85,7 +85,7 @@ def dispatched(request: Request) -> DispatchedJob:
 
 
 def shown(host: DispatcherHost, job: DispatchedJob) -> Submission:
-    """A job as clients see it."""
+    """Return a job as clients see it."""
     return Submission(
         job.id,
         job.name,
@@ -103,7 +103,7 @@ def shown(host: DispatcherHost, job: DispatchedJob) -> Submission:
 
 
 def why_it_waits(host: DispatcherHost, job: DispatchedJob) -> str:
-    """For what a job waits; empty: it does not."""
+    """Return what a job waits for; empty: it does not wait."""
     if job.phase is not Phase.QUEUED:
         return ""
     before = [
@@ -116,29 +116,31 @@ def why_it_waits(host: DispatcherHost, job: DispatchedJob) -> str:
 
 
 def submissions(request: Request) -> list[Submission]:
-    """GET /submissions: all jobs that were submitted, oldest first."""
+    """GET /submissions: all submitted jobs, oldest first."""
     host = host_of(request)
     return [shown(host, job) for job in host.jobs]
 
 
 def submission(request: Request) -> Submission:
-    """GET /submissions/:id: one of them."""
+    """GET /submissions/:id: one submitted job."""
     return shown(host_of(request), dispatched(request))
 
 
 async def submit(request: Request) -> Response:
-    """POST /submissions: take a job, as penstock's client packs it. Its bundle is there already.
+    """POST /submissions: accept a job, as penstock's client packs it. Its bundle was sent before.
 
-    With an `id` that its client has chosen it is taken once, however often it is sent.
+    With an `id` that its client has chosen, it is accepted once, however often it is sent.
     """
     packed, host = await request.body(), host_of(request)
     id = request.query_params.get("id") or str(JobID.generate())
     if not re.fullmatch(_ID, id):
-        raise HTTPException(400, f"the id of a submission has 32 hexadecimal digits, got '{id}'")
+        raise HTTPException(400, f"expected 32 hexadecimal digits as the id of a submission, got '{id}'")
     try:
         await run_in_threadpool(host.submit, id, packed)
     except UNREADABLE as error:
-        raise HTTPException(400, f"this is no job of a client of this version of penstock: {error}") from None
+        raise HTTPException(
+            400, f"the content is not a job of a client with this version of penstock: {error}"
+        ) from None
     except NotLeadingError as error:
         raise HTTPException(421, str(error)) from None
     except PenstockError as error:
@@ -156,7 +158,7 @@ async def cancel(request: Request) -> Response:
 
 
 async def command(request: Request) -> Response:
-    """POST /submissions/:id/commands: ask a running job, as the commands of penstock do."""
+    """POST /submissions/:id/commands: send a command of penstock to a running job."""
     job, wanted = dispatched(request), await body_of(request, Command)
     control, host = job.control, host_of(request)
     if job.status is not None and wanted.verb == "figures":
@@ -164,7 +166,7 @@ async def command(request: Request) -> Response:
         if kept.exists():
             return json_answer(CommandAnswer(await run_in_threadpool(kept.read_text, encoding="utf-8")))
     if control is None:
-        raise HTTPException(409, f"the job '{job.name}' does not take commands now: {job.phase.name.lower()}")
+        raise HTTPException(409, f"the job '{job.name}' does not accept commands now: {job.phase.name.lower()}")
     timeout_s = None if wanted.verb in ("savepoint", "stop", "scale") else _COMMAND_S
 
     def is_there() -> bool:
@@ -179,14 +181,14 @@ async def command(request: Request) -> Response:
 
 
 async def output(request: Request) -> Response:
-    """GET /submissions/:id/output: what the job's process has written to its standard output, from a byte on.
+    """GET /submissions/:id/output: standard output of the job's process, from a byte on.
 
-    410 if that is not kept any more, with the first byte that is (`begin`).
+    410 if that part was removed, with the first byte that is kept (`begin`).
     """
     job = dispatched(request)
     begin = request.query_params.get("from", "0")
     if not (begin.isascii() and begin.isdigit() and len(begin) < 19):
-        raise HTTPException(400, f"from is a number, got '{begin}'")
+        raise HTTPException(400, f"from must be a number, got '{begin}'")
     folder = host_of(request).store.folder(job.id)
     try:
         part = await run_in_threadpool(part_of_output, folder, int(begin), _OUTPUT_MOST)
@@ -198,17 +200,17 @@ async def output(request: Request) -> Response:
 def _bundle(request: Request) -> Path:
     name = request.path_params["name"]
     if not re.fullmatch(BUNDLE_NAME, name):
-        raise HTTPException(400, f"a bundle is named by its content, got '{name}'")
+        raise HTTPException(400, f"expected the name of a bundle, made from its content, got '{name}'")
     return host_of(request).store.bundle(name)
 
 
 def has_bundle(request: Request) -> dict[str, Any]:
-    """GET /bundles/:name: whether it is there."""
+    """GET /bundles/:name: whether it exists."""
     return {"there": host_of(request).store.wanted(_bundle(request))}
 
 
 async def put_bundle(request: Request) -> Response:
-    """PUT /bundles/:name: what travels with jobs. Its name is made from its content, which is looked at."""
+    """PUT /bundles/:name: files that travel with jobs. Checks that the name matches the content."""
     path = _bundle(request)
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     digest, chunks = hashlib.sha256(), request.stream()
@@ -217,17 +219,17 @@ async def put_bundle(request: Request) -> Response:
             async for chunk in chunks:
                 digest.update(chunk)
                 await run_in_threadpool(file.write, chunk)
-            # A job that is taken has its code on disk, also after a power failure.
+            # An accepted job has its code on disk, even after a power failure.
             await run_in_threadpool(sync_written, file)
         if not path.name.startswith(f"penstock-{digest.hexdigest()[:32]}"):
-            raise HTTPException(400, "the content is not that of this name: it was damaged on its way")
+            raise HTTPException(400, "the content does not match this name: it was damaged on its way")
         part.rename(path)
         await run_in_threadpool(sync_local, path.parent)
     except OSError as error:
         async for _ in chunks:
-            # A client that is still sending would see the connection end, and not why.
+            # Read the rest first: a client that is still sending would see a closed connection instead of the reason.
             pass
-        raise HTTPException(507, f"the cluster can't keep the code of the job: {error}") from None
+        raise HTTPException(507, f"the cluster cannot store the code of the job: {error}") from None
     finally:
         part.unlink(missing_ok=True)
     return json_answer({}, 201)

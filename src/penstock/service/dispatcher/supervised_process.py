@@ -1,4 +1,4 @@
-"""Starts the process of a job, and hears from it until it is gone."""
+"""Start the process of a job, and receive its events until it is gone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from penstock.hosts.spark.internals.shared_context import JvmAddress
 from penstock.service.dispatcher.job_output import newest_output
 from penstock.service.dispatcher.link import FromJob, ToJob, dispatcher_end
 
-# Not -m: classes of the job's own script are put into __main__, which is to have nothing else.
+# Not -m: classes of the job's own script are put into __main__, which must be empty otherwise.
 _MAIN = "from penstock.service.dispatcher.job_process import main; main()"
 _FORCED_S = 5.0
 
 
 class SupervisedProcess:
-    """Of one job. `received` is called with what it says, `ended` once with how it has ended, on a thread of its own.
+    """The process of a job. `received` is called with its events, `ended` once with how it ended, on its own thread.
 
     `folder`: of the submission. `until_ms`: until when the dispatcher leads; 0: always. `working_directory`: where the
     process runs if it exists, else in the folder. Raises OSError if it can't be started.
@@ -56,27 +56,27 @@ class SupervisedProcess:
         ).start()
 
     def tell(self, message: ToJob) -> None:
-        """Does nothing if the process is gone."""
+        """Send an effect. Does nothing if the process is gone."""
         self._link.send(message)
 
     def tell_if_free(self, message: ToJob) -> None:
-        """The same. Does nothing either if the process reads nothing: if it is stopped, for example."""
+        """Send an effect, unless the process does not read, because it is suspended for example."""
         self._link.send_if_free(message)
 
     def kill(self) -> None:
-        """End it, and wait for that."""
+        """Kill the process, and wait for its end."""
         self._process.kill()
         self._gone.wait(_FORCED_S)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
-            # Not reaped yet: nobody else can have its number, which is that of its group, too.
+            # Not reaped yet, so no other process can have its id, which is also that of its group.
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
-        # What a function of the user's has forked would outlive the job, and hold its end of the link.
+        # Processes that a user's function has forked would outlive the job, and hold its end of the link.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        # What was said before is still read, also if a process that has left the group holds the other end.
+        # Events that were sent before are still read, even if a process outside of the group holds the other end.
         self._link.close()
         self._gone.set()
 
@@ -85,13 +85,13 @@ class SupervisedProcess:
             for message in self._link.received():
                 received(message)
         finally:
-            # It may have closed the link only, by a function of the user's.
+            # A user's function may have closed only the link.
             self._link.close()
             self._gone.wait()
             code = self._process.returncode
             ended(
                 f"the process of the job, {self._process.pid}, {_how(code)}, before the job had ended. With "
-                "checkpoints, run the job again with -s latest: it goes on from the newest one"
+                "checkpoints, run the job again with -s latest to resume it from the newest one"
             )
 
 

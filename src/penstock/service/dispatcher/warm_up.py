@@ -1,4 +1,4 @@
-"""A job that a process runs while it stands by, so that its JVM has compiled what it needs when it leads."""
+"""The job that a standby runs, so that its JVM has compiled what it needs before it leads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class WarmUp:
-    """Of one process. `folder` has the job, as a client has packed it. It begins at once, and ends by itself."""
+    """The warm-up of one process. `folder` has the job, as a client packs it. It starts at once, and ends by itself."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self._session = session
@@ -31,11 +31,11 @@ class WarmUp:
                 self._id, folder, str(folder), address_of(session), 0, "", self._received, lambda how: None
             )
         except OSError as error:
-            # Without it the first job takes longer to start, and no more.
-            _log.warning("this process is not warmed up: %s", error)
+            # Without it, the first job only takes longer to start.
+            _log.warning("the warm-up of this standby has failed: %s", error)
 
     def end(self) -> None:
-        """End it, if it still runs: its slot is needed."""
+        """Cancel it, if it still runs: its slot is needed."""
         if self._process is not None:
             self._process.kill()
             cancel_tagged(self._session, job_tag(self._id))

@@ -1,4 +1,4 @@
-"""Files that are whole, or not there; and space that is set aside for what has to be written at the end of a job."""
+"""Files that are complete or absent; and space that is reserved for files written at the end of a job."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.common.files.durable import sync_local, sync_written
 def write_whole(
     path: Path, content: bytes, unfinished: Path | None = None, check: Callable[[], object] = lambda: None
 ) -> None:
-    """Write a file under another name, and rename it when it is on disk, where the new name is then.
+    """Write a file under another name, and rename it once it is on disk; the new name is then on disk too.
 
-    `unfinished`: that other name, where two processes may write the file at once. `check` is called right before the
-    name counts. Raises OSError, and what `check` raises; nothing of it is left then, unless the new name is there, and
-    could not be made lasting.
+    `unfinished`: that other name, if two processes may write the file at once. `check` is called right before the
+    rename. Raises OSError, and what `check` raises; nothing is left then, unless the renamed file could not be made
+    durable.
     """
     unfinished = unfinished or path.with_name(f".{path.name}")
     try:
@@ -36,7 +36,7 @@ def write_whole(
 
 
 def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> None:
-    """The same, into the space that is set aside for this file, or one of that name, if there is no other.
+    """Write a file into the space that is reserved for it, if the disk has no other.
 
     Raises OSError.
     """
@@ -55,14 +55,14 @@ def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> Non
 
 
 def set_aside(path: Path, size: int) -> None:
-    """Have so many bytes for a file of that name, which is not there yet. Raises OSError."""
-    # Written, not only said to be as long: a file of zeros may have no blocks.
+    """Reserve this many bytes for a file of that name, which does not exist yet. Raises OSError."""
+    # Written, not only extended: a file of zeros may have no blocks.
     with naming(str(path)), open(spare_of(path), "wb", opener=_for_the_user_alone) as file:
         file.write(b" " * size)
 
 
 def spare_of(path: Path) -> Path:
-    """Where the space for a file of that name is."""
+    """Return the path of the reserved space for a file."""
     return path.with_name(f".{path.name}.spare")
 
 

@@ -1,8 +1,8 @@
-"""Workers of all jobs, and the cluster's own process, by Flink's paths: its pages and command ask a cluster for them.
+"""Workers of all jobs, and the cluster's own process, by Flink's paths, which its pages and command use.
 
-A task manager is a slot of a job. Slots of different jobs have equal names, so a cluster puts the beginning of the
-job's id before them: `1610a734-level-0-slot-0`. Pages that show one job know the slot without it; if only one job has
-such a slot, that is meant.
+A task manager is a slot of a job. Slots of different jobs have equal names, so a cluster prefixes them with the
+beginning of the job's id: `1610a734-level-0-slot-0`. Pages that show one job omit the prefix, which is accepted if only
+one job has such a slot.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _SLOT = "level-"
 
 
 async def task_managers(request: Request) -> Response:
-    """GET /taskmanagers: the slots of all jobs that run."""
-    # Side by side: one that is busy, or was stopped, does not hold up the others.
+    """GET /taskmanagers: the slots of all running jobs."""
+    # In parallel: a busy or suspended process does not delay the others.
     found = await asyncio.gather(*(run_in_threadpool(_slots, job) for job in running(request)))
     return json_answer({"taskmanagers": [slot for of_job in found for slot in of_job]})
 
 
 async def of_task_manager(request: Request) -> Response:
-    """Any path below /taskmanagers/:taskmanagerid: what the process of its job answers."""
+    """Any path below /taskmanagers/:taskmanagerid: the answer of its job's process."""
     id, rest = request.path_params["taskmanagerid"], request.path_params.get("rest", "")
     job, slot = await run_in_threadpool(_find, request, id)
     query = request.scope["query_string"].decode("ascii", "replace")
@@ -56,12 +56,12 @@ async def of_task_manager(request: Request) -> Response:
 
 
 def running(request: Request) -> list[DispatchedJob]:
-    """The jobs whose processes can be asked."""
+    """Return the jobs whose processes serve requests."""
     return [job for job in host_of(request).newest().values() if job.rest is not None]
 
 
 def ask(job: DispatchedJob, path: str, most_s: float = _ASK_S) -> tuple[int, bytes]:
-    """The status and what the process of a job answers: 503 if it does not."""
+    """Return status and answer of a job's process: 503 if it does not answer."""
     assert job.rest is not None
     try:
         return RestClient(job.rest.url, job.rest.token(), most_s).answer("GET", path)
@@ -77,7 +77,7 @@ def _slots(job: DispatchedJob) -> list[dict[str, Any]]:
 
 
 def _find(request: Request, id: str) -> tuple[DispatchedJob, str]:
-    """The job and its name of the slot. Raises HTTPException: 404."""
+    """Return the job and its name of the slot. Raises HTTPException: 404."""
     prefix, _, slot = id.partition("-")
     for job in running(request):
         if prefix and slot.startswith(_SLOT) and (job.job_id or job.id).startswith(prefix):
@@ -95,7 +95,7 @@ def settings(request: Request) -> list[Any]:
 
 
 def logs(request: Request) -> dict[str, Any]:
-    """GET /jobmanager/logs: that of the cluster, and those of its jobs: of drivers, and of workers that have ended."""
+    """GET /jobmanager/logs: the cluster's log, and those of its jobs: of drivers, and of workers that have ended."""
     return listed(_logs(request))
 
 
@@ -106,9 +106,9 @@ async def log(request: Request) -> Response:
 
 
 def _logs(request: Request) -> dict[str, Path]:
-    """By name. Those of jobs have the beginning of the job's id before it, as slots have."""
+    """Return the logs by name. Names of jobs' logs start with the beginning of the job's id, like slots."""
     host = host_of(request)
-    # The log, and those that it was before it was full.
+    # The log, and its rotated predecessors.
     found = {path.name: path for path in sorted(host.log_directory.glob(f"{LOG}*")) if path.is_file()}
     for job in host.newest().values():
         id = job.job_id or job.id
@@ -117,7 +117,7 @@ def _logs(request: Request) -> dict[str, Path]:
 
 
 def _of_job(job: DispatchedJob, folder: Path) -> Iterator[Path]:
-    """Not Spark's, which is that of all jobs. While a job runs, its process has the logs of its workers."""
+    """Not Spark's, which serves all jobs. While a job runs, its process has the logs of its workers."""
     for path in sorted(folder.glob("*.log*")):
         if path.is_file() and (job.status is not None or not path.name.startswith(_SLOT)) and path.name != JVM_LOG:
             yield path

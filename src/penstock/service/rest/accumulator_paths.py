@@ -1,4 +1,4 @@
-"""Accumulators of a job and its tasks: none, by Flink's paths. Penstock has metrics in place of them."""
+"""Accumulators of a job and its tasks, by Flink's paths: always empty. Penstock has metrics instead."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ NO_ACCUMULATORS: dict[str, Any] = {
     "user-task-accumulators": [],
     "serialized-user-task-accumulators": {},
 }
-"""Of a job."""
+"""The accumulators of a job."""
 
 
 def job_accumulators(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/accumulators: none; penstock has metrics in place of them."""
+    """GET /jobs/:jobid/accumulators: always empty; penstock has metrics instead."""
     job_of(request)
     return NO_ACCUMULATORS
 
 
 def vertex_accumulators(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/vertices/:vertexid/accumulators: none; penstock has metrics in place of them."""
+    """GET /jobs/:jobid/vertices/:vertexid/accumulators: always empty; penstock has metrics instead."""
     vertex = vertex_of(request, job_of(request))
     return {"id": vertex_id(vertex), "user-accumulators": []}
 
 
 def subtask_accumulators(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/vertices/:vertexid/subtasks/accumulators: none of any subtask."""
+    """GET /jobs/:jobid/vertices/:vertexid/subtasks/accumulators: empty for each subtask."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     subtasks = [
@@ -48,7 +48,7 @@ def subtask_accumulators(request: Request) -> dict[str, Any]:
 
 
 def attempt_accumulators(request: Request) -> dict[str, Any]:
-    """GET …/subtasks/:subtaskindex/attempts/:attempt/accumulators: none; penstock has metrics in place of them."""
+    """GET …/subtasks/:subtaskindex/attempts/:attempt/accumulators: always empty; penstock has metrics instead."""
     vertex, execution = attempt_of(request, job_of(request))
     subtask = execution.task.subtask
     return {
@@ -61,7 +61,7 @@ def attempt_accumulators(request: Request) -> dict[str, Any]:
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
-# Before those of vertex_paths.py: `accumulators` is no number of a subtask.
+# Before the routes of vertex_paths.py, which would read `accumulators` as the number of a subtask.
 routes = [
     get("/jobs/{jobid}/accumulators", job_accumulators),
     get(f"{_VERTEX}/accumulators", vertex_accumulators),

@@ -1,4 +1,4 @@
-"""How requests become answers: JSON with Flink's status codes, errors as Flink writes them."""
+"""Answers to requests: JSON with Flink's status codes, and errors in Flink's form."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from penstock.service.rest.described_route import DescribedRoute, Parameter, tex
 from penstock.service.rest.served_jobs import JobEntry, ServedJobs
 
 BODY_MOST = 1 << 16
-"""Bytes of a request's body. The longest that Flink's clients send names a directory."""
+"""Most bytes of a request's body. The longest that Flink's clients send names a directory."""
 _DIGITS = 20
-"""So many of a length are read: thousands of them are no number that Python reads."""
+"""Most digits that are read: Python refuses to parse thousands of digits."""
 
 _ID = re.compile("[0-9a-fA-F]{32}")
 
 T = TypeVar("T")
 Render = Callable[[Request], Any]
-"""Makes what is sent as JSON. Raises HTTPException."""
+"""Create the JSON answer to a request. Raises HTTPException."""
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """A value as JSON, without the passwords of URLs: paths of checkpoints, messages of errors."""
-    # In each text for itself. To look through all of the JSON would hold the interpreter for a second where a job has
-    # thousands of subtasks; and what begins as a secret in one text would hide what is behind it.
+    """Answer a value as JSON, without the passwords of URLs in paths of checkpoints and messages of errors."""
+    # In each text separately. Searching the whole JSON would hold the interpreter for a second for a job with thousands
+    # of subtasks; and what looks like the start of a secret in one text would hide the texts after it.
     return data_answer(hidden_in(msgspec.to_builtins(value, str_keys=True)), status)
 
 
 def data_answer(value: Any, status: int = 200) -> Response:
-    """The same, with all that is in it: what a user asked for is their own data, such as state."""
-    # What comes from users' strings may have lone surrogates, which JSON has no bytes for.
+    """Answer a value as JSON without hiding anything: the user's own data, such as state."""
+    # Users' strings may contain lone surrogates, which have no UTF-8 form.
     try:
         body = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        # What is no number in JSON is null, as msgspec writes it.
+        # Numbers that JSON lacks become null, as msgspec writes them.
         body = json.dumps(json.loads(json.dumps(value), parse_constant=lambda name: None)).encode()
     return Response(body, status, media_type="application/json")
 
 
 def error_answer(status: int, text: str) -> Response:
-    """An error, as Flink's clients read it."""
+    """Answer an error in the form that Flink's clients read."""
     return json_answer({"errors": [text]}, status)
 
 
 def get(path: str, render: Render, *query: Parameter) -> DescribedRoute:
-    """A route that reads. What it answers is the annotated type of what `render` returns."""
+    """A route that reads. Its answer has the annotated type of what `render` returns."""
 
     async def endpoint(request: Request) -> Response:
         return json_answer(render(request))
@@ -67,19 +67,19 @@ def get(path: str, render: Render, *query: Parameter) -> DescribedRoute:
 
 
 def jobs_of(request: Request) -> ServedJobs:
-    """All jobs."""
+    """Return all jobs."""
     jobs: ServedJobs = request.app.state.jobs
     return jobs
 
 
 def id_of(request: Request, name: str) -> str:
-    """An id in the path, in the form in which ids are kept: Flink reads their digits in any case."""
+    """Return an id in the path, in lower case: Flink accepts digits in any case."""
     value: str = request.path_params[name]
     return value.lower() if _ID.fullmatch(value) else value
 
 
 def not_found(request: Request, name: str, text: str) -> HTTPException:
-    """What the path names is not there, 404; or it is no id at all, 400. Source: Flink's REST."""
+    """Return the error for an unknown id, 404, or for an invalid one, 400. Source: Flink's REST."""
     value = request.path_params[name]
     if _ID.fullmatch(value):
         return HTTPException(404, text)
@@ -88,17 +88,17 @@ def not_found(request: Request, name: str, text: str) -> HTTPException:
 
 
 def job_of(request: Request) -> JobEntry:
-    """The job that the path names. Raises HTTPException: 404, 400."""
+    """Return the job that the path names. Raises HTTPException: 404, 400."""
     job_id = id_of(request, "jobid")
     entry = jobs_of(request).find(job_id)
     if entry is None:
         raise not_found(request, "jobid", f"Job {job_id} not found")
-    # One answer is of one moment: the job may be rescaled, and subtasks be gone, between two looks at it.
+    # All parts of one answer are of the same moment: the job may be rescaled, and lose subtasks, between two reads.
     return dataclasses.replace(entry, seen=entry.job.execution_graph)
 
 
 def vertex_of(request: Request, entry: JobEntry) -> JobVertex:
-    """The vertex that the path names. Raises HTTPException: 404, 400."""
+    """Return the vertex that the path names. Raises HTTPException: 404, 400."""
     wanted = id_of(request, "vertexid")
     for vertex in entry.graph.graph.vertices:
         if vertex_id(vertex) == wanted:
@@ -107,7 +107,7 @@ def vertex_of(request: Request, entry: JobEntry) -> JobVertex:
 
 
 def subtask_of(request: Request, vertex: JobVertex) -> int:
-    """The subtask that the path names. Raises HTTPException: 404."""
+    """Return the subtask that the path names. Raises HTTPException: 404."""
     subtask = number_of(request, "subtaskindex")
     if subtask >= vertex.parallelism:
         raise HTTPException(404, f"Invalid subtask index for vertex {vertex_id(vertex)}: {subtask}")
@@ -115,18 +115,18 @@ def subtask_of(request: Request, vertex: JobVertex) -> int:
 
 
 def number_of(request: Request, name: str) -> int:
-    """A number in the path. Raises HTTPException: 400."""
+    """Return a number in the path. Raises HTTPException: 400."""
     text = request.path_params[name]
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise HTTPException(400, f"{name} is a whole number from 0 on, got '{text}'")
+        raise HTTPException(400, f"{name} must be a whole number from 0 on, got '{text}'")
     return int(text)
 
 
 async def bytes_of(request: Request) -> bytes:
-    """The body of a request, whatever length it has announced. Raises HTTPException: 413."""
+    """Return the body of a request, whatever length it has announced. Raises HTTPException: 413."""
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced[:_DIGITS]) > BODY_MOST:
-        # At once: one that never comes would hold the connection until it is given up.
+        # Before reading: a body that never arrives would hold the connection until the timeout.
         raise _too_long()
     body = bytearray()
     async for chunk in request.stream():
@@ -137,11 +137,11 @@ async def bytes_of(request: Request) -> bytes:
 
 
 def _too_long() -> HTTPException:
-    return HTTPException(413, f"a request has {BODY_MOST} bytes at most")
+    return HTTPException(413, f"a request may have {BODY_MOST} bytes at most")
 
 
 async def body_of(request: Request, kind: type[T]) -> T:
-    """The JSON object that a request brings; with defaults alone if it brings none. Raises HTTPException: 400, 413."""
+    """Return the JSON object of a request; with defaults alone if it has no body. Raises HTTPException: 400, 413."""
     body = await bytes_of(request)
     try:
         return from_json(body or b"{}", kind)

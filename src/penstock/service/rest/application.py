@@ -1,4 +1,4 @@
-"""The web application: all paths, the guard around them, and how errors are written."""
+"""The web application: all paths, the guard around them, and the form of errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from penstock.service.rest.guard import OWN_POLICY, Guard
 from penstock.service.rest.served_jobs import ServedJobs
 
 _log = logging.getLogger(__name__)
-# The first route that fits is taken: /jobs/metrics comes before /jobs/:jobid.
+# The first matching route wins: /jobs/metrics must come before /jobs/:jobid.
 ROUTES: Sequence[BaseRoute] = (
     *metric_paths.routes,
     *job_paths.routes,
@@ -57,18 +57,21 @@ ROUTES: Sequence[BaseRoute] = (
     *prometheus.routes,
     *open_api.routes,
 )
-"""All paths of a process that runs jobs."""
+"""Return all paths of a process that runs jobs."""
 
 
 def application(jobs: ServedJobs, token: str, cookie: str, pages: Sequence[BaseRoute] | None = None) -> Starlette:
-    """Of these jobs. `pages`: routes for what no path of REST has; None: our own page."""
+    """Return the application for these jobs. `pages`: routes for paths that REST does not have; None: our own page."""
     app = guarded([*ROUTES, *(own_page.routes if pages is None else pages)], token, cookie, own=pages is None)
     app.state.jobs = jobs
     return app
 
 
 def guarded(routes: Sequence[BaseRoute], token: str, cookie: str, own: bool = True) -> Starlette:
-    """An application of these routes that asks for the token. `own`: all pages are ours, and load nothing else."""
+    """Return an application of these routes that requires the token.
+
+    `own`: all pages are ours, and load nothing else.
+    """
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, token=token, cookie=cookie, policy=OWN_POLICY if own else None)],

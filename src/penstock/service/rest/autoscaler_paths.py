@@ -1,4 +1,4 @@
-"""What the autoscaler of a job has decided. Flink's own is outside of Flink, and writes events of Kubernetes."""
+"""The decisions of a job's autoscaler. Flink's autoscaler is a separate project, which writes events of Kubernetes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from penstock.service.rest.summary import summary_of, written
 
 Checkpoint = CheckpointReport | CheckpointUnderWay
 _NONE_EVER = 0x7FFFFFFFFFFFFFFF
-"""The interval of a job without periodic checkpoints, as Flink writes it."""
+"""The interval that Flink writes for a job without periodic checkpoints."""
 
 
 def statistics(request: Request) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def config(request: Request) -> dict[str, Any]:
 def _find(request: Request, graph: ExecutionGraph) -> Checkpoint:
     number = number_of(request, "checkpointid")
     checkpoints = graph.checkpoints
-    # Those that the history has no room for are still shown as the newest of their kind.
+    # Checkpoints that have dropped out of the history are still shown as the newest of their kind.
     for one in (*checkpoints.under_way, *checkpoints.history, *checkpoints.latest):
         if one is not None and one.checkpoint_id == number:
             return one
@@ -140,7 +140,7 @@ def _path(entry: JobEntry, checkpoint_id: int) -> str:
 
 def _common(entry: JobEntry, one: Checkpoint, latest_ack_ms: int) -> dict[str, Any]:
     if isinstance(one, CheckpointReport):
-        # Added up once: a hundred are listed, each perhaps of thousands of subtasks.
+        # Computed once per checkpoint: a hundred are listed, each perhaps with thousands of subtasks.
         written, total, in_flight = one.written_bytes, one.total_bytes, one.in_flight_bytes
     else:
         written, total, in_flight = _sizes(one.subtasks)
@@ -164,7 +164,10 @@ def _common(entry: JobEntry, one: Checkpoint, latest_ack_ms: int) -> dict[str, A
 
 
 def _type(one: Checkpoint) -> str:
-    """Flink: RestAPICheckpointType. A checkpoint is unaligned if a barrier has overtaken records in it."""
+    """Return the type. Flink: RestAPICheckpointType.
+
+    A checkpoint is unaligned if a barrier has overtaken records in it.
+    """
     if one.savepoint:
         return "SYNC_SAVEPOINT" if one.stops else "SAVEPOINT"
     is_unaligned = any(part.figures.in_flight is not None for part in one.subtasks)
@@ -196,7 +199,7 @@ def _report(entry: JobEntry, report: CheckpointReport) -> dict[str, Any]:
 
 
 def _parts(one: Checkpoint, vertex: int) -> list[SubtaskReport]:
-    """Those of a vertex that have acknowledged, by subtask."""
+    """Return the acknowledgements of a vertex, by subtask."""
     found = [part for task, part in zip(one.tasks, one.subtasks, strict=True) if task.vertex == vertex]
     return sorted(found, key=lambda part: part.subtask)
 
@@ -221,17 +224,17 @@ def _task(one: Checkpoint, vertex: int) -> dict[str, Any]:
 
 
 def _longest_ms(parts: Iterable[SubtaskReport]) -> int:
-    """Of the subtask that has acknowledged last; -1: none has."""
+    """Return the time of the last acknowledgement; -1 without any."""
     return max(map(_duration_ms, parts), default=-1)
 
 
 def _at_ms(one: Checkpoint, duration_ms: int) -> int:
-    """When a part was there that has taken so long; -1: there is none."""
+    """Return the time at which a part was complete, from its duration; -1: no such part."""
     return -1 if duration_ms < 0 else one.triggered_ms + duration_ms
 
 
 def _sizes(parts: Sequence[SubtaskReport]) -> tuple[int, int, int]:
-    """Bytes written, bytes that a restore would read, and bytes in flight that barriers have overtaken."""
+    """Return bytes written, bytes that a restore would read, and bytes in flight that barriers have overtaken."""
     figures = [part.figures for part in parts]
     return (
         sum(one.written for one in figures),
@@ -241,7 +244,7 @@ def _sizes(parts: Sequence[SubtaskReport]) -> tuple[int, int, int]:
 
 
 def _duration_ms(part: SubtaskReport) -> int:
-    """From the trigger until the subtask had written its part."""
+    """Return the time from the trigger until the subtask had written its part."""
     figures = part.figures
     return round(figures.start_delay_ms + figures.alignment_ms + figures.sync_ms + figures.async_ms)
 
@@ -291,7 +294,7 @@ def _subtask(part: SubtaskReport, one: Checkpoint) -> dict[str, Any]:
 
 
 def _missing(index: int) -> dict[str, Any]:
-    """One that has not acknowledged, or did not before the checkpoint failed."""
+    """A subtask that has not acknowledged, or did not before the checkpoint failed."""
     return {"className": "pending", "index": index, "status": "pending_or_failed"}
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint when a client wants one, beside those of the interval. Source: Flink docs, "REST API"; FLIP-253."""
+"""Checkpoints that clients trigger, in addition to periodic ones. Source: Flink docs, "REST API"; FLIP-253."""
 
 from __future__ import annotations
 
@@ -17,34 +17,36 @@ from penstock.service.rest.trigger_outcomes import of_checkpoint
 
 _TYPES = ("CONFIGURED", "FULL", "INCREMENTAL")
 _log = logging.getLogger(__name__)
-_Type = Annotated[str, msgspec.Meta(description="FULL: with all state; CONFIGURED, INCREMENTAL: as the others are.")]
+_Type = Annotated[
+    str, msgspec.Meta(description="FULL: with all state; CONFIGURED, INCREMENTAL: like periodic checkpoints.")
+]
 _TriggerId = Annotated[str, msgspec.Meta(description="32 hexadecimal digits in lower case.")]
 
 
 class CheckpointTriggerRequest(msgspec.Struct):
-    """Of a checkpoint. The client may choose the trigger's id."""
+    """The request for a checkpoint. The client may choose the trigger's id."""
 
     checkpointType: _Type | None = None  # noqa: N815 - Flink's spelling
     triggerId: _TriggerId | None = None  # noqa: N815
 
 
 async def trigger(request: Request) -> Response:
-    """POST /jobs/:jobid/checkpoints: take a checkpoint. Answers with the id by which to ask for the outcome."""
+    """POST /jobs/:jobid/checkpoints: take a checkpoint. Answers with the id of the trigger."""
     entry, body = job_of(request), await body_of(request, CheckpointTriggerRequest)
     wanted = body.checkpointType or "CONFIGURED"
     if wanted not in _TYPES:
-        raise HTTPException(400, f"checkpointType is one of {', '.join(_TYPES)}, got '{wanted}'")
+        raise HTTPException(400, f"checkpointType must be one of {', '.join(_TYPES)}, got '{wanted}'")
     check_trigger_id(body.triggerId)
     if body.triggerId is not None and entry.checkpoint_triggers.find(body.triggerId) is not None:
         return json_answer(Trigger(body.triggerId), 202)
     check_runs(entry)
-    _log.info("a checkpoint is asked for from outside: REST")
+    _log.info("a client requests a checkpoint over REST")
     taken = entry.job.checkpoint(wanted == "FULL")
     return json_answer(Trigger(entry.checkpoint_triggers.add(taken, body.triggerId)), 202)
 
 
 def outcome(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/checkpoints/:triggerid: what became of it: its number, or why it failed."""
+    """GET /jobs/:jobid/checkpoints/:triggerid: the outcome: the checkpoint's number, or why it failed."""
     entry, trigger_id = job_of(request), id_of(request, "triggerid")
     future = entry.checkpoint_triggers.find(trigger_id)
     if future is None:

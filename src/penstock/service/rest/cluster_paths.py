@@ -1,6 +1,6 @@
-"""The process itself, in the place of Flink's cluster: overview, task managers, settings, applications.
+"""The process itself in the role of Flink's cluster: overview, task managers, settings, applications.
 
-A task manager is a slot: a Python worker of Spark's, which has one.
+A task manager is a slot: a Python worker of Spark, which has one slot.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _NO_RESOURCES = {
 }
 _DUMP_DEPTH = 200
 _DUMP_S = 4.0
-"""A cluster, which asks the process of a job, waits for a second more."""
+"""Timeout of a worker's answer (seconds). A cluster, which calls the process of a job, waits a second longer."""
 _HELD = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELING)
 
 
 def config(request: Request) -> dict[str, Any]:
-    """GET /config: the version, the time zone, and what may be done."""
+    """GET /config: version, time zone and features."""
     now = datetime.datetime.now().astimezone()
     offset = now.utcoffset() or datetime.timedelta()
     return {
@@ -77,7 +77,7 @@ def overview(request: Request) -> dict[str, Any]:
 
 
 def metrics_of_cluster(request: Request) -> dict[str, int]:
-    """Slots and jobs of this process, by the names of Flink's metrics of a cluster."""
+    """Return slots and jobs of this process, by the names of Flink's metrics of a cluster."""
     counts = overview(request)
     return {
         "taskSlotsTotal": counts["slots-total"],
@@ -88,7 +88,7 @@ def metrics_of_cluster(request: Request) -> dict[str, int]:
 
 
 def _slots(entry: JobEntry) -> dict[SlotId, int]:
-    """The slots that a job holds, and how many tasks run there."""
+    """Return the slots that a job holds, and how many tasks run there."""
     return Counter(execution.slot for execution in entry.graph.executions.values() if execution.state in _HELD)
 
 
@@ -105,7 +105,7 @@ def task_manager(request: Request) -> dict[str, Any]:
 
 
 def _slot_of(request: Request) -> tuple[JobEntry, SlotId]:
-    """The slot that the path names, and its job. Raises HTTPException: 404."""
+    """Return the slot that the path names, and its job. Raises HTTPException: 404."""
     wanted = request.path_params["taskmanagerid"]
     for entry in jobs_of(request).all():
         for slot in _slots(entry):
@@ -121,7 +121,7 @@ _COUNTS = (
     "nettyShuffleMemoryAvailable", "nettyShuffleMemoryUsed", "nettyShuffleMemoryTotal",
 )  # fmt: skip
 _NO_METRICS = {**dict.fromkeys(_COUNTS, 0), "garbageCollectors": []}
-"""Of a JVM's memory: a Python worker has none."""
+"""The fields of a JVM's memory, which a Python worker does not have."""
 _MEMORY = (
     "frameworkHeap", "taskHeap", "frameworkOffHeap", "taskOffHeap", "networkMemory", "managedMemory", "jvmMetaspace",
     "jvmOverhead", "totalFlinkMemory", "totalProcessMemory",
@@ -160,23 +160,23 @@ def job_settings(request: Request) -> list[Any]:
 
 
 def as_settings(configuration: dict[str, str]) -> list[Any]:
-    """Settings as Flink lists them, secrets hidden."""
+    """Return settings in Flink's form, with secrets hidden."""
     return [{"key": key, "value": value} for key, value in sorted(shown(configuration).items())]
 
 
 def environment(request: Request) -> dict[str, Any]:
-    """GET /jobmanager/environment: the driver's Python, in the place of a JVM."""
+    """GET /jobmanager/environment: the driver's Python, in place of a JVM."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
     return {"jvm": {"version": version, "arch": platform.machine(), "options": []}, "classpath": list(sys.path)}
 
 
 def thread_dump(request: Request) -> dict[str, Any]:
-    """GET /jobmanager/thread-dump: where each thread of the driver is."""
+    """GET /jobmanager/thread-dump: the stack of each thread of the driver."""
     return {"threadInfos": thread_infos()}
 
 
 async def worker_thread_dump(request: Request) -> Response:
-    """GET /taskmanagers/:taskmanagerid/thread-dump: where each thread of a worker is; 503 if it does not answer."""
+    """GET /taskmanagers/:taskmanagerid/thread-dump: the stack of each thread of a worker; 503 without an answer."""
     entry, slot = _slot_of(request)
     held = (execution for execution in entry.graph.executions.values() if execution.state in _HELD)
     task = next(execution.task for execution in held if execution.slot == slot)
@@ -184,7 +184,9 @@ async def worker_thread_dump(request: Request) -> Response:
     try:
         found = await asyncio.wait_for(asyncio.wrap_future(asked), _DUMP_S)
     except TimeoutError:
-        raise HTTPException(503, f"{slot_name(slot)} does not answer: it is stopped, or busy outside Python") from None
+        raise HTTPException(
+            503, f"{slot_name(slot)} does not answer: it is suspended, or busy outside of Python"
+        ) from None
     except JobError as error:
         raise HTTPException(503, str(error)) from None
     return json_answer({"threadInfos": [of_worker(stack) for one in found for stack in one.stacks]})
@@ -196,7 +198,7 @@ def applications(request: Request) -> dict[str, Any]:
 
 
 def application(request: Request) -> dict[str, Any]:
-    """GET /applications/:applicationid: one, with its job."""
+    """GET /applications/:applicationid: one application, with its job."""
     entry = jobs_of(request).find(id_of(request, "applicationid"))
     if entry is None:
         text = f"Application {request.path_params['applicationid']} not found"
@@ -206,7 +208,7 @@ def application(request: Request) -> dict[str, Any]:
 
 
 def application_exceptions(request: Request) -> dict[str, Any]:
-    """GET /applications/:applicationid/exceptions: none: those of a program that come before its job."""
+    """GET /applications/:applicationid/exceptions: always empty: errors of a program before its job."""
     return {"exceptionHistory": {"entries": []}}
 
 

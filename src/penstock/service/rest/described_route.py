@@ -1,4 +1,4 @@
-"""A route that says what it takes and answers, from which the OpenAPI document is made (open_api.py)."""
+"""A route that describes its parameters and answer, from which the OpenAPI document is made (open_api.py)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = "text/plain"
 
 
 class Parameter(NamedTuple):
-    """Behind the `?`. `type`: a Python type; `many`: it may be given more than once."""
+    """A parameter after the `?`. `type`: a Python type; `many`: it may be repeated."""
 
     name: str
     text: str
@@ -26,9 +26,9 @@ class Parameter(NamedTuple):
 
 
 class DescribedRoute(Route):
-    """`answer` and `body`: types of what is sent and taken, as msgspec reads them. `status`: of a success.
+    """`answer` and `body`: types of what is sent and received, as msgspec reads them. `status`: of a success.
 
-    `text`: Markdown, its first sentence the title; None: what the docstring of `endpoint` says behind the path.
+    `text`: Markdown whose first sentence is the title; None: the docstring of `endpoint` after its path.
     """
 
     def __init__(
@@ -55,6 +55,6 @@ class DescribedRoute(Route):
 
 
 def text_of(render: Callable[..., Any]) -> str:
-    """What the docstring of a function says, without the path that it begins with."""
+    """Return the docstring of a function, without the path that it begins with."""
     text = _OF_PATH.sub("", inspect.getdoc(render) or "")
     return text[:1].upper() + text[1:]

@@ -1,6 +1,6 @@
 """The REST endpoint of a program: one for all of its jobs, as in Flink's application mode.
 
-Requests are answered by its own thread from what jobs publish; the job master's thread is never waited for.
+Its own thread answers requests from what jobs publish, and never waits for the job master's thread.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _REQUEST_S = 10.0
 _LAST_ANSWER_S = 10.0
-"""How long a job's end waits for the client that has stopped it to ask for the savepoint's path. Flink's waits, too."""
+"""How long (seconds) a job's end waits for the client that stopped it to read the savepoint's path, as in Flink."""
 
 
 class RestEndpoint:
-    """Binds one of the ports, writes the token's file, and serves until it is closed. Raises ConfigurationError.
+    """Bind one of the ports, write the token's file, and serve until closed. Raises ConfigurationError.
 
-    `pages`: what is served beside the paths of REST; None: our own page. `sample_every_s`: how often counters are
-    noted, from whose growth rates follow. `request_s`: the time in which a request has to arrive. `tls`: None: without.
+    `pages`: routes in addition to those of REST; None: our own page. `sample_every_s`: how often counters are sampled,
+    from which rates are computed. `request_s`: the time in which a request must arrive. `tls`: None: without TLS.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class RestEndpoint:
         self._server.start(self._application, self._sample, sample_every_s)
 
     def job_ended(self, entry: JobEntry) -> None:
-        """The process may end now. Waits a few seconds for clients that have asked for a savepoint and not its path."""
+        """Wait a few seconds for clients that still need the path of their savepoint; then the process may end."""
         entry.triggers.wait_until_read(_LAST_ANSWER_S)
         entry.checkpoint_triggers.wait_until_read(_LAST_ANSWER_S)
 
     def close(self) -> None:
-        """Stop serving; the token is gone. A process that was forked from this one has nothing to stop."""
+        """Stop serving; the token's file is removed. Does nothing in a process that was forked from this one."""
         self._server.close()
 
     def _application(self) -> ASGIApp:
@@ -80,7 +80,7 @@ _lock = threading.Lock()
 
 def _forked() -> None:
     global _of_process, _lock
-    # Jobs of the new process have an endpoint of its own.
+    # Jobs of the new process have an endpoint of their own.
     _of_process, _lock = None, threading.Lock()
 
 
@@ -88,10 +88,10 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndpoint | None:
-    """The endpoint of this process, made for its first job that asks for one; None: the job asks for none.
+    """Return the endpoint of this process, created for the first job that wants one; None: the job wants none.
 
-    `otherwise`: the ports of a job that sets none. Raises ConfigurationError if no port is free, or its
-    certificate can't be used.
+    `otherwise`: the ports of a job that sets none. Raises ConfigurationError if no port is free, or its certificate
+    can't be used.
     """
     global _of_process
     ports = configuration.get(rest_options.REST_BIND_PORT)
@@ -103,15 +103,15 @@ def endpoint_of(configuration: Configuration, otherwise: str | None) -> RestEndp
             try:
                 _of_process = RestEndpoint(ports, tls=ServerCertificate.of(configuration))
             except OSError as error:
-                # The job itself needs nothing here.
-                _log.warning("the job is not served over REST: %s", error)
+                # The job itself does not need the endpoint.
+                _log.warning("the job has no REST endpoint: %s", error)
                 return None
             atexit.register(_of_process.close)
         return _of_process
 
 
 def close_endpoint_of_process() -> None:
-    """The next job that asks for one gets another."""
+    """Forget the endpoint: the next job that wants one gets another."""
     global _of_process
     with _lock:
         endpoint, _of_process = _of_process, None

@@ -12,7 +12,7 @@ from penstock.service.rest.java_exceptions import failure_cause_of
 from penstock.service.rest.job_paths import ended_ms
 
 IN_PROGRESS: dict[str, Any] = {"status": {"id": "IN_PROGRESS"}}
-"""Of a job that has not ended."""
+"""The answer for a job that has not ended."""
 _APPLICATION_STATUS = {
     JobStatus.FINISHED: "SUCCEEDED",
     JobStatus.FAILED: "FAILED",
@@ -32,15 +32,15 @@ def execution_result(request: Request) -> dict[str, Any]:
 
 
 def result_of(job_id: str, status: JobStatus, runtime_ms: int, failure: tuple[str, str] | None) -> dict[str, Any]:
-    """Of a job that has ended. `failure`: the class and the text of its newest one."""
+    """Return the result of a job that has ended. `failure`: class and text of its newest failure."""
     result: dict[str, Any] = {
         "id": job_id,
         "application-status": _APPLICATION_STATUS.get(status, "UNKNOWN"),
         "accumulator-results": {},
-        # A wall clock may have been set back, and Flink's clients refuse what is below zero.
+        # A wall clock may have been set back, and Flink's clients refuse negative values.
         "net-runtime": max(0, runtime_ms),
     }
-    # A job that has finished has come over what has restarted it.
+    # A finished job has recovered from its failures.
     if failure is not None and status is not JobStatus.FINISHED:
         result["failure-cause"] = failure_cause_of(*failure)
     return {"status": {"id": "COMPLETED"}, "job-execution-result": result}

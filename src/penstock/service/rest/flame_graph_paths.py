@@ -13,10 +13,10 @@ from penstock.service.rest.described_route import Parameter
 from penstock.service.rest.flame_graphs import DISABLED, TERMINATED, WAITING, tree
 
 _ON_CPU = {"FULL": (True, False), "ON_CPU": (True,), "OFF_CPU": (False,)}
-"""Which samples each type is made of."""
+"""The thread states that each type includes."""
 _QUERY = (
     Parameter("type", "`FULL` (the default), `ON_CPU`: samples in which the thread computes, `OFF_CPU`: it waits."),
-    Parameter("subtaskindex", "One subtask; all of them if it is not given.", int),
+    Parameter("subtaskindex", "One subtask; default: all.", int),
 )
 
 
@@ -24,16 +24,16 @@ def flame_graph(request: Request) -> dict[str, Any]:
     """GET …/flamegraph: a tree of frames, outermost first, with the number of samples in each.
 
     `endTimestamp`: when they were taken (ms), or why there is no `data`: -1 for tasks that do not run, -2 where
-    `rest.flamegraph.enabled` is not set, and for jobs in batch mode, -3 until the first samples are there; ask again.
+    `rest.flamegraph.enabled` is not set, and for jobs in batch mode, -3 until the first samples have arrived: retry.
     """
     entry = job_of(request)
     vertex = vertex_of(request, entry)
-    # Flink's page writes it small.
+    # Flink's page writes it in lower case.
     kind, index = request.query_params.get("type", "FULL").upper(), request.query_params.get("subtaskindex")
     if kind not in _ON_CPU:
-        raise HTTPException(400, f"type is FULL, ON_CPU or OFF_CPU, got '{kind}'")
+        raise HTTPException(400, f"type must be FULL, ON_CPU or OFF_CPU, got '{kind}'")
     if index is not None and not (index.isascii() and index.isdigit() and len(index) < 9):
-        raise HTTPException(400, f"subtaskindex is a number, got '{index}'")
+        raise HTTPException(400, f"subtaskindex must be a number, got '{index}'")
     if not entry.flame_graphs.enabled or entry.graph.graph.batched:
         return _none(DISABLED)
     executions = entry.graph.executions_of(vertex.id)

@@ -1,7 +1,7 @@
-"""Flame graphs of a job's vertices: samples are asked for when somebody looks, and kept for a while.
+"""Flame graphs of a job's vertices: samples are taken on demand, and kept for a while.
 
-Nobody waits for them: the first look finds none, and those after a `refresh-interval` find the old ones while new ones
-are taken. Source: Flink's VertexThreadInfoTracker, JobVertexFlameGraph.
+Requests never wait for samples: the first one finds none, and those after a `refresh-interval` find the old ones while
+new ones are taken. Source: Flink's VertexThreadInfoTracker, JobVertexFlameGraph.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from penstock.common.time.wall_clock import now_ms
 from penstock.engine.runtime.task.events import SampledStack, StacksSampled
 
 Sample = Callable[[int, int, int, int], Future[list[StacksSampled]]]
-"""Given a vertex, how many samples are to be taken, the time between two of them (ms), and the most frames of one."""
+"""Take samples of a vertex: their number, the time between two of them (ms), and the most frames of one."""
 TERMINATED, DISABLED, WAITING = -1, -2, -3
-"""In the place of the time of a flame graph: why there is none."""
+"""Codes in place of the time of a flame graph that is missing."""
 
 
 class Stacks(NamedTuple):
-    """Samples of a vertex's subtasks, and when they were there (ms)."""
+    """Samples of a vertex's subtasks, and when they arrived (ms)."""
 
     taken_ms: int
     of_subtasks: list[StacksSampled]
 
 
 class FlameGraphs:
-    """Of one job. `monotonic_ms`: what they age by."""
+    """The flame graphs of one job. `monotonic_ms`: the clock by which samples age."""
 
     def __init__(
         self, configuration: Configuration, monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
@@ -44,11 +44,11 @@ class FlameGraphs:
         self._cleanup_ms = configuration.get(options.CLEANUP_INTERVAL)
         self._monotonic_ms = monotonic_ms
         self._kept: dict[int, _Kept] = {}
-        """By vertex."""
+        """Samples by vertex."""
         self._lock = threading.Lock()
 
     def newest(self, vertex: int, sample: Sample) -> Stacks | None:
-        """The newest samples of a vertex; None: there are none yet. Asks for others, by `sample`, if these are old."""
+        """Return the newest samples of a vertex, or None. Calls `sample` for new ones if these are old."""
         now_ms = self._monotonic_ms()
         with self._lock:
             self._kept = {
@@ -72,18 +72,18 @@ class FlameGraphs:
 
 
 class _Kept:
-    """Of one vertex."""
+    """The samples of one vertex."""
 
     def __init__(self) -> None:
         self.stacks: Stacks | None = None
         self.until_ms = 0
-        """When they are too old."""
+        """When they become too old."""
         self.looked_ms = 0
         self.is_asked = False
 
 
 def tree(stacks: Iterable[SampledStack]) -> dict[str, Any]:
-    """All stacks as Flink's clients draw them: each frame with the number of samples that were in it."""
+    """Merge all stacks into the tree that Flink's clients draw: each frame with the number of samples in it."""
     root = _node("root")
     below: dict[tuple[int, str], dict[str, Any]] = {}
     for stack in stacks:

@@ -1,8 +1,8 @@
-"""Lets in who knows the token: by header, as Flink's clients send it, or by the cookie that /login has set.
+"""Admit requests with the token: in a header, as Flink's clients send it, or in the cookie that /login sets.
 
-Other users of the machine reach the port, and so does any page that is open in the user's browser: by itself, which the
-browser tells by Origin and Sec-Fetch-Site, and does not let the cookie go with; or by a name of its own that resolves
-to this machine, which Host tells.
+Other users of the machine reach the port, and so does any page in the user's browser. A page of another site is
+detected by Origin and Sec-Fetch-Site, and browsers do not send it the cookie. A page that uses a name of its own that
+resolves to this machine is detected by Host.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
 _CACHE = (b"cache-control", b"no-store")
-"""Of what says nothing else: files of a library may stay in the browser."""
+"""The caching of answers that set none: browsers may keep files of a library."""
 OWN_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""What a page of ours may load and do, so that a name or a text that got in as markup would do nothing."""
+"""The Content-Security-Policy of our own page: injected markup of a name or text could not run."""
 _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>penstock</title>
 <link rel="icon" href="data:,">
 <body style="font-family: sans-serif; margin: 4em auto; max-width: 30em"><form method="post" action="/login">
@@ -48,10 +48,10 @@ _LOGIN_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>pen
 
 
 class Guard:
-    """Around an application. `cookie`: its name, which has the port in it, since cookies are shared by ports.
+    """A guard around an application. `cookie`: its name, which contains the port, since all ports share cookies.
 
-    `policy`: the Content-Security-Policy of all that is sent; None: pages that are not ours set their own. `pages`:
-    what paths of pages begin with, beside `/`: who has no token yet is asked for it there.
+    `policy`: the Content-Security-Policy of all answers; None: pages that are not ours set their own. `pages`: prefixes
+    of the paths of pages, in addition to `/`: users without a token get a form for it there.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Guard:
         self._policy = [] if policy is None else [(b"content-security-policy", policy.encode())]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a request, or hand it on without its version: /v1/jobs is /jobs."""
+        """Refuse a request, or forward it without its version: /v1/jobs is /jobs."""
         if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
             return
@@ -88,7 +88,7 @@ class Guard:
         await (answer or self._app)(scope, receive, send_guarded)  # type: ignore[arg-type]
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # By a socket pages change things, too, and to open one a browser asks no permission of whom it is opened to.
+        # Pages also make changes by sockets, which a browser opens without asking the server for permission.
         if self._refusal({**scope, "method": "GET"}) is None and "origin" in Headers(scope=scope):
             await self._app(scope, receive, send)
         else:
@@ -107,10 +107,8 @@ class Guard:
             return None
         if (scope["path"] == "/" or scope["path"].startswith(self._pages)) and scope["method"] in _SAFE_METHODS:
             return RedirectResponse(_LOGIN, 303)
-        given = (
-            "this is none of this server: it is in the server's file" if "authorization" in headers else "none is given"
-        )
-        refusal = error_answer(401, f"a token is asked for, as the header Authorization has it (Bearer), and {given}")
+        wrong = "wrong token: see the server's token file" if "authorization" in headers else "missing token"
+        refusal = error_answer(401, f"{wrong}; send it as 'Authorization: Bearer …'")
         refusal.headers["www-authenticate"] = "Bearer"
         return refusal
 
@@ -121,7 +119,7 @@ class Guard:
             body = (await bytes_of(request)).decode("ascii", "replace")
         except HTTPException as error:
             return error_answer(error.status_code, error.detail)
-        # A token has letters and digits only, so nothing of a form is encoded.
+        # A token has only letters and digits, so nothing in the form is encoded.
         if not self._is_token(body.removeprefix("token=")):
             return HTMLResponse(_LOGIN_PAGE, 401)
         answer = RedirectResponse("/", 303)
@@ -147,14 +145,17 @@ def _bearer(headers: Mapping[str, str]) -> str:
 
 
 def _is_same_origin(headers: Mapping[str, str]) -> bool:
-    """Whether a browser says that another site's page makes the request. Other clients send neither header."""
+    """Return whether a browser reports that another site's page makes the request.
+
+    Other clients send neither header.
+    """
     origin = headers.get("origin")
-    # Compared as a text: what is no URL at all is another site, too.
+    # Compared as text, so that an invalid URL counts as another site, too.
     if origin is not None and origin.lower() not in (f"{scheme}://{headers['host'].lower()}" for scheme in _SCHEMES):
         return False
     return headers.get("sec-fetch-site", "none") in ("none", "same-origin")
 
 
 def _may_use_cookie(method: str, headers: Mapping[str, str]) -> bool:
-    """What changes something is asked for by a page of ours, and the browser says so."""
+    """Return whether a browser reports that a page of ours makes a request that changes something."""
     return method in _SAFE_METHODS or "origin" in headers or headers.get("sec-fetch-site") == "same-origin"

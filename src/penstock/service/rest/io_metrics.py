@@ -1,4 +1,4 @@
-"""What tasks have read and written, as Flink writes it beside tasks. Flink: IOMetricsInfo."""
+"""Records and bytes that tasks have read and written, in Flink's form. Flink: IOMetricsInfo."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from penstock.service.rest.meter import Growth
 
 
 def io_metrics(vertex: JobVertex, growths: Sequence[Growth | None]) -> dict[str, Any]:
-    """Sums over subtasks; `growths`: one for each, None: it has not reported."""
+    """Sum over subtasks; `growths`: one for each, or None if it has not reported."""
     reports = [growth.now for growth in growths if growth is not None]
     complete = len(reports) == len(growths)
-    # As in Flink, what a source reads and what a sink writes to the outside does not count.
+    # As in Flink, what a source reads from outside and a sink writes to the outside does not count.
     read = 0 if vertex.is_source else sum(report.operators[0].records_in for report in reports if report.operators)
     written = sum(report.operators[-1].records_out for report in reports if report.operators)
     return {

@@ -1,6 +1,6 @@
 """An error in the form in which Flink's clients read the cause of a failed operation.
 
-They deserialize a Java object, so there has to be one: a SerializedThrowable of Flink's, whose message is the error's.
+They deserialize a Java object, so an answer contains one: Flink's SerializedThrowable, with the error's message.
 Source: Java Object Serialization Specification, 6 (Object Serialization Stream Protocol).
 """
 
@@ -24,13 +24,13 @@ _THROWABLE_UID = -3042686055658047285
 
 
 def failure_cause(error: BaseException) -> dict[str, Any]:
-    """Of an error. Flink: SerializedThrowableSerializer."""
+    """Return the cause for an error. Flink: SerializedThrowableSerializer."""
     return failure_cause_of(error_name(error), str(error))
 
 
 def failure_cause_of(kind: str, text: str) -> dict[str, Any]:
-    """The same of an error of which only the class and the text are left."""
-    # Here: in what is serialized no answer looks for secrets.
+    """Return the cause for an error of which only class and text are known."""
+    # Hide secrets here: answers do not look for them in serialized objects.
     text = without_passwords(text)
     return {
         "class": kind,
@@ -55,7 +55,7 @@ def _serialized(kind: str, text: str) -> bytes:
         + _description("java.lang.Throwable", _THROWABLE_UID, throwable, _WITH_WRITE_METHOD)
         + _NULL
     )
-    # Values of the superclass first. A cause, stack trace or list of suppressed ones that is null is none.
+    # Values of the superclass first. A null cause, stack trace or list of suppressed exceptions is absent.
     of_throwable = _NULL + _string(trace) + _NULL + _NULL + _END
     return _MAGIC + _OBJECT + described + of_throwable + _NULL + _string(trace) + _string(kind)
 
@@ -77,7 +77,7 @@ def _string(text: str) -> bytes:
 
 
 def _modified_utf8(text: str) -> bytes:
-    """Java's own: surrogates one by one, and no zero byte."""
+    """Encode a text in Java's form: each surrogate separately, and no zero byte."""
     units = text.encode("utf-16-be", "surrogatepass")
     codes = struct.unpack(f">{len(units) // 2}H", units)
     return b"".join(chr(code).encode("utf-8", "surrogatepass") if code else b"\xc0\x80" for code in codes)

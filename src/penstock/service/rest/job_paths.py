@@ -1,4 +1,4 @@
-"""/jobs: which there are, and of one its state, plan, settings and failures."""
+"""/jobs: all jobs; and of one its state, plan, settings and failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BY_PRECEDENCE = (
 
 
 def job_ids(request: Request) -> dict[str, Any]:
-    """GET /jobs: the id and the status of each."""
+    """GET /jobs: id and status of each."""
     return {"jobs": [{"id": entry.job_id, "status": entry.graph.status.name} for entry in jobs_of(request).all()]}
 
 
@@ -43,7 +43,7 @@ def overview(request: Request) -> dict[str, Any]:
 
 
 def job_overview(entry: JobEntry) -> dict[str, Any]:
-    """One job in the list of all."""
+    """A job in the list of all."""
     graph = entry.graph
     start_ms, end_ms = graph.submitted_ms, ended_ms(graph)
     counts = Counter(execution.state for execution in graph.executions.values())
@@ -64,7 +64,7 @@ def job_overview(entry: JobEntry) -> dict[str, Any]:
 
 
 def details(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid: its vertices, its plan, and when it came to each status."""
+    """GET /jobs/:jobid: its vertices, its plan, and when it reached each status."""
     entry = job_of(request)
     graph, growths = entry.graph, entry.meter.growths()
     start_ms, end_ms, at_ms = graph.submitted_ms, ended_ms(graph), now_ms()
@@ -120,7 +120,7 @@ def plan(request: Request) -> dict[str, Any]:
 
 
 def plan_of(job_id: str, graph: JobGraph) -> dict[str, Any]:
-    """The job graph, as Flink's clients read it."""
+    """Return the job graph in the form that Flink's clients read."""
     return {
         "jid": job_id,
         "name": graph.name,
@@ -175,10 +175,10 @@ def exceptions(request: Request) -> dict[str, Any]:
 
 
 def newest_failures(answer: dict[str, Any], most: str | None) -> dict[str, Any]:
-    """Of a history of failures so many as a client has asked for. Raises HTTPException, 400, if that is no number."""
+    """Return the newest failures, as many as the client wants. Raises HTTPException, 400, for an invalid number."""
     text = "20" if most is None else most
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise HTTPException(400, f"maxExceptions is a number, got '{text}'")
+        raise HTTPException(400, f"maxExceptions must be a number, got '{text}'")
     history = answer["exceptionHistory"]
     newest = history["entries"][: int(text)]
     return {
@@ -190,7 +190,7 @@ def newest_failures(answer: dict[str, Any], most: str | None) -> dict[str, Any]:
 
 
 def failure_entry(graph: JobGraph | None, failure: JobFailure) -> dict[str, Any]:
-    """A failure in the history of exceptions. `graph`: None if it is of no slot."""
+    """A failure in the history of exceptions. `graph`: None if the failure is of no slot."""
     slot = None if failure.slot is None else slot_name(failure.slot)
     return {
         "exceptionName": failure.error,
@@ -205,7 +205,7 @@ def failure_entry(graph: JobGraph | None, failure: JobFailure) -> dict[str, Any]
 
 
 def _task_name(graph: JobGraph, slot: SlotId, attempt: int) -> str:
-    """As Flink writes it. All tasks of a slot fail together."""
+    """Name the tasks in Flink's form. All tasks of a slot fail together."""
     vertices = [v for v in graph.vertices if v.level == slot.level and slot.index < v.parallelism]
     names = ", ".join(f"{v.name} ({slot.index + 1}/{v.parallelism})" for v in vertices)
     return f"{names} - execution #{attempt}"
@@ -220,30 +220,30 @@ def job_type(graph: JobGraph) -> str:
 
 
 def ended_ms(graph: ExecutionGraph) -> int:
-    """When the job ended; -1: it has not."""
+    """Return when the job ended; -1: it has not."""
     return graph.status_ms[graph.status] if graph.status.is_terminal_state() else -1
 
 
 def state_counts(executions: list[Execution]) -> dict[str, int]:
-    """How many are in each of Flink's states."""
+    """Count subtasks by Flink's states."""
     counts = Counter(execution.state for execution in executions)
     return {**{state.name: counts[state] for state in ExecutionState}, "RECONCILING": 0}
 
 
 def vertex_state(executions: list[Execution]) -> ExecutionState:
-    """The state of a vertex, which follows from those of its subtasks. Flink: getAggregateJobVertexState."""
+    """Return the state of a vertex, which follows from its subtasks. Flink: getAggregateJobVertexState."""
     found = {execution.state for execution in executions}
     for state in _BY_PRECEDENCE:
         if state in found:
             return state
     if found == {ExecutionState.FINISHED}:
         return ExecutionState.FINISHED
-    # What is before INITIALIZING is one state. Where some have finished and others wait to begin, it has begun.
+    # States before INITIALIZING count as one. If some subtasks have finished and others have not started, it has.
     return ExecutionState.RUNNING if ExecutionState.FINISHED in found else ExecutionState.CREATED
 
 
 def times_of(executions: list[Execution], at_ms: int) -> dict[str, int]:
-    """Start of the first, end of the last; -1: not yet."""
+    """Return the start of the first and the end of the last; -1: not yet."""
     starts = [execution.started_ms for execution in executions if execution.started_ms is not None]
     ends = [execution.ended_ms for execution in executions]
     start_ms = min(starts, default=-1)
@@ -259,5 +259,7 @@ routes = [
     get("/jobs/{jobid}/status", status),
     get("/jobs/{jobid}/plan", plan),
     get("/jobs/{jobid}/config", config),
-    get("/jobs/{jobid}/exceptions", exceptions, Parameter("maxExceptions", "So many at most; 20.", int)),
+    get(
+        "/jobs/{jobid}/exceptions", exceptions, Parameter("maxExceptions", "Most failures to return; default: 20.", int)
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Logs: which files a job's folder has, and their text. A file is sent only if it is in the list."""
+"""Logs: the files in a job's folder, and their text. A file is sent only if it is in the list."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from penstock.service.rest.served_jobs import JobEntry, slot_name
 _WORKER = "level-"
 _DRIVER = "driver.log"
 _CHUNK_BYTES = 1 << 16
-LAST = Parameter("last", "So many bytes at most, from the end; all if it is not given.", int)
+LAST = Parameter("last", "Most bytes to return, from the end; default: all.", int)
 
 
 def driver_logs(request: Request) -> dict[str, Any]:
-    """GET /jobmanager/logs: which logs there are: the driver's, and that of Spark's JVM."""
+    """GET /jobmanager/logs: the logs of the driver and of Spark's JVM."""
     return listed(_files(request, lambda name: not name.startswith(_WORKER)))
 
 
 def worker_logs(request: Request) -> dict[str, Any]:
-    """GET /taskmanagers/:taskmanagerid/logs: which logs a worker has. 404: there is no such worker, and was none."""
+    """GET /taskmanagers/:taskmanagerid/logs: the logs of a worker. 404: there is, and was, no such worker."""
     files, id = _files(request, _is_of_worker(request)), request.path_params["taskmanagerid"]
     if not files and not any(id == slot_name(slot) for entry in jobs_of(request).all() for slot in _slots(entry)):
         raise HTTPException(404, f"TaskExecutor {id} not found")
@@ -37,7 +37,7 @@ def worker_logs(request: Request) -> dict[str, Any]:
 
 
 def _slots(entry: JobEntry) -> set[SlotId]:
-    """Those of a job, those of its tasks that have ended included."""
+    """Return the slots of a job, including those of tasks that have ended."""
     return {execution.slot for execution in entry.graph.executions.values()}
 
 
@@ -49,7 +49,7 @@ async def driver_log(request: Request) -> Response:
 
 
 async def worker_log(request: Request) -> Response:
-    """GET /taskmanagers/:taskmanagerid/log, /stdout, /logs/:filename: what functions print is in the log."""
+    """GET /taskmanagers/:taskmanagerid/log, /stdout, /logs/:filename: a worker's log, with its functions' output."""
     name = request.path_params.get("filename", f"{request.path_params['taskmanagerid']}.log")
     return text_answer(_files(request, _is_of_worker(request)), name, request.query_params.get("last"))
 
@@ -60,7 +60,7 @@ def _is_of_worker(request: Request) -> Callable[[str], bool]:
 
 
 def _files(request: Request, is_wanted: Callable[[str], bool]) -> dict[str, Path]:
-    """By name. Of several jobs' files with one name the newest job's."""
+    """Return the files by name. If several jobs have files of the same name, the newest job's."""
     found: dict[str, Path] = {}
     for entry in jobs_of(request).all():
         if entry.log_folder is not None and entry.log_folder.is_dir():
@@ -73,29 +73,29 @@ def _files(request: Request, is_wanted: Callable[[str], bool]) -> dict[str, Path
 
 
 def listed(files: dict[str, Path]) -> dict[str, Any]:
-    """Files by name, as Flink lists logs."""
+    """List files by name, in Flink's form."""
     stats = []
     for name, path in files.items():
-        with contextlib.suppress(FileNotFoundError):  # a log that was full has made room for the next one
+        with contextlib.suppress(FileNotFoundError):  # Logging has just rotated it.
             stats.append((name, path.stat()))
     return {"logs": [{"name": n, "size": stat.st_size, "mtime": int(stat.st_mtime * 1000)} for n, stat in stats]}
 
 
 def text_answer(files: dict[str, Path], name: str, last: str | None = None) -> Response:
-    """The text of one of these files, as long as it is now. Raises HTTPException: 400, 404.
+    """Send the text of one of these files, in its current length. Raises HTTPException: 400, 404.
 
-    `last`: so many bytes at most, from its end; None: all.
+    `last`: at most this many bytes, from its end; None: all.
     """
     if last is not None and not (last.isascii() and last.isdigit() and len(last) < 19):
-        raise HTTPException(400, f"last is a number of bytes, got '{last}'")
-    # Looked up, never joined to a folder: whatever a path tries, it is not the name of a file in the list.
+        raise HTTPException(400, f"last must be a number of bytes, got '{last}'")
+    # Looked up, never joined to a folder: a malicious path is not the name of a file in the list.
     if name not in files:
         raise HTTPException(404, f"This file does not exist: {name}")
     try:
         file = files[name].open("rb")
     except FileNotFoundError:
-        raise HTTPException(404, f"This file does not exist any more: {name}") from None
-    # As long as it is now: a log grows while it is sent, and an answer has the length that it has announced.
+        raise HTTPException(404, f"This file no longer exists: {name}") from None
+    # Up to the current length: a log grows while it is sent, and an answer must have the length that it has announced.
     size = os.fstat(file.fileno()).st_size
     if last is not None and int(last) < size:
         file.seek(size - int(last))

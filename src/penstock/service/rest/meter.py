@@ -1,4 +1,4 @@
-"""Rates of a job's counters: what has grown over the latest seconds. Flink's are over a minute, or five seconds."""
+"""Rates of a job's counters: their growth over the last seconds. Flink's rates cover a minute, or five seconds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Growth(NamedTuple):
     seconds: float
     """The time between the samples; 0: there is only one."""
     now: TaskReport
-    """The newest report, of which there may be no sample yet. Of a job that has ended it is the last."""
+    """The newest report, which may not be sampled yet. Of a job that has ended it is the last."""
 
     def per_second(self, before: float, after: float) -> float:
-        """How much a number has grown in a second."""
+        """Return the growth of a number per second."""
         return (after - before) / self.seconds if self.seconds else 0.0
 
 
 class Meter:
-    """Of one job. A sample is a copy of a dict, so it costs next to nothing."""
+    """The rates of one job. A sample is a copy of a dict, so it costs next to nothing."""
 
     def __init__(self, metrics: JobMetrics) -> None:
         self._metrics = metrics
@@ -37,14 +37,14 @@ class Meter:
         self._lock = threading.Lock()
 
     def sample(self, now_s: float) -> None:
-        """Note what the counters are now. `now_s`: of a clock that is never set back."""
+        """Sample the counters. `now_s`: of a clock that is never set back."""
         with self._lock:
             self._samples.append((now_s, self._metrics.of_attempts()))
             while now_s - self._samples[0][0] > _WINDOW_S and len(self._samples) > 2:
                 self._samples.popleft()
 
     def growths(self) -> dict[tuple[int, int], Growth]:
-        """By vertex and subtask, for those that have reported."""
+        """Return the reports by vertex and subtask."""
         with self._lock:
             samples = list(self._samples)
         return {key: _growth(key, newest, samples) for key, newest in self._metrics.of_attempts().items()}
@@ -60,8 +60,8 @@ def _growth(
     first, first_s = after, last_s
     for at_s, reports in reversed(samples):
         before = reports.get(key)
-        # Counters of a new attempt begin at zero: what was before it does not count. Spark may begin a task once more
-        # of which we know one attempt only.
+        # Counters of a new attempt start at zero, so earlier samples do not count. Spark may start a task a second time
+        # within one attempt of ours.
         if before is None or before.attempt != after.attempt or _spent_ns(before.report) > _spent_ns(first.report):
             break
         first, first_s = before, at_s

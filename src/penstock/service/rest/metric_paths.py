@@ -39,7 +39,7 @@ def of_one_job(request: Request) -> list[Any]:
 
 
 def of_vertex(request: Request) -> list[Any]:
-    """GET /jobs/:jobid/vertices/:vertexid/metrics: of its tasks, each name behind the number of the subtask."""
+    """GET /jobs/:jobid/vertices/:vertexid/metrics: of its tasks, each name prefixed with the number of the subtask."""
     found = {f"{index}.{name}": v for index, own in _by_subtask(request).items() for name, v in own.items()}
     return values(request, found)
 
@@ -77,7 +77,7 @@ def none(request: Request) -> list[Any]:
 
 
 def _growths(request: Request) -> dict[int, Growth]:
-    """By subtask, of the vertex that the path names."""
+    """Return the metrics by subtask, of the vertex that the path names."""
     entry = job_of(request)
     vertex = vertex_of(request, entry)
     return {subtask: growth for (id, subtask), growth in sorted(entry.meter.growths().items()) if id == vertex.id}
@@ -88,13 +88,13 @@ def _by_subtask(request: Request) -> dict[int, dict[str, Number]]:
 
 
 def listed(request: Request, name: str) -> frozenset[str] | None:
-    """What a parameter lists; None: it is not given."""
+    """Return the list in a parameter; None: it is absent."""
     text = request.query_params.get(name)
     return frozenset(text.split(",")) if text else None
 
 
 def values(request: Request, metrics: Mapping[str, Number]) -> list[Any]:
-    """The names of metrics, or the values of those that are asked for."""
+    """Return the names of metrics, or the requested values."""
     wanted = listed(request, "get")
     if wanted is None:
         return [{"id": name} for name in metrics]
@@ -102,19 +102,19 @@ def values(request: Request, metrics: Mapping[str, Number]) -> list[Any]:
 
 
 def _text(value: Number) -> str:
-    """As Java writes numbers, whose clients read them."""
+    """Format a number as Java does, whose clients read it."""
     return _NOT_FINITE.get(str(value), str(value))
 
 
 def aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
-    """The names of metrics of several things, or what is asked for over all of them. Raises HTTPException: 400."""
+    """Return the names of metrics of several things, or requested aggregates over them. Raises HTTPException: 400."""
     wanted = listed(request, "get")
     names = sorted({name for own in metrics for name in own})
     if wanted is None:
         return [{"id": name} for name in names]
     kinds = listed(request, "agg") or frozenset(_AGGREGATIONS)
     if not kinds <= _AGGREGATIONS.keys():
-        raise HTTPException(400, f"agg is of {', '.join(_AGGREGATIONS)}; got {request.query_params['agg']}")
+        raise HTTPException(400, f"agg must be of {', '.join(_AGGREGATIONS)}, got {request.query_params['agg']}")
     found = []
     for name in names:
         if name in wanted:
@@ -123,9 +123,9 @@ def aggregated(request: Request, metrics: list[dict[str, Number]]) -> list[Any]:
     return found
 
 
-GET = Parameter("get", "Names of metrics, joined by commas. Without it only names are answered.")
-AGG = Parameter("agg", f"Of {', '.join(_AGGREGATIONS)}, joined by commas; all if it is not given.")
-AGGREGATED_OVER_JOBS = (GET, AGG, Parameter("jobs", "Ids, joined by commas; all if it is not given."))
+GET = Parameter("get", "Names of metrics, separated by commas. Without it, the answer has only names.")
+AGG = Parameter("agg", f"Of {', '.join(_AGGREGATIONS)}, separated by commas; default: all.")
+AGGREGATED_OVER_JOBS = (GET, AGG, Parameter("jobs", "Ids, separated by commas; default: all."))
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
 
 routes = [
@@ -133,7 +133,7 @@ routes = [
     get("/jobs/{jobid}/metrics", of_one_job, GET),
     get(f"{_VERTEX}/metrics", of_vertex, GET),
     get(f"{_VERTEX}/watermarks", watermarks),
-    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, GET, AGG, Parameter("subtasks", "Numbers, joined by commas.")),
+    get(f"{_VERTEX}/subtasks/metrics", of_subtasks, GET, AGG, Parameter("subtasks", "Numbers, separated by commas.")),
     get(f"{_VERTEX}/subtasks/{{subtaskindex}}/metrics", of_subtask, GET),
     get("/jobmanager/metrics", of_job_manager, GET),
     get("/taskmanagers/metrics", none),

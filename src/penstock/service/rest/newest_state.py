@@ -19,7 +19,7 @@ _BETWEEN_LOOKS_S = 0.05
 
 
 class NewestState:
-    """Its index is kept until a newer checkpoint has completed. `looks`: how often a newer one is looked for."""
+    """Keep an index until a newer checkpoint has completed. `looks`: how often to look for a newer one."""
 
     def __init__(self, looks: int = _LOOKS) -> None:
         self._looks = looks
@@ -27,7 +27,7 @@ class NewestState:
         self._lock = threading.Lock()
 
     def ask(self, graph: Callable[[], ExecutionGraph], directory: str, question: Callable[[CommittedState], T]) -> T:
-        """The answer of the newest checkpoint below the job's directory of checkpoints.
+        """Answer from the newest checkpoint below the job's directory of checkpoints.
 
         Raises StateNotFoundError if there is none, CheckpointError if it can't be read, and what `question` raises.
         """
@@ -53,7 +53,7 @@ class NewestState:
 
 
 def _another(graph: Callable[[], ExecutionGraph], before: int, looks: int) -> int | None:
-    """The newest checkpoint once it is another one; else the same: a job publishes it a moment later."""
+    """Return the number of the newest checkpoint, looking again for a new one: jobs publish it with a short delay."""
     for _ in range(looks):
         newest = _newest(graph())
         if newest != before:
@@ -64,8 +64,8 @@ def _another(graph: Callable[[], ExecutionGraph], before: int, looks: int) -> in
 
 def _why_none(status: JobStatus) -> str:
     if status in _ENDING:
-        return f"the job is {status.name}: what is answered comes from its checkpoints, which are gone with it"
-    return "the job has no completed checkpoint yet: what is answered comes from one"
+        return f"the job is {status.name}: its checkpoints, from which queries are answered, are deleted"
+    return "the job has no completed checkpoint yet, from which queries are answered"
 
 
 def _newest(graph: ExecutionGraph) -> int | None:

@@ -1,7 +1,7 @@
-"""/openapi.json: what is served, as OpenAPI 3.1, made from the routes themselves; and /docs, a page that shows it.
+"""/openapi.json: an OpenAPI 3.1 document of all paths, made from the routes; and /docs, a page that shows it.
 
-What answers to Flink's paths have in them is said by Flink's documentation, and here only whether it is an object or a
-list. What is penstock's own is described to its fields.
+Answers of Flink's paths are described in Flink's documentation, and here only as an object or a list. Paths that are
+penstock's own are described in all fields.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _FILES = {"/docs": ("docs.html", "text/html"), "/docs.js": ("docs.js", "text/jav
 
 
 class Errors(msgspec.Struct):
-    """Why a request was refused."""
+    """The reason for a refused request."""
 
     errors: list[str]
 
 
 def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
-    """The OpenAPI document of all routes that describe themselves."""
+    """Return the OpenAPI document of all routes that describe themselves."""
     described = [route for route in routes if isinstance(route, DescribedRoute)]
     types = [type_ for route in described for type_ in (route.answer, route.body) if type_ is not None]
     schemas, components = msgspec.json.schema_components([*types, Errors], ref_template=_REFERENCES)
@@ -49,7 +49,7 @@ def document(routes: Iterable[BaseRoute]) -> dict[str, Any]:
             "title": "penstock",
             "version": penstock.__version__,
             "description": "Paths, fields and status codes are those of Flink's REST API, version 2.3, as far as Flink "
-            "has them. `/v1` may stand before each path. Each request brings the token.",
+            "has them. `/v1` may precede each path. Each request must send the token.",
         },
         "externalDocs": {"url": "https://nightlies.apache.org/flink/flink-docs-release-2.3/docs/ops/rest_api/"},
         "servers": [{"url": "/"}, {"url": "/v1"}],
@@ -73,8 +73,8 @@ def _operation(route: DescribedRoute, by_type: dict[str, Any]) -> dict[str, Any]
         "description": route.text,
         "parameters": [*in_path, *map(_parameter, route.query)],
         "responses": {
-            str(route.status): {"description": "It is answered.", "content": {route.media_type: {"schema": schema}}},
-            "default": {"description": "It is refused.", "content": errors},
+            str(route.status): {"description": "Success.", "content": {route.media_type: {"schema": schema}}},
+            "default": {"description": "The request is refused.", "content": errors},
         },
     }
     if route.body is not None:
@@ -98,7 +98,7 @@ async def open_api(request: Request) -> Response:
 
 
 async def docs(request: Request) -> Response:
-    """GET /docs: a page that shows all paths, and asks them."""
+    """GET /docs: a page that shows all paths, and sends requests to them."""
     name, media_type = _FILES[request.scope["path"]]
     return FileResponse(_PAGE / name, media_type=media_type)
 

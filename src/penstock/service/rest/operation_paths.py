@@ -1,4 +1,4 @@
-"""What clients may ask a job to do: a savepoint, to stop with one, to be cancelled."""
+"""Operations that clients request: take a savepoint, stop with one, cancel."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from penstock.service.rest.served_jobs import JobEntry
 from penstock.service.rest.trigger_outcomes import of_savepoint
 
 _log = logging.getLogger(__name__)
-_MODE = Parameter("mode", "`cancel`, and nothing else.")
+_MODE = Parameter("mode", "`cancel`, the only mode.")
 _TRIGGER_ID = re.compile(r"[0-9a-f]{32}")
 
 
 _TriggerId = Annotated[str, msgspec.Meta(description="32 hexadecimal digits in lower case.")]
-_Format = Annotated[str, msgspec.Meta(description="CANONICAL: there are no NATIVE ones.")]
+_Format = Annotated[str, msgspec.Meta(description="CANONICAL, the only format.")]
 
 
 class SavepointRequest(msgspec.Struct, rename={"directory": "target-directory", "cancel_job": "cancel-job"}):
-    """A savepoint below a directory, or below the configured one. The client may choose the trigger's id."""
+    """The request for a savepoint, below a directory or the configured one. The client may choose the trigger's id."""
 
     directory: str | None = None
     cancel_job: bool | None = None
@@ -38,7 +38,7 @@ class SavepointRequest(msgspec.Struct, rename={"directory": "target-directory", 
 
 
 class StopRequest(msgspec.Struct, rename={"directory": "targetDirectory"}):
-    """The same, and the job stops with it. `drain`: event time goes to its end first."""
+    """The request to stop with a savepoint. `drain`: first advance event time to its end."""
 
     directory: str | None = None
     drain: bool | None = None
@@ -47,19 +47,19 @@ class StopRequest(msgspec.Struct, rename={"directory": "targetDirectory"}):
 
 
 class Trigger(msgspec.Struct, rename="kebab"):
-    """By which to ask for the outcome."""
+    """The id of the trigger, by which the outcome can be read."""
 
     request_id: str
 
 
 async def savepoint(request: Request) -> Response:
-    """POST /jobs/:jobid/savepoints: take a savepoint. Answers with the id by which to ask for the outcome."""
+    """POST /jobs/:jobid/savepoints: take a savepoint. Answers with the id of the trigger."""
     entry, body = job_of(request), await body_of(request, SavepointRequest)
     return _trigger(entry, body, stop=bool(body.cancel_job), drain=False)
 
 
 async def stop(request: Request) -> Response:
-    """POST /jobs/:jobid/stop: stop with a savepoint. Answers with the id by which to ask for the outcome."""
+    """POST /jobs/:jobid/stop: stop with a savepoint. Answers with the id of the trigger."""
     entry, body = job_of(request), await body_of(request, StopRequest)
     return _trigger(entry, body, stop=True, drain=bool(body.drain))
 
@@ -68,13 +68,13 @@ def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, 
     trigger_id, directory = body.triggerId, body.directory
     check_trigger_id(trigger_id)
     if trigger_id is not None and entry.triggers.find(trigger_id) is not None:
-        # Sent again, as its client has had no answer: also when the job has stopped by it.
+        # A client that got no answer retries with the same id, even after the job has stopped because of it.
         return json_answer(Trigger(trigger_id), 202)
     if directory and not is_url(directory) and not directory.startswith("/"):
-        # The job has another working directory than who asks for it.
-        raise HTTPException(400, f"the target directory is an absolute path, or has a scheme; got '{directory}'")
+        # The job's working directory differs from the client's.
+        raise HTTPException(400, f"the target directory must be an absolute path, or have a scheme, got '{directory}'")
     if (body.formatType or "CANONICAL") != "CANONICAL":
-        raise HTTPException(400, "savepoints are CANONICAL here; there are no NATIVE ones")
+        raise HTTPException(400, "formatType must be CANONICAL, the only format of savepoints")
     if not directory and entry.configuration.get(options.SAVEPOINT_DIRECTORY) is None:
         raise HTTPException(
             400,
@@ -82,13 +82,13 @@ def _trigger(entry: JobEntry, body: SavepointRequest | StopRequest, stop: bool, 
         )
     check_runs(entry)
     if stop:
-        _log.warning("the job is to be stopped with a savepoint, from outside: REST")
+        _log.warning("a client stops the job with a savepoint over REST")
     trigger_id = entry.triggers.add(entry.job.savepoint(directory or None, stop, drain), trigger_id)
     return json_answer(Trigger(trigger_id), 202)
 
 
 def outcome(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/savepoints/:triggerid: what became of a savepoint."""
+    """GET /jobs/:jobid/savepoints/:triggerid: the outcome of a savepoint."""
     entry, trigger_id = job_of(request), id_of(request, "triggerid")
     future = entry.triggers.find(trigger_id)
     if future is None:
@@ -104,23 +104,23 @@ async def cancel(request: Request) -> Response:
     entry = job_of(request)
     mode = request.query_params.get("mode", "cancel")
     if mode.lower() != "cancel":
-        raise HTTPException(400, f"mode is cancel, got '{mode}'; to stop a job with a savepoint: POST …/stop")
+        raise HTTPException(400, f"mode must be cancel, got '{mode}'; to stop a job with a savepoint: POST …/stop")
     if entry.graph.status is JobStatus.CANCELED:
         return json_answer({}, 202)
     check_runs(entry)
-    _log.warning("the job is cancelled from outside: REST")
+    _log.warning("a client cancels the job over REST")
     entry.job.cancel()
     return json_answer({}, 202)
 
 
 def check_trigger_id(trigger_id: str | None) -> None:
-    """Raises HTTPException, 400, for an id of a client's that is none."""
+    """Raise HTTPException, 400, for an invalid id."""
     if trigger_id is not None and not _TRIGGER_ID.fullmatch(trigger_id):
-        raise HTTPException(400, "triggerId has 32 hexadecimal digits in lower case")
+        raise HTTPException(400, "triggerId must have 32 hexadecimal digits in lower case")
 
 
 def check_runs(entry: JobEntry) -> None:
-    """Raises HTTPException, 409, if the job has ended."""
+    """Raise HTTPException, 409, if the job has ended."""
     status = entry.graph.status
     if status.is_terminal_state():
         raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")

@@ -18,7 +18,7 @@ _FILES = {
 
 
 async def page(request: Request) -> Response:
-    """GET /: a page that shows the jobs, and what belongs to it."""
+    """GET /: a page that shows the jobs, and its files."""
     name, media_type = _FILES[request.scope["path"]]
     return FileResponse(_FOLDER / name, media_type=media_type)
 

@@ -1,4 +1,4 @@
-"""Threads for what may take minutes, such as savepoints: those for all other requests are not held up by them."""
+"""Threads for requests that may take minutes, such as savepoints, so that they do not delay all other requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def in_patient_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As Starlette's `run_in_threadpool`, whose forty threads would all wait for a while."""
+    """Run a call like Starlette's `run_in_threadpool`, whose forty threads could all be waiting."""
     return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=_limiter())
 
 

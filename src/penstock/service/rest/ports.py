@@ -13,21 +13,22 @@ _HIGHEST = 65_535
 
 
 def ports_in(text: str) -> Iterator[int]:
-    """In the order in which they are tried. Raises ConfigurationError."""
+    """Return the ports in the order in which to try them. Raises ConfigurationError."""
     ranges = []
     for part in text.split(","):
         found = _PART.fullmatch(part.strip())
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
         if not first <= last <= _HIGHEST:
             raise ConfigurationError(
-                f"{rest_options.REST_BIND_PORT.key} is a port, a range or a list of both, as 8081-8099,0; got {text!r}"
+                f"{rest_options.REST_BIND_PORT.key} must be a port, a range or a list of both, such as 8081-8099,0, "
+                f"got {text!r}"
             )
         ranges.append(range(first, last + 1))
     return (port for each in ranges for port in each)
 
 
 def preferring(port: int | None, ports: str) -> str:
-    """The same ports, with this one first if it is among them: where somebody asks already. None: there is none.
+    """Return the ports, with `port`, which clients use already, first if it is among them; None: no preference.
 
     Raises ConfigurationError.
     """

@@ -1,8 +1,8 @@
-"""GET /metrics: all metrics as Prometheus reads them, named as by Flink's PrometheusReporter.
+"""GET /metrics: all metrics in Prometheus' format, named as by Flink's PrometheusReporter.
 
-Flink reports counters as gauges, too: they begin at zero again when a job restarts. The text is written here, not by
-prometheus-client, whose objects for each sample cost more than all that is measured: its labels are written once for
-each operator, not for each metric.
+Like Flink, report counters as gauges, since they restart at zero when a job restarts. The text is written here, not by
+prometheus-client, whose objects for each sample cost more than all measuring: here, labels are written once for each
+operator, not for each metric.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 def exposition(families: Mapping[str, Mapping[str, Number]]) -> str:
-    """The text of all metrics. Source: Prometheus docs, "Exposition formats", Text format."""
+    """Return the text of all metrics. Source: Prometheus docs, "Exposition formats", Text format."""
     lines = []
     for name, samples in families.items():
         lines.append(f"# HELP {name} {name}\n# TYPE {name} gauge")
@@ -47,7 +47,7 @@ def exposition(families: Mapping[str, Mapping[str, Number]]) -> str:
 
 
 def of_jobs(entries: Iterable[JobEntry]) -> Families:
-    """The metrics of these jobs as they are now."""
+    """Return the current metrics of these jobs."""
     families: Families = {}
     for entry in entries:
         graph = entry.graph
@@ -59,19 +59,19 @@ def of_jobs(entries: Iterable[JobEntry]) -> Families:
             task = {**job, "task_id": vertex_id(vertex), "task_name": vertex.name, "subtask_index": str(subtask)}
             add(families, _TASK, of_task(growth), task)
             for index, operator, metrics in of_operators(growth):
-                # Names of operators are no more than names: two maps of one chain may share theirs.
+                # Names of operators need not be unique: two maps of one chain may share theirs.
                 own = {"operator_id": operator_id(vertex.nodes[index]), "operator_name": operator}
                 add(families, _OPERATOR, metrics, task | own)
     return families
 
 
 def add(families: Families, scope: str, metrics: Mapping[str, Number], labels: Mapping[str, str]) -> None:
-    """Add the metrics of one thing. `scope`: what their names begin with."""
+    """Add the metrics of one thing. `scope`: the prefix of their names."""
     written = _labels(tuple(labels.items()))
     for name, value in metrics.items():
-        # Not a watermark before the first one, which would be the end of any scale.
+        # No watermark before the first one: Flink's lowest number would distort any scale.
         if value != MIN_TIMESTAMP:
-            # Of two names that Prometheus writes alike the first counts: it refuses two samples of one series.
+            # Of two names that Prometheus writes the same way, the first counts: it refuses two samples of one series.
             families.setdefault(_family(scope, name), {}).setdefault(written, value)
 
 

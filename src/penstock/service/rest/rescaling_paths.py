@@ -1,4 +1,4 @@
-"""The parallelism of a running job, as Flink calls it: the resource requirements of its vertices.
+"""The parallelism of a running job, which Flink calls the resource requirements of its vertices.
 
 Source: Flink docs, "Elastic Scaling", Externalized Declarative Resource Management; FLIP-291.
 """
@@ -31,9 +31,9 @@ _Subtasks = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Bounds(msgspec.Struct, rename="camel"):
-    """Of a number of subtasks. `upperBound` is what the vertex gets: a job runs with all its slots, or not.
+    """Bounds of a number of subtasks. The vertex gets `upperBound`: a job runs with all its slots, or not at all.
 
-    `lowerBound` is not above it, and has no other effect.
+    `lowerBound` must not exceed it, and has no other effect.
     """
 
     upper_bound: _Subtasks
@@ -41,13 +41,13 @@ class Bounds(msgspec.Struct, rename="camel"):
 
 
 class VertexRequirements(msgspec.Struct):
-    """Of one vertex."""
+    """The requirements of one vertex."""
 
     parallelism: Bounds
 
 
 Requirements = dict[str, VertexRequirements]
-"""By the ids of vertices."""
+"""The requirements by id of the vertex."""
 
 
 def requirements(request: Request) -> dict[str, Any]:
@@ -57,16 +57,16 @@ def requirements(request: Request) -> dict[str, Any]:
 
 
 async def require(request: Request) -> Response:
-    """PUT /jobs/:jobid/resource-requirements: give vertices another parallelism. Those that are not named keep theirs.
+    """PUT /jobs/:jobid/resource-requirements: change the parallelism of vertices. Omitted vertices keep theirs.
 
-    The job takes a checkpoint, and goes on from it with other subtasks a moment later: the answer does not wait for it.
-    409 if the job can't do so now, with the reason.
+    The job takes a checkpoint, and resumes from it with other subtasks a moment later: the answer does not wait for it.
+    409 with the reason if the job can't do so now.
     """
     entry = job_of(request)
     try:
         wanted = from_json(await bytes_of(request), Requirements)
     except UNREADABLE as error:
-        raise HTTPException(400, f"Bad request: the requirements of vertices by id were expected: {error}") from None
+        raise HTTPException(400, f"Bad request, expected the requirements of vertices by id: {error}") from None
     parallelism = _by_vertex(entry, wanted)
     try:
         rescaled(entry.graph.graph, parallelism)
@@ -75,9 +75,9 @@ async def require(request: Request) -> Response:
     status = entry.graph.status
     if status.is_terminal_state():
         raise HTTPException(409, f"Job {entry.job_id} has ended: {status.name}")
-    _log.warning("the job is to have another parallelism, from outside: REST")
+    _log.warning("a client changes the parallelism of the job over REST")
     outcome = entry.job.rescale(parallelism)
-    # What is refused is refused at once.
+    # A refusal arrives within this time, so that the answer can report it.
     await run_in_threadpool(wait, [outcome], _REFUSED_S)
     if outcome.done() and (refused := outcome.exception()) is not None:
         raise HTTPException(409, str(refused))
@@ -86,7 +86,7 @@ async def require(request: Request) -> Response:
 
 
 def _say(outcome: Future[str]) -> None:
-    """Nobody waits for it who could be told."""
+    """Log a later failure, since the client no longer waits."""
     error = outcome.exception()
     if error is None:
         _log.info("%s", outcome.result())

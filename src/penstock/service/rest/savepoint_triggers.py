@@ -1,4 +1,4 @@
-"""Savepoints that clients have asked for, by trigger id: they take their time, and clients ask for the outcome.
+"""Operations that clients have triggered, by trigger id: they take long, so clients poll for the outcome.
 
 Source: Flink docs, "REST API", Asynchronous Operations.
 """
@@ -13,22 +13,22 @@ _MOST = 100
 
 
 class SavepointTriggers:
-    """Of one job. The outcomes of the newest are kept, and all that are not there yet."""
+    """The triggers of one job. Keeps the newest outcomes, and all pending ones."""
 
     def __init__(self) -> None:
         self._outcomes: dict[str, Future[str]] = {}
         self._ended: list[str] = []
-        """Those whose outcome is there, in the order in which it came."""
+        """Triggers with an outcome, in the order of arrival."""
         self._unread: set[str] = set()
         self._lock = threading.Condition()
 
     def find(self, trigger_id: str) -> Future[str] | None:
-        """What becomes of a savepoint; None: no such id is known."""
+        """Return the future outcome of a trigger, or None for an unknown id."""
         with self._lock:
             return self._outcomes.get(trigger_id)
 
     def add(self, outcome: Future[str], trigger_id: str | None = None) -> str:
-        """Keep an outcome. Returns its id: the client's own, if it brings one."""
+        """Keep a future outcome. Returns its id: the client's own, if it sends one."""
         trigger_id = trigger_id or uuid.uuid4().hex
         with self._lock:
             self._outcomes[trigger_id] = outcome
@@ -40,24 +40,24 @@ class SavepointTriggers:
         with self._lock:
             self._ended.append(trigger_id)
             if len(self._ended) > _MOST:
-                # Rather one that its client knows of.
+                # Preferably one that its client has read.
                 oldest = next((id for id in self._ended if id not in self._unread), self._ended[0])
                 self._ended.remove(oldest)
                 self._unread.discard(oldest)
                 del self._outcomes[oldest]
 
     def ended(self) -> dict[str, Future[str]]:
-        """Those whose outcome is there, by trigger id."""
+        """Return the outcomes that have arrived, by trigger id."""
         with self._lock:
             return {id: self._outcomes[id] for id in self._ended}
 
     def was_read(self, trigger_id: str) -> None:
-        """A client has been told the outcome."""
+        """Note that a client has read the outcome."""
         with self._lock:
             self._unread.discard(trigger_id)
             self._lock.notify_all()
 
     def wait_until_read(self, timeout_s: float) -> None:
-        """Wait until clients know all outcomes, as far as they ask in time: the job has ended, and the process may."""
+        """Wait, for a limited time, until clients have read all outcomes: the job has ended."""
         with self._lock:
             self._lock.wait_for(lambda: not self._unread, timeout_s)

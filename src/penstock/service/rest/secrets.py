@@ -1,4 +1,4 @@
-"""Which settings are shown as stars, by their names and by what they hold. Flink: GlobalConfiguration.isSensitive."""
+"""Hide secret settings, recognized by their names and contents. Flink: GlobalConfiguration.isSensitive."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ HIDDEN = "******"
 _NAMES = rf"{NAMES}|authorization"
 _NAME = re.compile(_NAMES, re.IGNORECASE)
 _INSIDE = re.compile(rf"(?:{_NAMES})[\w.-]*['\"]?\s*[:=]", re.IGNORECASE)
-"""A value that has such a name within, as maps of settings have."""
+"""A value that contains such a name, as settings with maps do."""
 
 
 def shown(settings: dict[str, str]) -> dict[str, str]:
-    """The settings, with stars in the place of secrets."""
+    """Return the settings, with stars in place of secrets."""
     return {key: HIDDEN if _is_secret(key, value) else value for key, value in settings.items()}
 
 

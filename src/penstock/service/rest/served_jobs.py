@@ -1,4 +1,4 @@
-"""The jobs of this process, as its REST endpoint serves them. The newest of those that have ended stay."""
+"""The jobs of this process, as its REST endpoint serves them. The newest ended ones are kept."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from penstock.service.rest.newest_state import NewestState
 from penstock.service.rest.savepoint_triggers import SavepointTriggers
 
 _ENDED_MOST = 100
-"""Of jobs that have ended, how many are kept: each holds all that was known of it."""
+"""How many ended jobs are kept: each holds everything that is known of it."""
 
 
 class ServedJob(Protocol):
-    """What the endpoint needs of a job. None of it waits for the job master's thread."""
+    """The access of the endpoint to a job. No method waits for the job master's thread."""
 
     @property
     def execution_graph(self) -> ExecutionGraph:
-        """The job as it was a moment ago."""
+        """Return a recent copy of the job's execution graph."""
 
     @property
     def metrics(self) -> JobMetrics:
-        """Its counters."""
+        """Return its counters."""
 
     def cancel(self) -> None:
         """Request cancellation."""
@@ -45,16 +45,16 @@ class ServedJob(Protocol):
         """Take a checkpoint now."""
 
     def rescale(self, parallelism: Mapping[int, int]) -> Future[str]:
-        """Run on with other numbers of subtasks, by vertex."""
+        """Change the number of subtasks, by vertex."""
 
     def read_state(self, query: StateQuery) -> Future[LiveState]:
-        """Ask the tasks for keyed state as they have it now."""
+        """Ask the tasks for their current keyed state."""
 
     def sample_stacks(self, vertex: int, samples: int, delay_ms: int, depth: int) -> Future[list[StacksSampled]]:
-        """Ask the slots where the threads of a vertex's tasks are."""
+        """Ask the slots for stacks of the threads of a vertex's tasks."""
 
     def dump_threads(self, vertex: int, subtask: int, depth: int) -> Future[list[StacksSampled]]:
-        """Ask the slot of a task where all threads of its process are."""
+        """Ask the slot of a task for the stacks of all threads of its process."""
 
 
 @dataclass(frozen=True)
@@ -66,38 +66,38 @@ class JobEntry:
     configuration: Configuration
     checkpoint_directory: str
     log_folder: Path | None
-    """None: it keeps no logs."""
+    """The folder of its logs; None: it keeps no logs."""
     meter: Meter
     flame_graphs: FlameGraphs
-    """Those that somebody has looked at."""
+    """The flame graphs that were requested."""
     triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
-    """Of savepoints."""
+    """Triggers of savepoints."""
     checkpoint_triggers: SavepointTriggers = field(default_factory=SavepointTriggers)
-    """Of checkpoints: a client may give both the same id."""
+    """Triggers of checkpoints: a client may use the same id for both."""
     committed: NewestState = field(default_factory=NewestState)
     seen: ExecutionGraph | None = None
-    """By the request that has this entry; None: no request has it."""
+    """The graph that the request with this entry reads; None: no request has this entry."""
 
     @property
     def graph(self) -> ExecutionGraph:
-        """The job as it was a moment ago; for one request always the same one."""
+        """Return the job's execution graph: a recent copy, the same one throughout one request."""
         return self.job.execution_graph if self.seen is None else self.seen
 
     @property
     def application_id(self) -> str:
-        """Of the program: each job is shown as an application of its own."""
+        """The id of the program: each job is shown as an application of its own."""
         return self.job_id
 
 
 class ServedJobs:
-    """In the order of their submission. Jobs are added by the threads of programs, all else is the server's."""
+    """The jobs in the order of their submission. Threads of programs add jobs, all else is the server's."""
 
     def __init__(self) -> None:
         self._entries: dict[str, JobEntry] = {}
         self._lock = threading.Lock()
 
     def add(self, entry: JobEntry) -> None:
-        """A job was submitted."""
+        """Add a job that was submitted."""
         with self._lock:
             # A job that was taken over by its next run comes last, like any new one.
             self._entries.pop(entry.job_id, None)
@@ -107,16 +107,16 @@ class ServedJobs:
                 del self._entries[id]
 
     def find(self, job_id: str) -> JobEntry | None:
-        """The job of that id; None: there is none."""
+        """Return the job with that id, or None."""
         with self._lock:
             return self._entries.get(job_id)
 
     def all(self) -> list[JobEntry]:
-        """All of them."""
+        """Return all jobs."""
         with self._lock:
             return list(self._entries.values())
 
 
 def slot_name(slot: SlotId) -> str:
-    """How a slot is named as a task manager: a Python worker, with a log of this name."""
+    """Return the name of a slot as a task manager: a Python worker, with a log of this name."""
     return f"level-{slot.level}-slot-{slot.index}"

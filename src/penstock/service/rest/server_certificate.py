@@ -1,4 +1,4 @@
-"""The certificate of a REST endpoint that serves by TLS, and its private key."""
+"""The certificate of a REST endpoint with TLS, and its private key."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _log = logging.getLogger(__name__)
 
 
 class ServerCertificate(NamedTuple):
-    """Files (PEM). `private_key`: None: it is in that of the certificate."""
+    """Files (PEM). `private_key`: None: it is in the file of the certificate."""
 
     certificate: str
     private_key: str | None
 
     @staticmethod
     def of(configuration: Configuration) -> ServerCertificate | None:
-        """None: no TLS. Raises ConfigurationError if there is no certificate, or it can't be used.
+        """Return the certificate; None: no TLS. Raises ConfigurationError if it is missing or unusable.
 
-        One that has expired, or soon will, is told in the log: jobs go on, and clients of this machine know it anyway.
+        Logs a warning if it has expired, or will soon: jobs continue, and clients of this machine know it anyway.
         """
         if not configuration.get(options.ENABLED):
             return None
         certificate, key = configuration.get(options.CERTIFICATE), configuration.get(options.PRIVATE_KEY)
         if certificate is None:
             raise ConfigurationError(
-                f"{options.ENABLED.key}: there is no certificate. {options.CERTIFICATE.key} names its file (PEM)"
+                f"{options.ENABLED.key}: the certificate is missing. Set {options.CERTIFICATE.key} to its file (PEM)"
             )
         doubt = _doubt(certificate, _loaded(certificate, key))
         if doubt is not None:
@@ -44,22 +44,22 @@ class ServerCertificate(NamedTuple):
 
 
 def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
-    """Raises ConfigurationError, in words: OpenSSL has only codes."""
+    """Raise ConfigurationError in words: OpenSSL has only codes."""
     if "-----BEGIN CERTIFICATE-----" not in _text(options.CERTIFICATE, certificate):
-        raise ConfigurationError(f"{options.CERTIFICATE.key}: {certificate} holds no certificate (PEM)")
+        raise ConfigurationError(f"{options.CERTIFICATE.key}: {certificate} contains no certificate (PEM)")
     option, in_file = (options.CERTIFICATE, certificate) if key is None else (options.PRIVATE_KEY, key)
     private = _text(option, in_file)
     if "PRIVATE KEY-----" not in private:
-        told = f"{option.key}: {in_file} holds no private key (PEM)"
-        raise ConfigurationError(told if key is not None else f"{told}. {options.PRIVATE_KEY.key} names its file")
+        told = f"{option.key}: {in_file} contains no private key (PEM)"
+        raise ConfigurationError(told if key is not None else f"{told}. Set {options.PRIVATE_KEY.key} to its file")
     if "ENCRYPTED" in private:
         raise ConfigurationError(
-            f"{option.key}: the private key in {in_file} is encrypted. Nobody is asked for its password here: have one "
-            f"that is not, in a file that only its user can read (openssl pkey -in {in_file} -out FILE)"
+            f"{option.key}: the private key in {in_file} is encrypted, and its password cannot be entered here: use an "
+            f"unencrypted one, in a file that only its user can read (openssl pkey -in {in_file} -out FILE)"
         )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        # With a password that is none: else the terminal would be asked for that of an encrypted key.
+        # With an empty password, or OpenSSL would ask the terminal for that of an encrypted key.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
         if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
@@ -79,9 +79,10 @@ def _text(option: ConfigOption[str | None], file: str) -> str:
 
 
 def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
-    """What of its dates lets clients refuse it, now or soon; None: nothing.
+    """Return why clients may refuse the certificate, now or soon, because of its dates; None: they accept it.
 
-    By a handshake in memory, with a client that trusts just this one: the standard library reads no certificates else.
+    Uses a handshake in memory, with a client that trusts just this certificate: the standard library has no other way
+    to read one.
     """
     client = ssl.create_default_context(cafile=certificate)
     client.check_hostname = False
@@ -89,7 +90,7 @@ def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asks = client.wrap_bio(to_client, to_server)
     answers = server.wrap_bio(to_server, to_client, server_side=True)
-    # By turns, until the client has seen the certificate: TLS 1.3 needs two of them, 1.2 three.
+    # Alternate until the client has seen the certificate: TLS 1.3 needs two rounds, 1.2 three.
     for side in [answers, asks] * _TURNS_MOST:
         try:
             side.do_handshake()
@@ -101,7 +102,7 @@ def _doubt(certificate: str, server: ssl.SSLContext) -> str | None:
         if side is asks:
             break
     else:
-        return "could not be looked at: no handshake came to its end"
+        return "could not be checked: the handshake failed"
     until = ssl.cert_time_to_seconds(str((asks.getpeercert() or {})["notAfter"]))
     days = (until - time.time()) / 86_400
     return f"expires in {days:.1f} days: clients of other machines refuse it then" if days < _SOON_DAYS else None

@@ -1,4 +1,4 @@
-"""/jobs/:jobid/state: keyed state by key, as of the last completed checkpoint or live. Flink has a port for that."""
+"""/jobs/:jobid/state: keyed state by key, as of the last completed checkpoint or live. Flink has a separate port."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from penstock.service.rest.described_route import DescribedRoute, Parameter
 
 _LIMIT = 100
 _MOST = 10_000
-"""Of entries, and of keys."""
+"""The most entries, and keys."""
 _LIVE: Final = "read-uncommitted"
 
 _QUERY = [
     Parameter("name", "The queryable name of the state."),
     Parameter("operator", "The uid of its operator."),
-    Parameter("state", "Its own name, with `operator`."),
-    Parameter("key", "A Python literal, as 5, '5' or (1,'a'); what is none is a text.", many=True),
-    Parameter("limit", f"How many entries at most, without a key; {_LIMIT} if it is not given, {_MOST} at most.", int),
+    Parameter("state", "The state's own name, with `operator`."),
+    Parameter("key", "A Python literal, such as 5, '5' or (1,'a'); anything else is a string.", many=True),
+    Parameter("limit", f"Most entries to return without a key: {_LIMIT} by default, up to {_MOST}.", int),
     Parameter(
         "isolation",
         f"`read-committed`: of the last completed checkpoint (the default); `{_LIVE}`: as the tasks have it now, "
@@ -44,7 +44,7 @@ _QUERY = [
 
 
 async def states(request: Request) -> Response:
-    """GET /jobs/:jobid/state: which keyed states there are."""
+    """GET /jobs/:jobid/state: the keyed states of the job."""
 
     def answer(state: CommittedState) -> QueryableStates:
         listed = [QueryableState(*info) for info in state.states()]
@@ -54,21 +54,21 @@ async def states(request: Request) -> Response:
 
 
 async def entries(request: Request) -> Response:
-    """GET /jobs/:jobid/state/entries: keyed state of one key, of several, or the first that are found.
+    """GET /jobs/:jobid/state/entries: keyed state of one key, of several, or the first entries.
 
-    It is given by `name`, or by `operator` and `state`. All entries are of one checkpoint, the last that has completed;
-    with `isolation=read-uncommitted` the job's tasks are asked, and what they have may be taken back by a failure.
+    Name the state by `name`, or by `operator` and `state`. All entries are of one checkpoint, the last completed one;
+    with `isolation=read-uncommitted` the job's tasks answer, and a failure may roll back what they have.
     """
     given = request.query_params
     limit, keys = _limit(given.get("limit")), [_key(text) for text in given.getlist("key")]
     if len(keys) > _MOST:
-        raise HTTPException(400, f"there are {_MOST} keys at most, got {len(keys)}")
+        raise HTTPException(400, f"expected at most {_MOST} keys, got {len(keys)}")
     write = exact_of if given.get("exact") == "true" else json_of
     isolation = given.get("isolation", "read-committed")
     if isolation == _LIVE:
         return data_answer(await _live(request, keys, limit, write))
     if isolation != "read-committed":
-        raise HTTPException(400, f"isolation is read-committed or {_LIVE}, got '{isolation}'")
+        raise HTTPException(400, f"isolation must be read-committed or {_LIVE}, got '{isolation}'")
 
     def answer(state: CommittedState) -> StateAnswer:
         name = _name(state, given)
@@ -95,7 +95,7 @@ def _entries(columns: list[str], rows: list[Any], write: Callable[[Any], Any]) -
 async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[Any], Any]) -> StateAnswer:
     name, uid, own = _named(request.query_params)
     if max(len(keys), 0 if keys else limit) > LIVE_MOST:
-        raise HTTPException(400, f"a live query has {LIVE_MOST} keys, or entries, at most")
+        raise HTTPException(400, f"a live query may have at most {LIVE_MOST} keys or entries")
     entry = job_of(request)
     query = StateQuery(name or "", uid or "", own or "", tuple(keys) if keys else None, 0 if keys else limit)
 
@@ -105,7 +105,7 @@ async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[
         return StateAnswer(state.operator, state.state, state.type, shown, state.is_complete, _LIVE)
 
     try:
-        # By a thread of its own: classes of the user's are unpickled.
+        # In a thread of its own: unpickling runs code of the user's classes.
         return await run_in_threadpool(answer, await wrap_future(entry.job.read_state(query)))
     except StateNotFoundError as error:
         raise HTTPException(404, str(error)) from None
@@ -120,8 +120,7 @@ async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[
 async def _asked(request: Request, question: Callable[[CommittedState], Any]) -> Any:
     entry = job_of(request)
     try:
-        # By a thread of its own: files are read, which may be far away.
-        # Its job as it is when they are read.
+        # In a thread of its own: reads files, which may be far away. The job's status is that after reading.
         return await run_in_threadpool(
             entry.committed.ask, lambda: entry.job.execution_graph, entry.checkpoint_directory, question
         )
@@ -130,7 +129,7 @@ async def _asked(request: Request, question: Callable[[CommittedState], Any]) ->
     except KeyTypeError as error:
         raise HTTPException(400, str(error)) from None
     except CheckpointError as error:
-        raise HTTPException(503, f"the state can't be read: {error}") from None
+        raise HTTPException(503, f"cannot read the state: {error}") from None
 
 
 def _name(state: CommittedState, given: Mapping[str, str]) -> StateName:
@@ -139,18 +138,18 @@ def _name(state: CommittedState, given: Mapping[str, str]) -> StateName:
 
 
 def _named(given: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
-    """The queryable name, or the uid of an operator and the name of its state."""
+    """Return the queryable name, or the uid of an operator and the name of its state."""
     name, uid, own = given.get("name"), given.get("operator"), given.get("state")
     if (name is not None and uid is None and own is None) or (name is None and uid is not None and own is not None):
         return name, uid, own
-    raise HTTPException(400, "either name (the queryable name) is given, or operator (its uid) and state")
+    raise HTTPException(400, "expected either name (the queryable name), or operator (its uid) and state")
 
 
 def _limit(text: str | None) -> int:
     if text is None:
         return _LIMIT
     if not (text.isascii() and text.isdigit() and len(text) < 9 and int(text) <= _MOST):
-        raise HTTPException(400, f"limit is a number up to {_MOST}, got '{text}'")
+        raise HTTPException(400, f"limit must be a number up to {_MOST}, got '{text}'")
     return int(text)
 
 

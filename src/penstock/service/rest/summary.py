@@ -1,4 +1,4 @@
-"""Summaries of figures of checkpoints, as Flink writes them. Flink: StatsSummaryDto."""
+"""Summaries of figures of checkpoints, in Flink's form. Flink: StatsSummaryDto."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.engine.checkpoint.summary import QUANTILES, Summary
 
 
 def summary_of(values: Sequence[float]) -> dict[str, float]:
-    """Of numbers in no particular order."""
+    """Statistics of numbers in any order."""
     return written(Summary.of(values))
 
 

@@ -1,4 +1,4 @@
-"""Figures of several tasks taken together, as integers. Flink: AggregatedTaskDetailsInfo.
+"""Figures aggregated over several tasks, as integers. Flink: AggregatedTaskDetailsInfo.
 
 Summaries of checkpoints have another form: summary.py.
 """
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 
 def aggregate_of(values: Sequence[int]) -> dict[str, int]:
-    """Of numbers in no particular order. All 0 if there are none."""
+    """Aggregate numbers in any order. All results are 0 without any."""
     ordered = sorted(values) or [0]
     total = sum(ordered)
-    # Java's division: towards zero. A state in which no task was yet has -1.
+    # Java's division, towards zero. The time in a state that no task has reached is -1.
     mean = abs(total) // len(ordered) * (-1 if total < 0 else 1)
     return {
         "min": ordered[0],
@@ -28,7 +28,7 @@ def aggregate_of(values: Sequence[int]) -> dict[str, int]:
 
 
 def _percentile(ordered: Sequence[int], percent: int) -> int:
-    """Between the two numbers around its place, as commons-math's Percentile has it."""
+    """Interpolate between the two nearest numbers, like commons-math's Percentile."""
     place = percent * (len(ordered) + 1) / 100
     if place < 1:
         return ordered[0]

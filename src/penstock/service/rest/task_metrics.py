@@ -17,7 +17,7 @@ from penstock.service.rest.served_jobs import JobEntry
 Number = int | float
 
 _BACK_PRESSURED_MS = 100
-"""Of each second: Flink's pages call a task back-pressured from a tenth of its time on."""
+"""Milliseconds of each second: Flink's pages call a task back-pressured from a tenth of its time on."""
 _STATES = {
     JobStatus.CREATED: "created",
     JobStatus.RUNNING: "running",
@@ -25,7 +25,7 @@ _STATES = {
     JobStatus.CANCELLING: "cancelling",
     JobStatus.FAILING: "failing",
 }
-"""Those that Flink has metrics of (StatusMetrics)."""
+"""The states that Flink has metrics of (StatusMetrics)."""
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]")
 
 
@@ -33,13 +33,13 @@ class OperatorMetrics(NamedTuple):
     """Metrics of one operator of a subtask: of Flink's names, and users' own by theirs."""
 
     place: int
-    """Its place in the task's chain."""
+    """The operator's place in the task's chain."""
     operator: str
     metrics: dict[str, Number]
 
 
 def of_task(growth: Growth) -> dict[str, Number]:
-    """Metrics of a subtask in the task's scope."""
+    """Return the metrics of a subtask in the task's scope."""
     before, after, now = growth.before, growth.after, growth.now
     metrics: dict[str, Number] = {name: read(now) for name, read in _COUNTERS.items()}
     for name, read in _COUNTERS.items():
@@ -65,8 +65,8 @@ def of_task(growth: Growth) -> dict[str, Number]:
 
 
 def of_operators(growth: Growth) -> Iterator[OperatorMetrics]:
-    """Metrics of a subtask in the scope of each of its operators."""
-    # A task that is being opened has reported fewer.
+    """Return the metrics of a subtask in the scope of each of its operators."""
+    # A task that is starting has reported fewer.
     per_operator = zip_longest(growth.before.operators, growth.after.operators, growth.now.operators)
     for place, (before, after, now) in enumerate(per_operator):
         if now is None:
@@ -81,12 +81,12 @@ def of_operators(growth: Growth) -> Iterator[OperatorMetrics]:
             "currentInputWatermark": now.watermark,
             "currentOutputWatermark": now.output_watermark,
         }
-        # As in Flink: what Flink has a name for is not the user's.
+        # As in Flink, Flink's own metrics take precedence over the user's of the same name.
         yield OperatorMetrics(place, now.name, {**now.user, **metrics})
 
 
 def by_rest_name(growth: Growth) -> dict[str, Number]:
-    """All metrics of a subtask as they are named over REST: those of operators behind their names."""
+    """Return all metrics of a subtask with their names in REST: those of operators follow the operator's name."""
     metrics = of_task(growth)
     for _, operator, own in of_operators(growth):
         prefix = rest_name(operator)
@@ -95,7 +95,7 @@ def by_rest_name(growth: Growth) -> dict[str, Number]:
 
 
 def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
-    """Metrics of the whole job."""
+    """Return the metrics of the whole job."""
     graph = entry.graph
     checkpoints = graph.checkpoints
     metrics: dict[str, Number] = {
@@ -130,31 +130,34 @@ def of_job(entry: JobEntry, now_ms: int) -> dict[str, Number]:
 
 
 def _uptime_ms(graph: ExecutionGraph, now_ms: int) -> int:
-    """How long the job has run since its latest start; 0: it does not run now; -1: it has ended. Flink: UpTimeGauge."""
+    """Return how long the job has run since its latest start; 0: it does not run; -1: it has ended.
+
+    Flink: UpTimeGauge.
+    """
     if graph.status.is_terminal_state():
         return -1
     return _since_ms(graph, now_ms) if graph.status is JobStatus.RUNNING else 0
 
 
 def _downtime_ms(graph: ExecutionGraph, now_ms: int) -> int:
-    """How long the job has not run since it failed; 0: it has not; -1: it has ended. Flink: DownTimeGauge."""
+    """Return how long the job has been down since it failed; 0: it is not; -1: it has ended. Flink: DownTimeGauge."""
     if graph.status.is_terminal_state():
         return -1
     return 0 if graph.down_since_ms is None else max(0, now_ms - graph.down_since_ms)
 
 
 def _since_ms(graph: ExecutionGraph, now_ms: int) -> int:
-    """How long the job has been where it is."""
+    """Return how long the job has been in its current state."""
     return max(0, now_ms - graph.status_ms[graph.status])
 
 
 def watermark_of(report: TaskReport) -> int:
-    """The input watermark of a task (ms); Flink's lowest number before the first one."""
+    """Return the input watermark of a task (ms); Flink's lowest number before the first one."""
     return report.operators[0].watermark if report.operators else MIN_TIMESTAMP
 
 
 def rest_name(name: str) -> str:
-    """A name as it stands in the id of a metric: letters, digits, `_`, `.` and `-`."""
+    """Return a name as used in the id of a metric: letters, digits, `_`, `.` and `-`."""
     return _NOT_IN_NAMES.sub("_", name)
 
 

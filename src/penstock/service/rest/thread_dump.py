@@ -1,4 +1,4 @@
-"""Where each thread of this process, or of a worker, is. Flink: ThreadDumpInfo."""
+"""The stacks of all threads of this process, or of a worker. Flink: ThreadDumpInfo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.engine.runtime.task.events import SampledStack
 
 
 def thread_infos() -> list[dict[str, str]]:
-    """Of this process."""
+    """Return the thread dump of this process."""
     frames = sys._current_frames()
     return [
         {
@@ -24,7 +24,7 @@ def thread_infos() -> list[dict[str, str]]:
 
 
 def of_worker(stack: SampledStack) -> dict[str, str]:
-    """A thread of a worker, outermost frame first as Python writes them."""
+    """Format a thread of a worker, outermost frame first, like Python."""
     state = "runs" if stack.on_cpu else "waits"
     frames = "".join(f"  at {frame}\n" for frame in stack.frames)
     return {"threadName": stack.thread, "stringifiedThreadInfo": f'"{stack.thread}" {state}\n{frames}'}

@@ -32,14 +32,14 @@ _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
 _CONNECTIONS_MOST = 100
-"""A page of ours has six, as browsers do; each takes a file descriptor of the process."""
+"""Most connections. A page of ours uses six, as browsers do; each takes a file descriptor of the process."""
 
 
 class TokenServer:
-    """Binds one of the ports, writes the token's file, and serves from `start` until it is closed.
+    """Bind one of the ports, write the token's file, and serve from `start` until closed.
 
-    Raises ConfigurationError if no port is free. `request_s`: the time in which a request has to arrive. `token`: the
-    one that it asks for; None: a new one. `tls`: None: it serves without.
+    Raises ConfigurationError if no port is free. `request_s`: the time in which a request must arrive. `token`: the
+    required one; None: a new one. `tls`: None: without TLS.
     """
 
     def __init__(
@@ -59,27 +59,27 @@ class TokenServer:
         scheme = "https" if tls is not None else "http"
         self.address = RestAddress(f"{scheme}://{_HOST}:{self.port}", str(self._token_file))
         self.cookie = f"penstock-{self.port}"
-        """The name of the cookie that stands for the token in browsers. Cookies are shared by ports."""
+        """The name of the cookie that replaces the token in browsers. All ports share cookies."""
         self._name = f"penstock-rest-{self.port}"
         self._process = os.getpid()
         self._request_s = request_s
         self._stop = threading.Event()
         self._wake: Callable[[], object] = lambda: None
-        """Lets the thread see that it is to stop."""
+        """Asks the thread to stop."""
         self._thread: threading.Thread | None = None
         _open.add(self)
 
     def start(self, application: Callable[[], ASGIApp], tick: Callable[[], object], every_s: float) -> None:
-        """Serve what `application` makes, and call `tick` every so many seconds, both on the server's own thread.
+        """Serve what `application` returns, and call `tick` at this interval (seconds), on the server's own thread.
 
-        Requests that have come before wait until then.
+        Earlier requests wait until then.
         """
         self._thread = start_thread(
             self._name, lambda: asyncio.run(self._serve(application, tick, every_s)), self._failed
         )
 
     def close(self) -> None:
-        """Stop serving; the token is gone. A process that was forked from this one has nothing to stop."""
+        """Stop serving; the token's file is removed. Does nothing in a process that was forked from this one."""
         if os.getpid() != self._process:
             return
         self._stop.set()
@@ -89,17 +89,17 @@ class TokenServer:
             self._thread.join(_STOP_S)
         self._socket.close()
         with contextlib.suppress(OSError):
-            # A process in another network, with the same home, may serve at a port of the same number.
+            # A process in another network, with the same home, may serve at the same port.
             if self._token_file.read_text(encoding="ascii") == self.token:
                 self._token_file.unlink(missing_ok=True)
             self._certificate_file.unlink(missing_ok=True)
 
     def forked(self) -> None:
-        """This process was forked by a user's program: it does not serve, and must not keep the port."""
+        """In a process that a user's program forked: it does not serve, and must not keep the port."""
         self._socket.close()
 
     def _failed(self, error: BaseException) -> None:
-        _log.warning("the REST endpoint %s serves no more: %s", self.address.url, error)
+        _log.warning("the REST endpoint %s has stopped serving: %s", self.address.url, error)
 
     async def _serve(self, application: Callable[[], ASGIApp], tick: Callable[[], object], every_s: float) -> None:
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -146,7 +146,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def bound_socket(ports: str) -> socket.socket:
-    """Take the first of these ports of the loopback that is free. Raises ConfigurationError if none is."""
+    """Bind the first free one of these ports of the loopback. Raises ConfigurationError if none is free."""
     taken: OSError | None = None
     for port in ports_in(ports):
         # With the protocol named, or asyncio leaves Nagle's algorithm on: each answer would take 40 ms.
@@ -154,7 +154,7 @@ def bound_socket(ports: str) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((_HOST, port))
-            # From here on nobody else gets it. Requests wait until the thread serves.
+            # From here on the port is this process's. Requests wait until the thread serves.
             listening.listen()
         except OSError as error:
             listening.close()
@@ -165,5 +165,5 @@ def bound_socket(ports: str) -> socket.socket:
         return listening
     raise ConfigurationError(
         f"{rest_options.REST_BIND_PORT.key} (--rest-port): no port of {ports} is free: {taken}. Name another one, or "
-        "several, as 9000-9010"
+        "a range such as 9000-9010"
     )

@@ -1,4 +1,4 @@
-"""What became of savepoints and checkpoints that clients have asked for, as Flink answers it."""
+"""The outcomes of savepoints and checkpoints that clients have triggered, in Flink's form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IN_PROGRESS: dict[str, Any] = {"status": {"id": "IN_PROGRESS"}, "operation": Non
 
 
 def of_savepoint(future: Future[str]) -> dict[str, Any]:
-    """Its path, or why it failed."""
+    """A savepoint's path, or why it failed."""
     if not future.done():
         return IN_PROGRESS
     error = future.exception()
@@ -22,7 +22,7 @@ def of_savepoint(future: Future[str]) -> dict[str, Any]:
 
 
 def of_checkpoint(future: Future[str]) -> dict[str, Any]:
-    """Its number, or why it failed."""
+    """A checkpoint's number, or why it failed."""
     if not future.done():
         return IN_PROGRESS
     error = future.exception()
@@ -36,7 +36,7 @@ def _completed(operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def triggers(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/triggers: all outcomes that are there, by trigger id. Flink has no such path."""
+    """GET /jobs/:jobid/triggers: all outcomes that have arrived, by trigger id. Flink has no such path."""
     entry = job_of(request)
     return {
         "savepoints": {id: of_savepoint(future) for id, future in entry.triggers.ended().items()},

@@ -50,7 +50,7 @@ def subtask(request: Request) -> dict[str, Any]:
 
 
 def attempt(request: Request) -> dict[str, Any]:
-    """GET …/subtasks/:subtaskindex/attempts/:attempt: an attempt of a task: the present one, or one before it."""
+    """GET …/subtasks/:subtaskindex/attempts/:attempt: the current or an earlier attempt of a task."""
     entry = job_of(request)
     vertex, execution = attempt_of(request, entry)
     present = entry.graph.executions[execution.task].attempt == execution.attempt
@@ -58,7 +58,7 @@ def attempt(request: Request) -> dict[str, Any]:
 
 
 def earlier_attempts(request: Request) -> dict[str, Any]:
-    """GET …/vertices/:vertexid/earlier-attempts: those of all its subtasks that have ended. Flink has no such path."""
+    """GET …/vertices/:vertexid/earlier-attempts: ended attempts of all its subtasks. Flink has no such path."""
     entry = job_of(request)
     vertex, at_ms = vertex_of(request, entry), now_ms()
     executions = entry.graph.executions_of(vertex.id)
@@ -70,18 +70,18 @@ def earlier_attempts(request: Request) -> dict[str, Any]:
 
 
 def attempt_of(request: Request, entry: JobEntry) -> tuple[JobVertex, Execution]:
-    """The attempt that the path names. Raises HTTPException: 404."""
+    """Return the attempt that the path names. Raises HTTPException: 404."""
     vertex = vertex_of(request, entry)
     execution = entry.graph.executions_of(vertex.id)[subtask_of(request, vertex)]
     wanted = number_of(request, "attempt")
     kept = {one.attempt: one for one in (*execution.earlier, execution)}
     if wanted not in kept:
-        raise HTTPException(404, f"Could not find execution for attempt {wanted}: known are {min(kept)} to {max(kept)}")
+        raise HTTPException(404, f"Could not find execution for attempt {wanted}: expected {min(kept)} to {max(kept)}")
     return vertex, kept[wanted]
 
 
 def subtask_times(request: Request) -> dict[str, Any]:
-    """GET /jobs/:jobid/vertices/:vertexid/subtasktimes: when each subtask came to each of its states."""
+    """GET /jobs/:jobid/vertices/:vertexid/subtasktimes: when each subtask reached each of its states."""
     entry = job_of(request)
     vertex, at_ms = vertex_of(request, entry), now_ms()
     return {
@@ -189,7 +189,7 @@ def _subtask(vertex: JobVertex, execution: Execution, growth: Growth | None, at_
 
 
 def _status_durations(execution: Execution, at_ms: int) -> dict[str, int]:
-    """How long it was in each state; -1: it was not yet."""
+    """Return the time in each state; -1: not reached."""
     reached = list(execution.since_ms.items())
     nexts_ms = [since_ms for _, since_ms in reached[1:]] + [execution.ended_ms or at_ms]
     spent = {state.name: max(0, next_ms - since) for (state, since), next_ms in zip(reached, nexts_ms, strict=True)}
@@ -197,7 +197,7 @@ def _status_durations(execution: Execution, at_ms: int) -> dict[str, int]:
 
 
 def _aggregated(subtasks: list[dict[str, Any]]) -> dict[str, Any]:
-    """What subtasks have done, and how long they were in each state, taken together."""
+    """Return what subtasks have done, and their times in each state, aggregated."""
     metrics = [name for name in subtasks[0]["metrics"] if not name.endswith("-complete")]
     return {
         "metrics": {name: aggregate_of([int(each["metrics"][name]) for each in subtasks]) for name in metrics},

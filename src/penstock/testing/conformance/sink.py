@@ -97,7 +97,7 @@ def check_commit_is_idempotent(make_sink: MakeSink, read_committed: ReadCommitte
 
 
 def check_abort(make_sink: MakeSink, read_committed: ReadCommitted, records: list[Any]) -> None:
-    """Aborted records stay invisible, and repeating the abort is no error."""
+    """Aborted records stay invisible, and the abort can be repeated."""
     sink = make_sink()
     writer, committer = _begin(sink)
     writer.write_chunk(records, None)
@@ -140,7 +140,7 @@ def check_rounds(make_sink: MakeSink, read_committed: ReadCommitted, records: li
 
 def _begin(sink: Sink[Any]) -> tuple[SinkWriter[Any], Committer]:
     sink = pickle.loads(pickle.dumps(sink))
-    # Never the same one twice, as in a job: a writer that was closed may still end what it has begun under its name.
+    # Never the same number twice, as in a job: a closed writer may still end what it started under its name.
     return sink.create_writer(SimpleSinkContext(attempt=f"conformance-{next(_attempts)}")), _committer(sink)
 
 
@@ -151,7 +151,7 @@ def _committer(sink: Sink[Any]) -> Committer:
 
 
 def _prepare(writer: SinkWriter[Any]) -> list[Any]:
-    # All that was written is handed over then; with a checkpoint a writer may keep some of it and go on.
+    # At the end of input a writer must hand over everything; at a checkpoint it may keep a part and continue.
     writer.prepare_savepoint()
     writer.flush(False)
     return pickle.loads(pickle.dumps(writer.prepare_commit()))  # type: ignore[no-any-return]

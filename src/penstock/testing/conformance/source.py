@@ -117,7 +117,7 @@ def assert_same_records(records: list[Any], expected: list[Any], when: str) -> N
 
 
 class SourceRun:
-    """One attempt of a source: an enumerator and readers, polled in turn; its clock advances when all are idle."""
+    """An attempt of a source: an enumerator and readers, polled in turn; its clock advances when all are idle."""
 
     def __init__(self, source: Source[Any], parallelism: int) -> None:
         self.parallelism = parallelism
@@ -260,7 +260,7 @@ class _ReaderContext:
         self._run.request_split(self.subtask)
 
     def notify_available(self) -> None:
-        """The readers are polled in turn, whoever has something."""
+        """The readers are polled in turn, so there is nothing to wake up."""
 
     @property
     def metric_group(self) -> MetricGroup:

@@ -1,4 +1,4 @@
-"""Whether what one Avro schema has written can be read by another. Source: Avro specification, "Schema Resolution"."""
+"""Check whether data of one Avro schema can be read with another. Source: Avro specification, "Schema Resolution"."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _WIDER = {
     "bytes": {"string"},
 }
 _LEVELS = {"NONE": (False, False), "BACKWARD": (True, False), "FORWARD": (False, True), "FULL": (True, True)}
-"""Whether the new schema reads the old, and the old the new."""
+"""Return whether the new schema reads the old, and the old the new."""
 LEVELS = frozenset(_LEVELS)
 
 
 def incompatibilities(level: str, new: Any, old: Any, references: Mapping[str, Any]) -> list[str]:
-    """What a level of compatibility has against a schema that follows an old one; [] if nothing."""
+    """Return the objections of a level of compatibility to a schema that follows an old one; [] if none."""
     new_reads_old, old_reads_new = _LEVELS[level]
     found = _unreadable(new, old, references) if new_reads_old else []
     return found + (_unreadable(old, new, references) if old_reads_new else [])
@@ -64,9 +64,9 @@ class _Resolution:
         names = reader["name"], writer["name"]
         known_as = {_bare(names[0]), *map(_bare, reader.get("aliases", ()))}
         if _bare(names[1]) not in known_as:
-            return [f"{names[0]} at {at} is no other name of {names[1]}"]
+            return [f"{names[0]} at {at} is not an alias of {names[1]}"]
         if reader["type"] == "fixed":
-            return [] if reader["size"] == writer["size"] else [f"the size of {names[0]} at {at} is another one"]
+            return [] if reader["size"] == writer["size"] else [f"the size of {names[0]} at {at} differs"]
         if reader["type"] == "enum":
             missing = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
             return [f"{names[0]} at {at} lacks {missing}"] if missing and "default" not in reader else []
@@ -86,7 +86,7 @@ class _Resolution:
 
 
 def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
-    """Without what only says where its definition is."""
+    """Return the name without its namespace."""
     while True:
         if isinstance(schema, str) and schema in named:
             schema = named[schema]

@@ -12,7 +12,7 @@ from penstock.testing.schema_registry.compatibility import LEVELS, incompatibili
 
 
 class RefusedError(Exception):
-    """`status` of HTTP, and the registry's own code."""
+    """An error: `status` of HTTP, and the registry's own code."""
 
     def __init__(self, status: int, code: int, message: str) -> None:
         super().__init__(message)
@@ -21,32 +21,32 @@ class RefusedError(Exception):
 
 
 class Schemas:
-    """Safe for several threads. Methods raise RefusedError."""
+    """The schemas. Safe for several threads. Methods raise RefusedError."""
 
     def __init__(self, file: Path, level: str) -> None:
-        """`level`: of compatibility, where a subject has none."""
+        """`level`: the compatibility of subjects without one of their own."""
         self._file = file
         self._lock = threading.Lock()
         self._levels: dict[str, str] = {"": level}
         self._schemas: list[dict[str, Any]] = []
-        """By id - 1."""
+        """Schemas by id - 1."""
         self._subjects: dict[str, list[int]] = {}
-        """The ids of the versions of each, from the first on."""
+        """The ids of the versions of each subject, from the first on."""
         if file.exists():
             for line in file.read_text(encoding="utf-8").splitlines():
                 self._apply(json.loads(line))
 
     @property
     def subjects(self) -> list[str]:
-        """That have a schema."""
+        """Return the subjects that have a schema."""
         return sorted(self._subjects)
 
     def versions(self, subject: str) -> list[int]:
-        """From 1 on."""
+        """Return the versions of a subject, from 1 on."""
         return list(range(1, len(self._of(subject)) + 1))
 
     def version(self, subject: str, version: str) -> dict[str, Any]:
-        """The schema of one version, a number or `latest`."""
+        """Return the schema of one version, a number or `latest`."""
         ids = self._of(subject)
         number = len(ids) if version in ("latest", "-1") else int(version) if version.isdecimal() else 0
         if not 1 <= number <= len(ids):
@@ -54,13 +54,13 @@ class Schemas:
         return self._told(subject, number)
 
     def by_id(self, schema_id: int) -> dict[str, Any]:
-        """The schema of an id."""
+        """Return the schema of an id."""
         if not 1 <= schema_id <= len(self._schemas):
             raise RefusedError(404, 40403, f"Schema {schema_id} not found")
         return self._schemas[schema_id - 1]
 
     def look_up(self, subject: str, given: dict[str, Any]) -> dict[str, Any]:
-        """The version of a subject that is this schema."""
+        """Return the version of a subject that is this schema."""
         wanted = self._checked(given)
         for number, schema_id in enumerate(self._of(subject), 1):
             if self._schemas[schema_id - 1] == wanted:
@@ -68,7 +68,10 @@ class Schemas:
         raise RefusedError(404, 40403, "Schema not found")
 
     def register(self, subject: str, given: dict[str, Any]) -> int:
-        """The id of the schema, which is a version of the subject now. The same schema has the same id everywhere."""
+        """Register a schema as a version of the subject, and return its id.
+
+        Equal schemas have one id in all subjects.
+        """
         with self._lock:
             wanted = self._checked(given)
             ids = self._subjects.get(subject, [])
@@ -86,7 +89,7 @@ class Schemas:
             return schema_id
 
     def faults(self, subject: str, given: dict[str, Any]) -> list[str]:
-        """What the level of the subject has against this schema as the next version."""
+        """Return the objections of the subject's level to this schema as the next version."""
         wanted, ids = self._checked(given), self._subjects.get(subject)
         if not ids:
             return []
@@ -95,11 +98,11 @@ class Schemas:
         return incompatibilities(self.level(subject), json.loads(wanted["schema"]), json.loads(old["schema"]), named)
 
     def level(self, subject: str = "") -> str:
-        """Of compatibility."""
+        """Return the level of compatibility."""
         return self._levels.get(subject, self._levels[""])
 
     def set_level(self, subject: str, level: str) -> None:
-        """Change it; of all subjects without their own if `subject` is ''."""
+        """Change the level; if `subject` is '', of all subjects without one of their own."""
         if level not in LEVELS:
             raise RefusedError(422, 42203, f"Invalid compatibility level: this registry has {sorted(LEVELS)}")
         with self._lock:
@@ -128,7 +131,7 @@ class Schemas:
         self._subjects.setdefault(line["subject"], []).append(line["id"])
 
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
-        """A schema as it is kept: two that differ in spaces only are the same."""
+        """Return a schema as it is stored: two that differ only in spaces are the same."""
         package = fastavro()
         if given.get("schemaType", "AVRO") != "AVRO":
             raise RefusedError(422, 42201, "Invalid schema: this registry knows AVRO only")
@@ -142,7 +145,7 @@ class Schemas:
         return wanted
 
     def _named(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """The types that a schema takes from others."""
+        """Return the types that a schema takes from others."""
         named: dict[str, Any] = {}
         for reference in schema.get("references", ()):
             referred = self.version(reference["subject"], str(reference["version"]))

@@ -1,4 +1,4 @@
-"""The process of a schema registry: requests of HTTP. Its argument is a directory with its settings and its schemas."""
+"""The process of a schema registry, serving HTTP. Its argument is a directory with its settings and schemas."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
                 try:
                     content = json.loads(body) if body else {}
                 except ValueError:
-                    raise RefusedError(400, 400, "The request is no JSON") from None
+                    raise RefusedError(400, 400, "The request is not valid JSON") from None
                 return answer(self.schemas, content, [unquote(name) for name in found.groups()])
         raise RefusedError(404, 404, "HTTP 404 Not Found")
 

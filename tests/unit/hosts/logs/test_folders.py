@@ -98,7 +98,7 @@ def test_a_job_is_found_by_id_prefix_and_name(tmp_path: Path) -> None:
     assert find(tmp_path, "ff") == other
     with pytest.raises(JobError, match="ids of several jobs begin with '10'"):
         find(tmp_path, "10")
-    with pytest.raises(JobError, match=r"no logs of a job 'x' on this machine. There are logs of:\n.* flights"):
+    with pytest.raises(JobError, match=r"no logs of a job 'x'. Jobs with logs:\n.* flights"):
         find(tmp_path, "x")
-    with pytest.raises(JobError, match="none of this user"):
+    with pytest.raises(JobError, match="any other job of this user"):
         find(tmp_path / "none", "x")

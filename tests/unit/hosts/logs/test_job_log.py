@@ -99,7 +99,7 @@ def test_a_failure_names_the_place_once(tmp_path: Path) -> None:
 
 def test_a_directory_elsewhere_is_refused(tmp_path: Path) -> None:
     """A folder named `s3:` would appear in the working directory."""
-    with pytest.raises(ConfigurationError, match=r"env\.log\.dir is a local directory, not s3://b"):
+    with pytest.raises(ConfigurationError, match=r"env\.log\.dir must be a local directory, got s3://b"):
         log_of(tmp_path, dir="s3://bucket/logs")
 
 
@@ -112,7 +112,7 @@ def test_a_job_runs_without_its_logs(tmp_path: Path, caplog: pytest.LogCaptureFi
     log.close()
 
     assert log.settings is None
-    assert "the job 'flights' has no logs" in caplog.text
+    assert "cannot create the logs of the job 'flights'" in caplog.text
     assert not hasattr(log.with_log_location(JobError("failed")), "__notes__")
 
 

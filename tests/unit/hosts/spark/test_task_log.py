@@ -173,7 +173,7 @@ def test_lines_of_another_machine_are_for_the_driver(tmp_path: Path) -> None:
             print("x" * 30_000)
         first, second, missing = logs[0].take_far(3).splitlines()
         assert first.endswith("x" * 30_000) and second.endswith("x" * 30_000)
-        assert missing.startswith(f"... 1 lines more, in {tmp_path / ID}/level-1-slot-3.log on ")
+        assert missing.startswith(f"... 1 more lines in {tmp_path / ID}/level-1-slot-3.log on ")
     assert len(lines_of(tmp_path)) == 4, "the machine has all of them"
 
 

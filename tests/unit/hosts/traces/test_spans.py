@@ -95,15 +95,15 @@ def test_a_collector_that_is_not_there_is_told_once_and_holds_nothing_up(caplog:
         reporter.close()
     assert time.monotonic() - began_s < 30
     assert [record.message for record in caplog.records if record.name.startswith("penstock")] == [
-        "spans can't be sent to http://127.0.0.1:9, and are lost until they can be"
+        "cannot send spans to http://127.0.0.1:9: they are lost until it can be reached"
     ]
 
 
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"traces.reporters": "jaeger"}, "There is one reporter: otel"),
-        ({"traces.reporter.otel.exporter.endpoint": "127.0.0.1:4318"}, "is like http://127.0.0.1:4318"),
+        ({"traces.reporters": "jaeger"}, "The only reporter is otel"),
+        ({"traces.reporter.otel.exporter.endpoint": "127.0.0.1:4318"}, "must be a URL such as http://127.0.0.1:4318"),
     ],
 )
 def test_wrong_settings_are_told_before_the_job_starts(given: dict[str, str], why: str) -> None:

@@ -55,11 +55,11 @@ def test_a_command_line_of_flink_run(job: Path, words: list[str], settings: dict
     [
         (["run", "-pyfs", "a.zip", "-py", "JOB"], "-D python.files"),
         (["run", "-pyexec", "python3", "JOB"], "-D python.files"),
-        (["run", "-pym", "job", "-d"], "one file with the modules beside it"),
+        (["run", "-pym", "job", "-d"], "file with the modules next to it"),
         (["run", "-d", "JOB"], "with -m HOST:PORT"),
         (["cancel", "-s", "/savepoints", "flights"], "penstock stop JOB DIR"),
         (["cancel", "-s", "flights"], "penstock stop JOB DIR"),
-        (["stop", "-p", "/a", "flights", "/b"], "given twice"),
+        (["stop", "-p", "/a", "flights", "/b"], "also given as an argument"),
     ],
 )
 def test_what_is_not_done_is_told_with_what_is(job: Path, words: list[str], told: str) -> None:

@@ -91,7 +91,7 @@ def test_a_job_that_no_cluster_has(asked: list[str]) -> None:
     for reference in ("unknown", ""):
         done = CliRunner().invoke(app, ["logs", reference, "--output"])
         assert done.exit_code == 1
-        assert f"has a job '{reference}'. There are:\n  {'a1' * 16}  flights" in done.stderr
+        assert f"has a job '{reference}'. Known jobs:\n  {'a1' * 16}  flights" in done.stderr
     with contextlib.suppress(FileNotFoundError):
         withdraw(os.getpid())
     alone = CliRunner().invoke(app, ["logs", "flights", "--output"])

@@ -165,7 +165,7 @@ def test_list_has_the_newest_decision_of_the_autoscaler(job: Job) -> None:
 def test_a_job_that_is_cancelled_from_elsewhere_says_so(job: Job, caplog: pytest.LogCaptureFixture) -> None:
     """The one at the job's terminal would see it end, and look for a fault."""
     result = CliRunner().invoke(app, ["cancel", "numbers"])
-    assert result.exit_code == 0 and "'numbers' is being cancelled" in result.output
+    assert result.exit_code == 0 and "canceling 'numbers'" in result.output
 
     assert job.status is JobStatus.CANCELLING
     assert "the job is cancelled from outside: penstock cancel" in caplog.text
@@ -197,12 +197,12 @@ def test_what_is_refused_is_not_told_as_done(job: Job, caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "how many subtasks?"),
+        ([], "give the number of subtasks"),
         (["-p", "0"], "greater than or equal to 1"),
-        (["--operator", "Map"], "NAME=4; got 'Map'"),
-        (["--operator", "Map=2", "--operator", "Map=3"], "names one operator twice"),
-        (["--operator", "Map=many"], "NAME=4; got 'Map=many'"),
-        (["--operator", "Map=\u00b2"], "NAME=4; got 'Map=\u00b2'"),
+        (["--operator", "Map"], "NAME=N, such as delays=4, got 'Map'"),
+        (["--operator", "Map=2", "--operator", "Map=3"], "same operator is given twice"),
+        (["--operator", "Map=many"], "NAME=N, such as delays=4, got 'Map=many'"),
+        (["--operator", "Map=\u00b2"], "NAME=N, such as delays=4, got 'Map=\u00b2'"),
         (["--operator", "Nap=2"], "'Nap' is no operator of 'numbers'"),
         (["-p", "2"], "no operator that follows the job's parallelism"),
     ],

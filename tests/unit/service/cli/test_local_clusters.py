@@ -72,7 +72,7 @@ def test_of_several_jobs_that_wait_none_is_cancelled(cluster: PlayedCluster) -> 
     """The user would read that no job of this name is there."""
     another = cluster.jobs["dddd0000"] = dataclasses.replace(cluster.jobs["dddddddd"], id="dddd0000")
     cluster.host_jobs.append(another)
-    with pytest.raises(JobError, match=r"several jobs that wait; name one by its id:\n  dddddddd  waits\n  dddd0000"):
+    with pytest.raises(JobError, match=r"several waiting jobs; name one by its id:\n  dddddddd  waits\n  dddd0000"):
         cancel_before_it_runs("waits")
     assert not cluster.posted
     assert cancel_before_it_runs("dddd0")
@@ -83,7 +83,7 @@ def test_a_cluster_that_does_not_answer_hides_no_other_one(cluster: PlayedCluste
     silent.append(RestClient("http://127.0.0.1:9", "token"))
     assert cancel_before_it_runs("dddddddd")
     with pytest.raises(
-        JobError, match=r"no job 'nobody' runs on this machine\. Whether one waits .*\n.*127\.0\.0\.1:9"
+        JobError, match=r"no job 'nobody' runs on this machine\. One may be waiting .*\n.*127\.0\.0\.1:9"
     ):
         cancel_before_it_runs("nobody")
 
@@ -113,7 +113,7 @@ def test_commands_say_of_a_job_that_waits_that_it_does(cluster: PlayedCluster, c
     verb, *options = command
     told = CliRunner().invoke(app, [verb, "waits", *options])
     assert told.exit_code == 1
-    assert "'waits' takes no commands yet" in told.stderr and "dddddddd  waits: waits for 1 slot" in told.stderr
+    assert "'waits' accepts no commands yet" in told.stderr and "dddddddd  waits: waits for 1 slot" in told.stderr
     assert "no job 'another' runs" in CliRunner().invoke(app, [verb, "another", *options]).stderr
 
 
@@ -122,28 +122,28 @@ def test_commands_say_what_is_not_known_of_jobs_that_wait(cluster: PlayedCluster
     silent.append(RestClient("http://127.0.0.1:9", "token"))
     for command in (["savepoint", "nobody"], ["list"], ["top"]):
         told = CliRunner().invoke(app, command).stderr
-        assert "hether one waits in a cluster is not known" in told and "127.0.0.1:9" in told, command
-    assert "'waits' takes no commands yet" in CliRunner().invoke(app, ["savepoint", "waits"]).stderr
+        assert "ne may be waiting in a cluster" in told and "127.0.0.1:9" in told, command
+    assert "'waits' accepts no commands yet" in CliRunner().invoke(app, ["savepoint", "waits"]).stderr
 
 
 def test_a_job_that_begins_takes_no_commands_yet(cluster: PlayedCluster) -> None:
     """While it asks its sources, for a minute perhaps, no such job would be said to run."""
     begins = next(job for job in cluster.host_jobs if job.id == "dddddddd")
     cluster.host_jobs[:] = [dataclasses.replace(begins, phase=Phase.STARTING)]
-    assert "dddddddd  waits: begins now" in CliRunner().invoke(app, ["stop", "waits"]).stderr
+    assert "dddddddd  waits: starts now" in CliRunner().invoke(app, ["stop", "waits"]).stderr
 
 
 def test_a_command_for_a_job_that_waits_is_not_for_one_whose_id_begins_so(cluster: PlayedCluster) -> None:
     """`penstock stop feed` would stop one that runs, whose id happens to begin so."""
     one_waits_as_an_id_begins(cluster)
-    assert "'feed' takes no commands yet" in CliRunner().invoke(app, ["stop", "feed"]).stderr
+    assert "'feed' accepts no commands yet" in CliRunner().invoke(app, ["stop", "feed"]).stderr
     assert running_job("feed0").name == running_job("another").name == "another"
 
 
 def test_an_empty_list_tells_of_jobs_that_wait(cluster: PlayedCluster) -> None:
     """ "No job is running" reads as if the one just submitted were lost."""
     listed = CliRunner().invoke(app, ["list"])
-    assert listed.stderr == "no job is running on this machine. 1 is to begin in a cluster: penstock list -s\n"
+    assert listed.stderr == "no job is running on this machine. 1 job waits in a cluster: penstock list -s\n"
     cluster.host_jobs[:] = [job for job in cluster.host_jobs if job.id != "dddddddd"]
     assert CliRunner().invoke(app, ["list"]).stderr == "no job is running on this machine\n"
 
@@ -154,7 +154,7 @@ def test_a_job_whose_process_was_killed_is_said_to_be_one(cluster: PlayedCluster
     register("1111", "killed", ended.pid)
     ended.wait()
     cancelled = CliRunner().invoke(app, ["cancel", "killed"])
-    assert cancelled.exit_code == 1 and "has ended without a word" in cancelled.stderr
+    assert cancelled.exit_code == 1 and "ended without reporting an error" in cancelled.stderr
 
 
 def test_a_cluster_without_its_token_hides_no_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +167,11 @@ def test_a_cluster_without_its_token_hides_no_other_one(tmp_path: Path, monkeypa
     monkeypatch.setattr(running_cluster, "running_clusters", lambda: [gone, other])
     assert cancel_before_it_runs("dddddddd")
     listed = CliRunner().invoke(app, ["list", "-s"])
-    assert "waits for 1 slot" in listed.stdout and "/jobs/of/one can't be asked" in listed.stderr
+    assert (
+        "waits for 1 slot" in listed.stdout
+        and "cannot reach the cluster with the jobs in /jobs/of/one" in listed.stderr
+    )
     assert listed.exit_code == 1, "a script would take the list for whole"
-    with pytest.raises(JobError, match="/jobs/of/one can't be asked"):
+    with pytest.raises(JobError, match="cannot reach the cluster with the jobs in /jobs/of/one"):
         cancel_before_it_runs("nobody")
     one.close()

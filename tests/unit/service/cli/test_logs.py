@@ -59,7 +59,7 @@ def test_the_place(folder: Path) -> None:
     assert CliRunner().invoke(app, ["logs", "--path", ID[:6]]).stdout == f"{folder}\n"
     unknown = CliRunner().invoke(app, ["logs", "unknown"])
     assert unknown.exit_code == 1
-    assert f"There are logs of:\n  {ID}  flights" in unknown.stderr
+    assert f"Jobs with logs:\n  {ID}  flights" in unknown.stderr
 
 
 def test_no_logs_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def test_a_pyflink_program_without_the_option_is_told_of_it(
     with pytest.raises(typer.Exit):
         run_script(path, [])
 
-    assert "--pyflink, before the file" in capsys.readouterr().err
+    assert "put --pyflink before the file" in capsys.readouterr().err
 
 
 def test_a_pyflink_program_with_the_option_is_not_told_of_it(

@@ -123,7 +123,7 @@ def test_a_start_that_is_interrupted_says_so(monkeypatch: pytest.MonkeyPatch, is
     watched = WatchedExecutor("job.py", executor=Starting(terminal), is_interrupted=lambda: is_interrupted)
     with pytest.raises(KeyboardInterrupt), watched as executor:
         program(executor).execute("numbers")
-    assert ("cancelling" in terminal.getvalue()) == is_interrupted != ("starting" in terminal.getvalue())
+    assert ("canceling" in terminal.getvalue()) == is_interrupted != ("starting" in terminal.getvalue())
 
 
 @pytest.mark.parametrize("as_json", [False, True])
@@ -209,7 +209,7 @@ class Going(PipelineExecutor):
         return JobClient(job_id, run)
 
 
-@pytest.mark.parametrize(("target", "does"), [("local", "ends here"), ("remote", " --output")])
+@pytest.mark.parametrize(("target", "does"), [("local", "without waiting for it"), ("remote", " --output")])
 def test_what_becomes_of_a_job_that_the_program_has_not_waited_for(
     target: str, does: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,7 +241,7 @@ def test_a_job_that_waits_is_not_said_to_start(capsys: pytest.CaptureFixture[str
         env.execute_async("numbers")
     said = capsys.readouterr().err
     assert "job 5d5c8fcf5f3e40058f7571946b5785ce 'numbers' waits for 2 slots: 0 of 8 are free\n" in said
-    assert "job 5d5c8fcf 'numbers' goes on in its cluster" in said
+    assert "job 5d5c8fcf 'numbers' keeps running in its cluster" in said
     assert "starts" not in said
 
 

@@ -152,10 +152,10 @@ def test_another_version_is_refused_with_both(tmp_path: Path) -> None:
 def test_a_kept_job_that_is_damaged_is_named(tmp_path: Path) -> None:
     """ "Input data was truncated" does not say of what: the disk of the cluster has failed, not the program."""
     file = tmp_path / "job"
-    with pytest.raises(JobError, match=f"{file}, can't be read: No such file"):
+    with pytest.raises(JobError, match=f"cannot read the submitted job {file}: No such file"):
         read_packed_job(file)
     file.write_bytes(b"\x86\xab")
-    with pytest.raises(JobError, match=f"{file}, is damaged: .*Submit it anew"):
+    with pytest.raises(JobError, match=f"{file} is damaged: .*Submit the job again"):
         read_packed_job(file)
 
 

@@ -87,7 +87,7 @@ def test_what_is_kept_no_more_is_said_to_be_left_out(capsys: pytest.CaptureFixtu
     with cluster(answer) as client:
         assert RemoteJob(client, "a", graph()).wait() is None
     shown = capsys.readouterr()
-    assert shown.out == "two\nthree\n" and "4 bytes are left out" in shown.err
+    assert shown.out == "two\nthree\n" and "4 bytes of the job's output are missing" in shown.err
 
 
 def test_a_job_that_waits_is_found_again_when_another_process_has_taken_the_clusters_place() -> None:
@@ -118,5 +118,5 @@ def test_who_cancels_a_job_is_told_if_nobody_has_heard_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(remote_job, "LOST_S", 0.2)
     with cluster(lambda path, begin: b'{"errors": ["Job a has ended: FINISHED"]}') as client:
         RemoteJob(client, "a", graph()).cancel()
-    with pytest.raises(UnreachableError, match="whether the job is cancelled is not known"):
+    with pytest.raises(UnreachableError, match="whether the job is canceled is unknown"):
         RemoteJob(client, "a", graph()).cancel()

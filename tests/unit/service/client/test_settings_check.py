@@ -84,7 +84,7 @@ def test_what_has_no_effect_is_reported(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.WARNING):
         check_settings(configuration)
     assert "snapshots are not compressed" in caplog.text
-    assert "no such settings, they have no effect: 'web.history', 'web.port'" in caplog.text
+    assert "does not have these settings, so they have no effect: 'web.history', 'web.port'" in caplog.text
     caplog.clear()
     check_settings(Configuration())
     assert caplog.text == ""
@@ -100,7 +100,7 @@ def test_misspelt_keys_and_wrong_values_are_refused(setting: tuple[str, str]) ->
 @pytest.mark.parametrize("master", ["foo", "127.0.0.1:7077", "http://host:7077", "mesos://host"])
 def test_a_master_that_is_none_is_refused_before_spark_starts(master: str) -> None:
     """Seconds later there would be a page of Java's and PySpark's tracebacks."""
-    with pytest.raises(ConfigurationError, match=rf"spark\.master is spark://HOST:PORT.*got '{master}'"):
+    with pytest.raises(ConfigurationError, match=rf"spark\.master must be spark://HOST:PORT.*got '{master}'"):
         check_settings(Configuration.from_dict({"spark.master": master}))
 
 
@@ -125,7 +125,7 @@ def test_a_job_of_a_cluster_that_will_not_outlast_it_is_warned_of(caplog: pytest
     warn_of_lost_checkpoints("counts", Configuration())
     assert not caplog.text
     warn_of_lost_checkpoints("counts", configuration)
-    assert "of the job 'counts' are gone when the cluster stops" in caplog.text and "checkpointing.dir" in caplog.text
+    assert "of the job 'counts' are lost when the cluster stops" in caplog.text and "checkpointing.dir" in caplog.text
     caplog.clear()
     warn_of_lost_checkpoints("counts", configuration.set_string("execution.checkpointing.dir", "/data"))
     assert not caplog.text

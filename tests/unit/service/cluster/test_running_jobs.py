@@ -136,16 +136,18 @@ def test_a_job_is_found_by_id_by_name_or_by_the_beginning_of_its_id(registry: Jo
 
 def test_a_reference_to_no_job_or_to_several_is_explained(registry: JobRegistry) -> None:
     """A user would have one of two jobs stopped by chance, or would not learn which there are."""
-    with pytest.raises(JobError, match="no job 'x' runs on this machine; no job of this user does"):
+    with pytest.raises(JobError, match="no job 'x' runs on this machine, and no other job of this user"):
         registry.find("x")
     registry.add(job("abc1", "counts", 1))
     registry.add(job("abd2", "counts", 2))
     registry.add(job("zzz", "sums", 3))
     for reference in ("counts", "ab"):
-        with pytest.raises(JobError, match=f"'{reference}' is the name or the beginning of several jobs") as raised:
+        with pytest.raises(JobError, match=f"'{reference}' matches several jobs") as raised:
             registry.find(reference)
         assert str(raised.value).endswith("\n  abc1  counts\n  abd2  counts")
-    with pytest.raises(JobError, match=r"no job 'y' runs on this machine. There are:\n  abc1  counts\n.*\n  zzz  sums"):
+    with pytest.raises(
+        JobError, match=r"no job 'y' runs on this machine. Running jobs:\n  abc1  counts\n.*\n  zzz  sums"
+    ):
         registry.find("y")
 
 
@@ -153,7 +155,7 @@ def test_a_reference_to_no_job_or_to_several_is_explained(registry: JobRegistry)
 def test_nothing_is_the_beginning_of_no_id(registry: JobRegistry, reference: str) -> None:
     """`penstock cancel "$JOB"`, where JOB is not set, would cancel the one that runs, and remove its checkpoints."""
     registry.add(job("a"))
-    with pytest.raises(JobError, match="what was given is empty"):
+    with pytest.raises(JobError, match="got an empty text"):
         registry.find(reference)
 
 
@@ -162,7 +164,7 @@ def test_a_name_moves_no_line_of_the_terminal(registry: JobRegistry) -> None:
     registry.add(job("a", name="one\n\x1b[2Jtwo"))
     with pytest.raises(JobError) as raised:
         registry.find("b\x1b[1A")
-    assert str(raised.value) == "no job 'b [1A' runs on this machine. There are:\n  a  one  [2Jtwo"
+    assert str(raised.value) == "no job 'b [1A' runs on this machine. Running jobs:\n  a  one  [2Jtwo"
 
 
 def test_another_registry_finds_what_one_has_added(registry: JobRegistry, tmp_path: Path) -> None:
@@ -199,7 +201,7 @@ def test_a_job_that_starts_is_known_and_takes_no_commands(registry: JobRegistry)
     registry.add_starting(started)
     assert [one.job_id for one in registry.starting()] == ["a" * 32] and registry.jobs() == []
     for reference in ("flights", "aaaa"):
-        with pytest.raises(JobError, match="'flights' is starting, and takes no commands yet"):
+        with pytest.raises(JobError, match="'flights' is starting and accepts no commands yet"):
             registry.find(reference)
     registry.remove("a" * 32, os.getpid() + 1)
     assert registry.starting(), "that was another run of it"

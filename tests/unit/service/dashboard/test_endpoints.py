@@ -33,12 +33,12 @@ def test_jobs_of_this_machine_are_found_and_stay_when_their_process_ends(served:
         (job,) = await endpoints.jobs()
         assert (job["jid"], job["where"]) == ("id", served.host)
         assert (await (await endpoints.of_job("id")).get("/jobs/id"))["name"] == "<b>orders</b>"
-        with pytest.raises(JobError, match="no endpoint that is shown here has a job other"):
+        with pytest.raises(JobError, match="the job other has ended"):
             await endpoints.of_job("other")
         served.endpoint.close()
         await asyncio.sleep(1)
         (job,) = await endpoints.jobs()
-        assert job["note"] == "its endpoint does not answer any more"
+        assert job["note"] == "its endpoint no longer answers"
 
     asyncio.run(watch())
 

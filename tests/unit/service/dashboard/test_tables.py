@@ -120,6 +120,6 @@ def test_entries_of_state_are_shown_with_their_columns() -> None:
     """Of a window's state nobody would know which window it is."""
     answer = {"entries": [{"key": "JFK", "namespace": [0, 5], "value": "<b>" * 2_000}], "is-complete": False}
     shown = entries_table(answer)
-    assert "namespace" in shown and "[0, 5]" in shown and "&lt;b&gt;" in shown and "more entries" in shown
+    assert "namespace" in shown and "[0, 5]" in shown and "&lt;b&gt;" in shown and "More entries" in shown
     assert len(shown) < 20_000, "a value of megabytes does not go to the browser"
     assert "No entry" in entries_table({"entries": [], "is-complete": True})

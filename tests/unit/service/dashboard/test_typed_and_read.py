@@ -40,7 +40,7 @@ def test_state_says_what_it_is_and_of_when() -> None:
     one = {"operator-name": "sums", "state": "total", "type": "value of Long", "queryable-names": ["sums"]}
     assert label_of(one) == "sums · total: value of Long, queryable as 'sums'"
     assert "checkpoint 7" in source_of({"checkpoint-id": 7, "completed": 0})
-    assert "a failure may take this back" in source_of({})
+    assert "a failure may roll this back" in source_of({})
 
 
 def test_newest_lines_of_a_log_are_shown() -> None:
@@ -59,7 +59,7 @@ def test_logs_of_the_driver_are_listed(served: Served) -> None:
         assert (await logs_of(endpoint, "id"))["/jobmanager/logs/driver.log"] == "driver.log"
         assert await endpoint.text("/jobmanager/logs/driver.log?last=5") == "line\n"
         assert await endpoint.text("/jobmanager/logs/driver.log?last=99") == "one line\n"
-        with pytest.raises(JobError, match="last is a number of bytes"):
+        with pytest.raises(JobError, match="last must be a number of bytes"):
             await endpoint.text("/jobmanager/logs/driver.log?last=-1")
 
     asyncio.run(read())

@@ -40,7 +40,7 @@ def test_a_damaged_one_is_named(tmp_path: Path) -> None:
         read_archive(file)
     file.unlink()
     file.mkdir()
-    with pytest.raises(JobError, match=f"{file}, can't be read: Is a directory"):
+    with pytest.raises(JobError, match=f"cannot read the archive of the job, {file}: Is a directory"):
         read_archive(file)
     file.rmdir()
     file.write_bytes(b'{"archive": [{"path": "/jobs/a", "json": "{}"}]}')

@@ -31,7 +31,7 @@ def test_a_job_that_waits_is_initializing_and_says_for_what(cluster: PlayedClust
     )  # fmt: skip
     assert found["waiting"] == "waits for 1 slot: 1 of 8 are free"
     assert cluster.client.get("/jobs/dddddddd/status") == {"status": "INITIALIZING"}
-    with pytest.raises(JobError, match="Job dddddddd can't be asked: it is queued"):
+    with pytest.raises(JobError, match="Job dddddddd does not serve requests: it is queued"):
         cluster.client.get("/jobs/dddddddd/checkpoints")
 
 
@@ -59,7 +59,7 @@ def test_a_job_that_is_gone_or_has_ended_is_not_initializing(cluster: PlayedClus
         assert status == 503 and b"Job cccccccc does not answer: " in answer, "Flink's clients ask again then"
     cluster.jobs["dddddddd"] = dataclasses.replace(cluster.jobs["dddddddd"], status=JobStatus.CANCELED)
     assert cluster.client.get("/jobs/dddddddd")["state"] == "CANCELED"
-    with pytest.raises(JobError, match=r"which has ended \(CANCELED\), this is not known"):
+    with pytest.raises(JobError, match=r"unknown about job dddddddd, which has ended \(CANCELED\)"):
         cluster.client.get("/jobs/dddddddd/checkpoints")
 
 
@@ -88,7 +88,7 @@ def test_so_many_failures_of_an_ended_job_as_are_asked_for(cluster: PlayedCluste
     assert cluster.client.get(path) == kept
     newest = {"entries": [{"exceptionName": "b"}], "truncated": True}
     assert cluster.client.get(f"{path}?maxExceptions=1") == {"exceptionHistory": newest}
-    with pytest.raises(JobError, match="maxExceptions is a number, got 'x'"):
+    with pytest.raises(JobError, match="maxExceptions must be a number, got 'x'"):
         cluster.client.get(f"{path}?maxExceptions=x")
 
 

@@ -36,7 +36,7 @@ def test_jobs_are_there_for_the_next_dispatcher_in_their_order(tmp_path: Path) -
 def test_two_dispatchers_never_have_the_same_jobs(tmp_path: Path) -> None:
     """Each job would run twice at once."""
     store = JobStore(tmp_path)
-    with pytest.raises(ConfigurationError, match="a cluster runs already"):
+    with pytest.raises(ConfigurationError, match="is already running"):
         JobStore(tmp_path)
     store.close()
     JobStore(tmp_path).close()
@@ -51,7 +51,10 @@ def test_a_job_that_was_not_recorded_any_more_is_none(tmp_path: Path, caplog: py
     for damaged in (b'{"id": "b", "na', b'{"id": "\xff", "name": "second"}'):
         (store.folder("b") / "state").write_bytes(damaged)
         assert store.jobs() == []
-        assert f"the job b is left out, and does not go on: its state, {store.folder('b')}/state" in caplog.messages[-1]
+        assert (
+            f"the job b is left out and not resumed: cannot read its state, {store.folder('b')}/state"
+            in caplog.messages[-1]
+        )
     (store.folder("b") / "state").unlink()
     (store.folder("b") / "state").mkdir()
     assert store.jobs() == [] and "the job b is left out" in caplog.messages[-1]
@@ -80,7 +83,7 @@ def test_a_token_that_is_none_is_told_by_its_file(tmp_path: Path, damaged: bytes
     store = JobStore(tmp_path)
     assert store.token() == store.token()
     (tmp_path / "token").write_bytes(damaged)
-    with pytest.raises(ConfigurationError, match="token holds no token that a client could send: remove it"):
+    with pytest.raises(ConfigurationError, match="token does not contain a valid token: remove it"):
         store.token()
 
 

@@ -61,7 +61,7 @@ def test_metrics_are_aggregated_over_the_jobs_of_a_cluster(cluster: PlayedCluste
     assert shown == {"id": "lastCheckpointDuration", "min": -1.0, "sum": -2.0}
     (shown,) = cluster.client.get(f"/jobs/metrics?get=lastCheckpointDuration&agg=sum&jobs={IDS[1]}")
     assert shown == {"id": "lastCheckpointDuration", "sum": -1.0}
-    with pytest.raises(JobError, match="agg is of min, max, sum, avg, skew; got median"):
+    with pytest.raises(JobError, match="agg must be of min, max, sum, avg, skew, got median"):
         cluster.client.get("/jobs/metrics?get=numRestarts&agg=median")
 
 

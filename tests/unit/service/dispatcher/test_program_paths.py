@@ -81,7 +81,7 @@ def test_a_program_larger_than_memory_for_forms(client: httpx.Client) -> None:
 @pytest.mark.parametrize("form", [{}, {"data": {"jarfile": "text"}}, {"content": b"bytes"}])
 def test_a_request_without_a_file_is_told_what_to_send(client: httpx.Client, form: dict[str, Any]) -> None:
     """A user of curl would have to guess, or get a traceback."""
-    assert "a form with one file was expected, e.g. curl -F jarfile=@job.py" in errors(
+    assert "expected a form with one file, such as curl -F jarfile=@job.py" in errors(
         client.post("/jars/upload", **form)
     )
 
@@ -90,7 +90,7 @@ def test_what_can_not_be_kept_is_told(client: httpx.Client, tmp_path: Path) -> N
     """A user whose cluster has a full disk would look for the fault in the program."""
     (tmp_path / "programs").write_text("in the way")
     answer = client.post("/jars/upload", files={"jarfile": ("job.py", PROGRAM)})
-    assert "the cluster can't keep the program" in errors(answer, 507)
+    assert "the cluster cannot store the program" in errors(answer, 507)
 
 
 def test_a_plan_says_what_would_run(client: httpx.Client) -> None:
@@ -110,18 +110,18 @@ def test_a_program_that_fails_says_why(client: httpx.Client) -> None:
     assert "ZeroDivisionError: division by zero" in errors(client.get(f"/jars/{id}/plan"))
     assert "ZeroDivisionError: division by zero" in errors(client.post(f"/jars/{id}/run"))
     id = upload(client, content=b"print('nothing')")
-    assert "executed nothing" in errors(client.post(f"/jars/{id}/run"))
+    assert "without executing a job" in errors(client.post(f"/jars/{id}/run"))
 
 
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        ({"jobId": "0" * 32}, "jobId: a job's id is chosen when it is submitted"),
-        ({"claimMode": "CLAIM"}, "claimMode: NO_CLAIM alone"),
+        ({"jobId": "0" * 32}, "jobId is not supported"),
+        ({"claimMode": "CLAIM"}, "claimMode must be NO_CLAIM"),
         ({"programArgs": "'open"}, "programArgs: No closing quotation"),
         ({"parallelism": "many"}, "parallelism"),
         ({"parallelism": -1}, "parallelism"),
-        ({"programArgsList": ["a\0b"]}, "the program can't be started: embedded null byte"),
+        ({"programArgsList": ["a\0b"]}, "cannot start the program: embedded null byte"),
         ({"entryClass": "../../x.py"}, "has no file '../../x.py'"),
         ({"flinkConfiguration": {"paralelism.default": "2"}}, "parallelism.default"),
     ],
@@ -209,4 +209,4 @@ def test_a_program_that_hangs_ends_with_the_cluster(client: httpx.Client, tmp_pa
         while not began.exists():
             time.sleep(0.05)
         end_awaited()
-        assert "executed nothing" in errors(answer.result(30))
+        assert "executed no job" in errors(answer.result(30))

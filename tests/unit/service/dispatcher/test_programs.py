@@ -72,14 +72,14 @@ def test_a_file_that_is_none_of_the_program_is_refused(programs: Programs, entry
 )
 def test_a_name_that_is_no_programs_is_refused(programs: Programs, name: str) -> None:
     """A file could be written anywhere; or a jar be taken, and fail when it is run."""
-    with pytest.raises(ConfigurationError, match=r"a program is a Python file \(NAME.py\) or a zip"):
+    with pytest.raises(ConfigurationError, match=r"a program must be a Python file \(NAME.py\) or a zip"):
         programs.add(name, io.BytesIO(b""))
     assert programs.all() == []
 
 
 def test_what_is_no_program_leaves_nothing(programs: Programs) -> None:
     """Each attempt would cost disk space; or a program be listed that can't be run."""
-    with pytest.raises(ConfigurationError, match=r"'a.zip' can't be unpacked: .*not a zip"):
+    with pytest.raises(ConfigurationError, match=r"'a.zip' cannot be unpacked: .*not a zip"):
         programs.add("a.zip", io.BytesIO(b"no zip"))
     with pytest.raises(ConfigurationError, match=r"'a\.zip' has no Python file at its top"):
         programs.add("a.zip", zipped(**{"parts/part": "p"}))
@@ -112,7 +112,7 @@ def test_a_zip_that_was_damaged_is_told(programs: Programs, method: int) -> None
         archive.writestr("__main__.py", "print()\n" * 1000)
     damaged = bytearray(content.getvalue())
     damaged[45:70] = b"\xff" * 25
-    with pytest.raises(ConfigurationError, match=r"'a\.zip' can't be unpacked"):
+    with pytest.raises(ConfigurationError, match=r"'a\.zip' cannot be unpacked"):
         programs.add("a.zip", io.BytesIO(damaged))
     assert list(programs.directory.iterdir()) == []
 
@@ -120,7 +120,7 @@ def test_a_zip_that_was_damaged_is_told(programs: Programs, method: int) -> None
 @pytest.mark.parametrize("files", [{"a": "", "a.py/b": ""}, {"a" * 300: ""}])
 def test_a_zip_with_names_that_can_not_be_is_told(programs: Programs, files: dict[str, str]) -> None:
     """A user would look for the fault in the cluster's disk."""
-    with pytest.raises(ConfigurationError, match=r"'a\.zip' can't be unpacked"):
+    with pytest.raises(ConfigurationError, match=r"'a\.zip' cannot be unpacked"):
         programs.add("a.zip", zipped(**files))
 
 

@@ -57,7 +57,7 @@ def test_what_was_damaged_on_its_way_is_not_kept(client: RestClient, store: JobS
 def test_code_that_can_not_be_kept_is_told_as_that(client: RestClient, store: JobStore) -> None:
     """A user whose cluster has a full disk would be told that there is no cluster."""
     store.bundle("").rmdir()
-    with pytest.raises(JobError, match=r"the cluster can't keep the code of the job: .*No such file"):
+    with pytest.raises(JobError, match=r"the cluster cannot store the code of the job: .*No such file"):
         client.send("PUT", BUNDLE, CODE)
 
 

@@ -64,7 +64,7 @@ def test_a_job_runs_without_an_endpoint_where_no_token_can_be_kept(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert endpoint_of(Configuration(), "0") is None
-    assert "the job is not served over REST" in caplog.text
+    assert "the job has no REST endpoint" in caplog.text
 
 
 def test_the_process_is_shown_as_a_cluster_whose_slots_are_workers(served: Served) -> None:

@@ -172,7 +172,7 @@ def test_attempts_of_a_task_are_shown_by_their_numbers(served: Served) -> None:
     before = served.get(f"{path}/attempts/0")
     assert (before["attempt"], before["status"]) == (0, "CANCELED")
     assert before["end-time"] >= before["start-time"] > 0 and not before["metrics"]["read-records-complete"]
-    assert "attempt 2: known are 0 to 1" in served.get(f"{path}/attempts/2", 404)["errors"][0]
+    assert "attempt 2: expected 0 to 1" in served.get(f"{path}/attempts/2", 404)["errors"][0]
     served.get(f"{path}/attempts/x", 400)
     served.get(f"{served.vertex(1)}/subtasks/2/attempts/1", 404)
 

@@ -15,7 +15,7 @@ from penstock.service.rest.newest_state import NewestState
     ("status", "told"),
     [
         (JobStatus.RUNNING, "the job has no completed checkpoint yet"),
-        (JobStatus.CANCELLING, "the job is CANCELLING: what is answered comes from its checkpoints, which are gone"),
+        (JobStatus.CANCELLING, "the job is CANCELLING: its checkpoints, from which queries are answered, are deleted"),
         (JobStatus.FAILED, "the job is FAILED"),
     ],
 )

@@ -62,7 +62,7 @@ def test_long_keys_are_asked_for_in_several_requests(client: QueryableStateClien
     assert 4 < len(answers) < 10
     assert [answer.entries for answer in answers if answer.entries] == [[{"key": 7, "value": 49}]]
     for too_many in (keys, ["x" * 1_000_000]):
-        with pytest.raises(ValueError, match="too many for one request of REST"):
+        with pytest.raises(ValueError, match="too many for one REST request"):
             client.entries("id", operator="count", state="count", keys=too_many)
 
 
@@ -87,7 +87,7 @@ def test_what_can_not_be_answered_is_refused_with_its_reason(served: Served, tmp
         served.entry, checkpoint_directory=str(tmp_path / "gone"), committed=NewestState(looks=1)
     )
     served.endpoint.jobs.add(gone)
-    assert "can't be read" in served.get(COUNT, 503)["errors"][0]
+    assert "cannot read the state" in served.get(COUNT, 503)["errors"][0]
     served.endpoint.jobs.add(dataclasses.replace(served.entry, job=PlayedJob(plan())))
     assert "no completed checkpoint" in served.get(COUNT, 404)["errors"][0]
 
@@ -168,9 +168,9 @@ def test_the_client_says_what_was_wrong(client: QueryableStateClient, served: Se
     """A user would see an HTTP status."""
     with pytest.raises(StateNotFoundError, match="queryable as 'x'"):
         client.get_kv_state("id", "x", 1)
-    with pytest.raises(KeyTypeError, match="a key to ask for"):
+    with pytest.raises(KeyTypeError, match="a key must be"):
         client.entries("id", operator="count", state="count", keys=[object()])
-    with pytest.raises(KeyTypeError, match=r"a key to ask for .* got int"):
+    with pytest.raises(KeyTypeError, match=r"a key must be .* got int"):
         client.entries("id", operator="count", state="count", keys=[10**5_000])
     with pytest.raises(JobError, match="token"):
         QueryableStateClient(served.endpoint.address.url, "0").states("id")
@@ -182,11 +182,15 @@ def test_the_client_says_what_was_wrong(client: QueryableStateClient, served: Se
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        ({"name": 5}, TypeError, "name is a text, got 5"),
-        ({"name": "counts", "limit": "7"}, TypeError, "limit is a number of entries, got '7'"),
-        ({"name": "counts", "limit": -1}, ValueError, "limit is a number of entries, 0 or more"),
-        ({"name": "counts", "limit": 2**70}, ValueError, "10,000 at most"),
-        ({"name": "counts", "isolation": "uncommitted"}, ValueError, "isolation is read-committed or read-uncommitted"),
+        ({"name": 5}, TypeError, "name must be a str, got 5"),
+        ({"name": "counts", "limit": "7"}, TypeError, "limit must be an int, got '7'"),
+        ({"name": "counts", "limit": -1}, ValueError, "limit must be from 0 to 10,000"),
+        ({"name": "counts", "limit": 2**70}, ValueError, "limit must be from 0 to 10,000"),
+        (
+            {"name": "counts", "isolation": "uncommitted"},
+            ValueError,
+            "isolation must be read-committed or read-uncommitted",
+        ),
     ],
 )
 def test_arguments_that_are_none_are_refused_by_the_client(

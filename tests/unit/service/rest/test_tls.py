@@ -72,7 +72,7 @@ def test_any_other_endpoint_has_a_certificate_of_a_trusted_authority_for_its_nam
     assert RestClient.at(url, trusting).get("/jobs")["jobs"]
     with pytest.raises(UnreachableError, match=r"[Hh]ostname mismatch"):
         RestClient.at(f"https://localhost:{port_of(url)}", trusting).get("/jobs")
-    with pytest.raises(ConfigurationError, match=rf"{CA} names .*none\.pem, which can't be read"):
+    with pytest.raises(ConfigurationError, match=rf"cannot read .*none\.pem, which {CA} names"):
         RestClient.at(url, elsewhere | {CA: str(tmp_path / "none.pem")}).get("/jobs")
 
 
@@ -131,14 +131,14 @@ def test_what_is_no_certificate_is_told_at_the_start(tmp_path: Path, process_wit
     assert ServerCertificate.of(Configuration()) is None
     ports = {"rest.bind-port": "0", f"{SSL}enabled": "true"}
     for settings, said in (
-        ({}, rf"there is no certificate. {SSL}certificate names"),
+        ({}, rf"the certificate is missing. Set {SSL}certificate"),
         ({"certificate": str(tmp_path / "none.pem")}, r"none\.pem can't be read: No such file"),
         ({"certificate": str(tmp_path)}, r"can't be read: Is a directory"),
-        ({"certificate": str(tmp_path / "empty.pem")}, r"empty\.pem holds no certificate"),
+        ({"certificate": str(tmp_path / "empty.pem")}, r"empty\.pem contains no certificate"),
         ({"certificate": str(tmp_path / "cut.pem")}, r"cut\.pem can't be used: "),
-        ({"certificate": alone}, rf"ca\.pem holds no private key .*{SSL}private-key names its file"),
+        ({"certificate": alone}, rf"ca\.pem contains no private key .*Set {SSL}private-key to its file"),
         ({"certificate": alone, "private-key": str(tmp_path / "none.pem")}, rf"{SSL}private-key: .*none\.pem can't be"),
-        ({"certificate": alone, "private-key": alone}, rf"{SSL}private-key: .*ca\.pem holds no private key"),
+        ({"certificate": alone, "private-key": alone}, rf"{SSL}private-key: .*ca\.pem contains no private key"),
         (
             {"certificate": alone, "private-key": str(tmp_path / "locked.pem")},
             r"locked\.pem is encrypted.*openssl pkey",
@@ -197,12 +197,14 @@ def test_what_the_kept_certificate_has_issued_is_not_trusted(tmp_path: Path) -> 
         kept = tmp_path / "penstock" / "rest" / f"{port_of(url)}.pem"
         assert RestClient.at(url, here).get("/jobs") == {"jobs": []}
         kept.write_text((tmp_path / "ca.pem").read_text())
-        with pytest.raises(UnreachableError, match="is not trusted: it is not the one that this endpoint has left"):
+        with pytest.raises(
+            UnreachableError, match="is not trusted: it differs from the one that this endpoint has published"
+        ):
             RestClient.at(url, here).get("/jobs")
-        with pytest.raises(JobError, match="is not trusted: it is not the one"):
+        with pytest.raises(JobError, match="is not trusted: it differs from the one"):
             asyncio.run(asks_beside(url, endpoint.token, tmp_path))
         kept.write_text("-----BEGIN CERTIFICATE-----")
-        with pytest.raises(ConfigurationError, match=rf"{kept}, by which .* is damaged"):
+        with pytest.raises(ConfigurationError, match=rf"{kept}, is damaged"):
             RestClient.at(url, here).get("/jobs")
     finally:
         endpoint.close()
@@ -242,7 +244,7 @@ def test_who_asks_by_tls_where_there_is_none_or_the_other_way_round_is_told(serv
     plain = RestEndpoint("0", {"XDG_CACHE_HOME": str(tmp_path / "plain")})
     try:
         port = port_of(plain.address.url)
-        with pytest.raises(UnreachableError, match=f"has no TLS: is its address http://127.0.0.1:{port}"):
+        with pytest.raises(UnreachableError, match=f"does not use TLS: is its address http://127.0.0.1:{port}"):
             RestClient.at(f"https://127.0.0.1:{port}", elsewhere).get("/jobs")
     finally:
         plain.close()

@@ -1,6 +1,6 @@
-"""Hosts a leadership: gives it its events, and carries out what it wants. It holds no rule.
+"""Run a leadership state machine: pass it its events, and carry out its effects. The rules are in leadership.py.
 
-One thread is the machine's, and sees its time run out; another one asks the register, which may take any time.
+One thread runs the state machine and watches its time; another one calls the register, which may take any time.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _log = logging.getLogger(__name__)
 
 
 class Election:
-    """Of this process. Its calls come from threads of its own, and return soon.
+    """The election of this process. Its callbacks run on threads of its own, and must return soon.
 
-    `leads`: it leads a term from now on. `extended`: until when, by `steady_ms`. `deposed`: with the reason; it has to
-    end all that it does at once.
+    `leads`: this process leads a term from now on. `extended`: it leads until this time, by `steady_ms`. `deposed`:
+    with the reason; the process must stop everything at once.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class Election:
         start_thread("penstock-register", self._ask, self._broken)
 
     def publish(self, url: str) -> None:
-        """Where this process serves, for those who look for the leader. They are told with the next confirmation."""
+        """Set the address of this process for those who look for the leader. The next confirmation publishes it."""
         self._url = url
 
     def stop(self) -> None:
-        """Leave the election. Returns when that is done, or has taken three seconds."""
+        """Leave the election. Returns when that is done, or after three seconds."""
         self._events.put(StopRequested(steady_ms()))
         self._over.wait(_STOP_S)
 
-    # The machine's thread.
+    # Run the state machine.
 
     def _turn(self) -> bool:
         try:
@@ -98,9 +98,9 @@ class Election:
         return self._leadership.standing is not Standing.ENDED
 
     def _broken(self, error: BaseException) -> None:
-        self._deposed(f"the election has failed: {error}")
+        self._deposed(f"the election failed: {error}")
 
-    # The register's.
+    # Call the register.
 
     def _ask(self) -> None:
         while not isinstance(effect := self._asked.get(), Resign):
@@ -117,15 +117,15 @@ class Election:
         self._over.set()
 
     def _say(self, answer: Event) -> None:
-        """Once, and not for each try."""
+        """Once, not at each retry."""
         if isinstance(answer, Looked) and answer.vacant is not None:
-            # It can be read. Whether it can be written, the claim will show.
+            # Reading has succeeded. The next claim or renewal will show whether writing does.
             return
         trouble = answer.how if isinstance(answer, Failed) else ""
         if trouble and not self._trouble:
-            _log.warning("who leads can't be found out, nor be confirmed: %s", trouble)
+            _log.warning("cannot reach the register of leaders: %s", trouble)
         elif self._trouble and not trouble:
-            _log.info("who leads can be found out again")
+            _log.info("the register of leaders can be reached again")
         self._trouble = trouble
 
     def _answer(self, effect: Effect, asked_ms: int) -> Event:

@@ -1,8 +1,7 @@
-"""What happens to a process that wants to lead a cluster, and what it wants done: its vocabulary.
+"""The events of a process that stands for leader of a cluster, and the effects that they have.
 
-A *term* is one process's time as leader; each has a higher number than those before. The *register* is where it is
-written who leads: ZooKeeper, Kubernetes, or a shared folder. All times are milliseconds of the process's own
-steady clock.
+A *term* is one process's time as leader; each has a higher number than those before. The *register* stores who leads:
+ZooKeeper, Kubernetes, or a shared folder. All times are milliseconds of the process's own steady clock.
 """
 
 from __future__ import annotations
@@ -11,23 +10,23 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, tag=True):
-    """Something that has happened. `at_ms`: when."""
+    """An event. `at_ms`: when it happened."""
 
     at_ms: int
 
 
 class TimePassed(Event, frozen=True):
-    """Nothing else has happened for a while."""
+    """Time has passed without another event."""
 
 
 class Looked(Event, frozen=True):
-    """The register was read. `vacant`: nobody leads, and this would be the next term; None: somebody does."""
+    """The register was read. `vacant`: the next term if there is no leader; None if there is one."""
 
     vacant: int | None
 
 
 class Claimed(Event, frozen=True):
-    """The register has this process as the leader of a term. `asked_ms`: when it was asked."""
+    """The register has this process as the leader of a term. `asked_ms`: when the claim was sent."""
 
     term: int
     asked_ms: int
@@ -44,23 +43,23 @@ class Confirmed(Event, frozen=True):
 
 
 class Deposed(Event, frozen=True):
-    """The register has given the lead away. `how`: in words."""
+    """The register has given the leadership to another process. `how`: in words."""
 
     how: str
 
 
 class Failed(Event, frozen=True):
-    """The register has not answered: what was asked of it may have happened, or not. `how`: in words."""
+    """The register did not answer: the request may have taken effect or not. `how`: in words."""
 
     how: str
 
 
 class StopRequested(Event, frozen=True):
-    """The process is to end."""
+    """The process must stop."""
 
 
 class Effect(msgspec.Struct, frozen=True, tag=True):
-    """Something that is to be done."""
+    """An effect, to be carried out by the host."""
 
 
 class Look(Effect, frozen=True):
@@ -68,13 +67,13 @@ class Look(Effect, frozen=True):
 
 
 class Claim(Effect, frozen=True):
-    """Have this process put down as the leader of a term. Answered by Claimed, Outrun or Failed."""
+    """Claim a term in the register. Answered by Claimed, Outrun or Failed."""
 
     term: int
 
 
 class Confirm(Effect, frozen=True):
-    """Renew the lead, and find out whether it still is this process's. Answered by Confirmed, Deposed or Failed."""
+    """Renew the leadership, and check that it is still this process's. Answered by Confirmed, Deposed or Failed."""
 
 
 class Lead(Effect, frozen=True):
@@ -85,16 +84,16 @@ class Lead(Effect, frozen=True):
 
 
 class Extend(Effect, frozen=True):
-    """Go on leading, until `until_ms`."""
+    """Keep leading, until `until_ms`."""
 
     until_ms: int
 
 
 class StepDown(Effect, frozen=True):
-    """End at once, with all that was started: another process may lead. `why`: in words."""
+    """Stop at once, with everything that was started: another process may lead. `why`: in words."""
 
     why: str
 
 
 class Resign(Effect, frozen=True):
-    """Leave the register: whoever stands by need not wait."""
+    """Leave the register, so that standbys need not wait."""

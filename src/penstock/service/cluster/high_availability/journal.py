@@ -1,18 +1,18 @@
 """The journal of a cluster in a shared folder: numbered entries that are created once and never changed.
 
-    1   term 1, claim          a process leads
+1   term 1, claim          a process leads
     2   term 1                 with the pointers to all jobs, as in each entry
     3   term 1
     4   term 2, claim          another process leads
     5   term 2
 
-A leader writes by creating the entry behind the last one that it knows. Creating is exclusive, so one that was followed
-by another finds its number taken, by the claim: what it writes never counts. The record of a job works the same way
-(`engine/checkpoint/job_record.py`). An entry has all pointers, so the newest one is the whole truth. Older ones are
-removed, but for claims: a former leader may try that number at any time. A process that claims may be just as late, and
-find a number free because its entry was removed; so it looks behind its claim, which does not count if anything is
-there, and stays nevertheless: to remove it would open its number to a former leader. The last sixteen entries stay, so
-that none of them can be missed in a folder that changes while it is listed.
+A leader writes by creating the entry after the last one that it knows. Creating is exclusive, so a leader that has a
+successor finds its number taken by the successor's claim: what it writes never counts. The record of a job works the
+same way (`engine/checkpoint/job_record.py`). Each entry has all pointers, so the newest entry suffices. Older entries
+are removed, except claims: a former leader may try that number at any time. A process that claims may be equally late,
+and find a number free because its entry was removed. So it checks the numbers after its claim: if any is taken, its
+claim does not count, but stays, because removing it would open its number to a former leader. The last sixteen entries
+stay, so that none of them can be missed in a folder that changes while it is listed.
 """
 
 from __future__ import annotations
@@ -34,34 +34,33 @@ _KEPT = 16
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry. `jobs`: the pointer of each, by the id of its submission."""
+    """An entry. `jobs`: the pointer of each job, by the id of its submission."""
 
     number: int
     term: int
     is_claim: bool = False
     jobs: dict[str, str] = {}
     writer: str = ""
-    """Of the process, and of no other one."""
+    """A unique id of the process."""
     checksum: str = ""
 
 
 NOTHING = Entry(0, 0)
-"""Of a cluster that nobody has led yet."""
+"""The state of a cluster that has had no leader yet."""
 
 
 class FolderGoneError(OSError):
-    """The entry `number` was there, and is not."""
+    """An entry that existed is missing."""
 
     def __init__(self, number: int) -> None:
         super().__init__(
-            f"the journal of the cluster had entry {number}, and does not have it any more: the folder was removed, or "
-            "is not mounted here. Mount it again; if it was removed on purpose, stop all processes of the cluster and "
-            "start anew"
+            f"entry {number} of the cluster's journal is missing: the folder was removed, or is not mounted here. "
+            "Mount it again; if it was removed on purpose, stop all processes of the cluster and start a new one"
         )
 
 
 class Journal:
-    """As one process reads and writes it. `store`: its files. One thread at a time."""
+    """The journal, as one process reads and writes it. `store`: its files. Used by one thread at a time."""
 
     def __init__(self, store: RecordStore) -> None:
         self._store = store
@@ -71,20 +70,23 @@ class Journal:
         self._written = 0
 
     def read(self) -> Entry:
-        """The newest entry. Raises OSError, ConfigurationError if it is damaged."""
+        """Return the newest entry. Raises OSError, and ConfigurationError if it is damaged."""
         for _ in range(_TRIES):
             numbers = self._store.numbers()
             if max(numbers, default=0) < self._last.number:
-                # Else the next to claim would lead beside one that still sees the folder.
+                # Otherwise the next process to claim would lead together with one that still sees the folder.
                 raise FolderGoneError(self._last.number)
-            # What was behind it is never removed, so there is nothing newer.
+            # Entries after a claim are never removed, so there is no newer entry.
             with contextlib.suppress(FileNotFoundError):
                 self._last = self._read(numbers[-1]) if numbers else NOTHING
                 return self._last
         raise OSError("the journal of the cluster changes faster than it can be read")
 
     def claim(self, term: int) -> bool:
-        """Lead, as the journal was when it was last read. False: it has gone on since. Raises OSError."""
+        """Claim the leadership, if the journal has not changed since it was last read; else return False.
+
+        Raises OSError.
+        """
         entry = Entry(self._last.number + 1, term, True, self._last.jobs, self._writer)
         if not self._create(entry):
             return False
@@ -94,9 +96,9 @@ class Journal:
         return True
 
     def check(self) -> None:
-        """Raises NotLeadingError if another process has claimed the lead behind the last entry of this one.
+        """Raise NotLeadingError if another process has claimed the leadership after this process's last entry.
 
-        Raises OSError, also if that entry is not there: the folder was removed, or is not mounted any more.
+        Raises OSError, also if that entry is missing: the folder was removed, or is no longer mounted.
         """
         self._check_last()
         with contextlib.suppress(FileNotFoundError):
@@ -104,11 +106,11 @@ class Journal:
                 raise _followed()
 
     def write(self, jobs: dict[str, str]) -> None:
-        """Append these pointers. Raises NotLeadingError, OSError: they may count then, or come to count."""
+        """Append these pointers. Raises NotLeadingError, and OSError: then the write may count, now or later."""
         try:
             self._check_last()
         except FolderGoneError as error:
-            # Nobody would find what is written there.
+            # An entry would not be found there.
             raise NotLeadingError(str(error)) from None
         term = self._last.term
         while not self._create(entry := Entry(self._last.number + 1, term, False, jobs, self._writer)):
@@ -119,7 +121,7 @@ class Journal:
                 raise _followed() from None
             if not self._is_ours(there):
                 raise _followed()
-            # Of a write that was reported as failed.
+            # The entry of a write that was reported as failed.
             self._last = there
         self._last = entry
         self._written += 1
@@ -132,18 +134,18 @@ class Journal:
         return dict(self._last.jobs)
 
     def _check_last(self) -> None:
-        """What was written here is still there. Behind nothing, any number would be free."""
+        """Check that the last entry written here still exists. Without it, any number would be free."""
         try:
-            # Damage of it is no matter of who leads: what follows has all pointers.
+            # Damage of this entry does not matter here: the next one has all pointers.
             self._store.read(self._last.number)
         except FileNotFoundError:
             if max(self._store.numbers(), default=0) > self._last.number:
-                # Removed as an old one, by who leads now.
+                # The current leader has removed it as an old entry.
                 raise _followed() from None
             raise FolderGoneError(self._last.number) from None
 
     def _remove_old(self) -> None:
-        # What can't be removed now is removed later.
+        # A later call removes what can't be removed now.
         with contextlib.suppress(OSError):
             for number in self._store.numbers():
                 if number <= self._last.number - _KEPT and not self._read(number).is_claim:

@@ -1,8 +1,8 @@
-"""The API server of Kubernetes, as far as leaders need it: objects that are read, created and replaced.
+"""A client of the API server of Kubernetes, as far as leaders need it: read, create and replace objects.
 
-Each object has a version. Who replaces it sends the version that it has read, and is refused if there is a newer one:
-so a write never counts that was made without the knowledge of another one. Reads name no version, so they are answered
-with what is stored, not from a cache.
+Each object has a version. A replacement sends the version that was read, and the server refuses it if there is a newer
+one: so a write never overwrites a change that its writer has not seen. Reads name no version, so the server answers
+with the stored object, not from a cache.
 
 Source: Kubernetes docs, "API Concepts" (resource versions), "Access the Kubernetes API from a Pod".
 """
@@ -22,7 +22,7 @@ from penstock.common.errors import ConfigurationError
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
 
 Object = dict[str, Any]
-"""Of Kubernetes, as it was read: what others have added to it is sent back."""
+"""An object as it was read. Fields that others have added are sent back unchanged."""
 Answer = TypeVar("Answer")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -33,23 +33,23 @@ _PAUSE_S = 0.1
 
 
 class ApiError(OSError):
-    """The API server has not done what was asked, or has not answered: then it may have happened."""
+    """The API server has refused a request, or did not answer: then the request may have taken effect."""
 
 
 class RefusedError(ApiError):
-    """It says that this is wrong or not allowed, and would say so again."""
+    """The request is invalid or not allowed; a retry would fail as well."""
 
 
 class MissingError(ApiError):
-    """There is no such object."""
+    """The object does not exist."""
 
 
 class ConflictError(ApiError):
-    """The object is there already, or has a newer version."""
+    """The object exists already, or has a newer version."""
 
 
 class Kind(NamedTuple):
-    """Of objects."""
+    """A kind of objects."""
 
     api: str
     """The path of its group and version."""
@@ -57,7 +57,7 @@ class Kind(NamedTuple):
     name: str
 
     def empty(self, namespace: str, name: str, labels: Mapping[str, str]) -> Object:
-        """An object that is still to be created."""
+        """Return an object to be created."""
         metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
         version = self.api.split("/", 1)[1]
         return {"apiVersion": version, "kind": self.name, "metadata": metadata}
@@ -68,20 +68,23 @@ CONFIG_MAP = Kind("api/v1", "configmaps", "ConfigMap")
 
 
 class Objects(Protocol):
-    """Those of a namespace. All methods raise ApiError."""
+    """The objects of a namespace. All methods raise ApiError."""
 
     def get(self, kind: Kind, name: str) -> Object:
-        """As it is stored now. Raises MissingError."""
+        """Return the stored object. Raises MissingError."""
 
     def create(self, kind: Kind, found: Object) -> Object:
-        """Returns it with its version. Raises ConflictError if one of that name is there."""
+        """Create an object, and return it with its version. Raises ConflictError if the name is taken."""
 
     def replace(self, kind: Kind, found: Object) -> Object:
-        """Returns it with its new version. Raises ConflictError, MissingError: it is not as `found` was read."""
+        """Replace `found`, and return it with its new version.
+
+        Raises ConflictError, MissingError if it has changed since.
+        """
 
 
 class ApiServer(Objects):
-    """`url`: of the server. `account`: the folder of a service account; None: nothing is sent that proves who asks.
+    """`url`: the server. `account`: the folder of a service account; None: requests are not authenticated.
 
     `timeout_s`: how long an answer may take. Raises ConfigurationError. Any thread may call: each request has a
     connection of its own, and reads the token again, which Kubernetes replaces every hour.
@@ -90,10 +93,10 @@ class ApiServer(Objects):
     def __init__(self, url: str, namespace: str, account: Path | None, timeout_s: float) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigurationError(f"the API server of Kubernetes is https://HOST:PORT; got {url!r}")
+            raise ConfigurationError(f"expected https://HOST:PORT as the API server of Kubernetes, got {url!r}")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
             raise ConfigurationError(
-                f"{url}: without TLS an API server is asked on this machine only, as `kubectl proxy` serves it"
+                f"{url}: an API server without TLS must be on this machine, such as that of `kubectl proxy`"
             )
         self._host, self._port = parts.hostname, parts.port
         self._namespace = namespace
@@ -128,7 +131,7 @@ class ApiServer(Objects):
             response = connection.getresponse()
             status, text = response.status, response.read(_LARGEST)
         except (OSError, http.client.HTTPException) as error:
-            raise ApiError(f"the API server of Kubernetes does not answer {what}: {_words(error)}") from error
+            raise ApiError(f"the API server of Kubernetes did not answer {what}: {_words(error)}") from error
         finally:
             connection.close()
         return _object(status, text, what)
@@ -140,7 +143,7 @@ class ApiServer(Objects):
 
 
 def address_in(environ: Mapping[str, str]) -> str | None:
-    """Where the API server of this pod's cluster is; None: this is no pod."""
+    """Return the URL of the API server of this pod's cluster, or None outside of a pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         return None
@@ -153,7 +156,7 @@ def patiently(
     now_ms: Callable[[], int] = steady_ms,
     pause: Callable[[float], object] = time.sleep,
 ) -> Answer:
-    """Call again while there is no answer, for so long. Raises OSError, of what was refused at once."""
+    """Retry a call until the server answers, for so long. Raises OSError; a refusal is not retried."""
     until_ms = now_ms() + for_ms
     while True:
         try:
@@ -173,7 +176,7 @@ def _tls(authority: Path | None) -> ssl.SSLContext:
         raise ConfigurationError(
             f"the certificate of the API server's authority can't be read: {authority}: {error}"
         ) from error
-    # Python 3.13 refuses authorities without a key identifier; clusters have such ones.
+    # Python 3.13 refuses authorities without a key identifier, which clusters have.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
@@ -184,7 +187,8 @@ def _object(status: int, text: bytes, what: str) -> Object:
     except (ValueError, RecursionError):
         found = None
     said = found.get("message") if isinstance(found, dict) else None
-    how = f"the API server of Kubernetes answers {what} with {status}: {said or text[:200].decode(errors='replace')}"
+    reason = said or text[:200].decode(errors="replace")
+    how = f"the API server of Kubernetes answered {what} with status {status}: {reason}"
     if status == 404:
         raise MissingError(how)
     if status == 409:
@@ -192,7 +196,7 @@ def _object(status: int, text: bytes, what: str) -> Object:
     if status in (200, 201):
         if isinstance(found, dict) and isinstance(found.get("metadata"), dict):
             return found
-        raise ApiError(f"{how}, which is no object")
+        raise ApiError(f"{how}, which is not an object")
     if status == 429 or status >= 500:
         raise ApiError(how)
     raise RefusedError(how)

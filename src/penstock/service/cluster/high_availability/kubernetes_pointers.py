@@ -1,12 +1,12 @@
-"""Pointers to jobs in a ConfigMap of Kubernetes, which also says whose they are.
+"""Pointers to jobs in a ConfigMap of Kubernetes, which also says who may change them.
 
-    data   leader   {"term": 3, "writer": "…"}     the process that may change it
+data   leader   {"term": 3, "writer": "…"}     the process that may change it
            job-ID   state-3-17                     the pointer to the newest state of a job
 
-A leader takes the map over: it replaces it as it was read, with its own term. A former leader has read an older
-version, so it is refused, and finds who has taken it over. Terms only go up; a process that comes late takes nothing
-over. That one object has both, the leader and the pointers, is what makes it safe: Kubernetes has no transaction over
-several.
+A leader takes the map over by replacing it as it was read, with its own term. A former leader has read an older
+version, so its writes are refused, and it finds its successor in the map. Terms only increase; a process that comes
+late can't take the map over. Safety depends on one object holding both leader and pointers: Kubernetes has no
+transactions over several objects.
 
 Source: Flink's KubernetesStateHandleStore, which also keeps both in one map.
 """
@@ -38,14 +38,14 @@ _JOB = "job-"
 
 
 class _Leader(msgspec.Struct, frozen=True):
-    """Who has taken a map over last."""
+    """The process that has taken the map over last."""
 
     term: int = 0
     writer: str = ""
 
 
 class ConfigMapPointers(Pointers):
-    """`empty`: the map as it is created. `patience_ms`: for how long a change is tried if there is no answer."""
+    """`empty`: the map as it is created. `patience_ms`: for how long a change is retried without an answer."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ConfigMapPointers(Pointers):
     ) -> None:
         self._objects = objects
         self._map = empty
-        """As this process has read or written it last."""
+        """The map as this process has last read or written it."""
         self._name = str(empty["metadata"]["name"])
         self._leader = _Leader(writer=uuid.uuid4().hex)
         """This process, with the term that it leads."""
@@ -65,27 +65,30 @@ class ConfigMapPointers(Pointers):
         self._lock = threading.Lock()
 
     def read(self) -> int:
-        """The term of who has taken it over last. Raises OSError, MissingError."""
+        """Return the term of the last takeover. Raises OSError, MissingError."""
         found = self._objects.get(CONFIG_MAP, self._name)
         with self._lock:
             self._map = found
         return _leader_of(found).term
 
     def create(self) -> None:
-        """Have a map that nobody has taken over, or leave the one that is there. Raises OSError."""
+        """Create the map without a leader, or keep an existing one. Raises OSError."""
         with self._lock:
             if "resourceVersion" not in self._map["metadata"]:
                 self._objects.create(CONFIG_MAP, self._map)
 
     def take_over(self, term: int) -> bool:
-        """As it was read last. False: somebody has done so since, for that term or a later one. Raises OSError."""
+        """Take the map over as it was last read; return False if another process has, for this term or a later one.
+
+        Raises OSError.
+        """
         leader = msgspec.structs.replace(self._leader, term=term)
         with self._lock:
             while _leader_of(self._map).term < term:
                 try:
                     self._replace(leader, self._jobs())
                 except ConflictError:
-                    # The former leader has written once more, or this one has, and its answer was lost.
+                    # The former leader has written once more, or this process has, and its answer was lost.
                     self._map = self._objects.get(CONFIG_MAP, self._name)
                 else:
                     self._leader = leader
@@ -116,13 +119,16 @@ class ConfigMapPointers(Pointers):
                 self._map = self._still_ours()
 
     def _still_ours(self) -> Object:
-        """As it is now: an own write may have counted whose answer was lost. Raises NotLeadingError, OSError."""
+        """Read the map: a write of this process may have counted although its answer was lost.
+
+        Raises NotLeadingError, OSError.
+        """
         try:
             found = self._objects.get(CONFIG_MAP, self._name)
         except MissingError as error:
             raise _gone(error) from None
         if _leader_of(found) != self._leader:
-            raise NotLeadingError("another process leads the cluster: what this one writes does not count any more")
+            raise NotLeadingError("another process leads the cluster, so writes of this one no longer count")
         return found
 
     def _replace(self, leader: _Leader, jobs: dict[str, str]) -> None:

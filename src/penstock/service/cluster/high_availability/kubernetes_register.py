@@ -1,11 +1,11 @@
 """Election in Kubernetes: a Lease says who leads, and a ConfigMap has the pointers, which only the leader can change.
 
-    Lease       penstock-CLUSTER    who leads, as `kubectl get leases` shows it; in an annotation, where it serves
+Lease       penstock-CLUSTER    the leader, as `kubectl get leases` shows it; in an annotation, its address
     ConfigMap   penstock-CLUSTER    whose pointers count, and the pointers: `kubernetes_pointers.py`
 
-The Lease is there so that others know when to claim the lead. Its times are for people: whoever stands by watches its
-version change, by a clock of its own. A claim replaces the Lease as it was seen, and takes the map over then; so who
-has taken the map over had the Lease, and a leader that was followed finds out by its next renewal. Term: the Lease's
+The Lease tells others when they may claim the leadership. Its times are for people: a standby watches its version
+change, by a clock of its own. A claim first replaces the Lease as it was read, and then takes the map over. So the
+process that has taken the map over had the Lease, and a deposed leader notices at its next renewal. Term: the Lease's
 transitions + 1.
 
 Source: Kubernetes docs, "Leases"; client-go's leaderelection; Flink docs, "Kubernetes HA Services".
@@ -46,10 +46,10 @@ ADDRESS = "penstock/leader"
 
 
 class LeaseTimes(NamedTuple):
-    """In milliseconds. `duration`: how long a Lease may not change until another process claims the lead.
+    """Times in milliseconds. `duration`: how long a Lease must not change until another process claims it.
 
-    `deadline`: how long a leader that can't renew it still leads; at most the duration. `retry`: between renewals, and
-    between looks.
+    `deadline`: how long a leader that can't renew the Lease still leads; at most the duration. `retry`: the time
+    between renewals, and between reads.
     """
 
     duration: int
@@ -58,15 +58,15 @@ class LeaseTimes(NamedTuple):
 
 
 class _Said(msgspec.Struct, frozen=True):
-    """By a leader, in the annotation."""
+    """The address that a leader writes into the annotation."""
 
     leader: LeaderAddress
     renewals: int
-    """So that no two renewals are equal: Kubernetes gives a replacement that changes nothing no new version."""
+    """Makes renewals differ: Kubernetes gives a replacement that changes nothing no new version."""
 
 
 class KubernetesRegister(Register):
-    """`objects`: of the namespace. `cluster`: its id."""
+    """`objects`: the namespace's. `cluster`: its id."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class KubernetesRegister(Register):
         labels = {"app.kubernetes.io/name": "penstock", "app.kubernetes.io/instance": cluster}
         self._empty = LEASE.empty(namespace, self._name, labels)
         self._seen: Object | None = None
-        """As it was read or written last; None: there was none."""
+        """The Lease as it was last read or written; None: it did not exist."""
         self._watch = LeaseWatch(times.duration)
         empty_map = CONFIG_MAP.empty(namespace, self._name, labels)
         self._pointers = ConfigMapPointers(objects, empty_map, times.deadline, now_ms, pause)
@@ -95,7 +95,10 @@ class KubernetesRegister(Register):
         self._renewals = 0
 
     def look(self) -> int | None:
-        """The next term if nobody leads. It is behind that of the map, too, if the Lease was removed."""
+        """Return the next term if there is no leader.
+
+        It is also above that of the map, in case the Lease was removed.
+        """
         began_ms = self._now_ms()
         self._seen = self._lease()
         if self._seen is not None:
@@ -105,15 +108,15 @@ class KubernetesRegister(Register):
         try:
             term = self._pointers.read()
         except MissingError:
-            # Before the Lease: where that is without a map, the map was removed.
+            # Before the Lease: a Lease without a map means that the map was removed.
             with contextlib.suppress(ConflictError):
                 self._pointers.create()
             term = self._term_of_map()
-        # A leader whose Lease was removed may not know yet.
+        # A leader whose Lease was removed may not have noticed yet.
         return self._watch.vacant(Beat(term, b""), began_ms, self._now_ms())
 
     def claim(self, term: int) -> bool:
-        """Replace the Lease as it was seen, then take the map over."""
+        """Replace the Lease as it was read, then take the map over."""
         self._term, self._url = term, ""
         try:
             self._say()
@@ -122,21 +125,21 @@ class KubernetesRegister(Register):
         return self._pointers.take_over(term)
 
     def confirm(self, url: str) -> None:
-        """Renew the Lease, if no other one has claimed it."""
+        """Renew the Lease, if no other process has claimed it."""
         self._url = url
         try:
             self._say_again()
         except (ConflictError, MissingError):
-            # An own renewal may have counted whose answer was lost, or somebody has put a label on it.
+            # A renewal of this process may have counted although its answer was lost, or someone has added a label.
             self._seen = self._lease()
             self._say_again()
 
     def pointers(self) -> Pointers:
-        """Those of the map."""
+        """The pointers in the map."""
         return self._pointers
 
     def leader(self) -> LeaderAddress | None:
-        """What the Lease says."""
+        """Return the leader that the Lease names."""
         lease = self._lease()
         with contextlib.suppress(KeyError, *UNREADABLE):
             text = ((lease or {})["metadata"].get("annotations") or {})[ADDRESS]
@@ -144,7 +147,7 @@ class KubernetesRegister(Register):
         return None
 
     def close(self) -> None:
-        """Have the Lease held by nobody."""
+        """Clear the holder of the Lease."""
         with contextlib.suppress(OSError):
             # Read again: the answer to the last renewal may have been lost.
             lease = self._lease() if self._term else None
@@ -158,7 +161,8 @@ class KubernetesRegister(Register):
 
     def _beat(self, lease: Object) -> Beat:
         spec, version = lease.get("spec") or {}, str(lease["metadata"].get("resourceVersion"))
-        # If it is this process's, its claim has counted and the answer was lost: it stands by, and nobody leads.
+        # If the Lease is this process's, its claim has counted and the answer was lost. It does not lead, so the
+        # cluster has no leader.
         is_over = not spec.get("holderIdentity") or self._is_own(lease)
         lasts_ms = 1_000 * int(spec.get("leaseDurationSeconds") or 0)
         return Beat(int(spec.get("leaseTransitions") or 0) + 1, version.encode(), is_over, lasts_ms)
@@ -168,9 +172,9 @@ class KubernetesRegister(Register):
             return self._pointers.read()
         except MissingError as error:
             raise OSError(
-                f"the ConfigMap {self._name}, which leads to the cluster's jobs, was removed: {error}. Create it "
-                "again from a backup; or stop all processes of the cluster, remove its Lease as well, and start anew "
-                "without the jobs"
+                f"the ConfigMap {self._name}, which has the pointers to the cluster's jobs, was removed: {error}. "
+                "Restore it from a backup; or stop all processes of the cluster, remove its Lease as well, and start "
+                "a new cluster without the jobs"
             ) from error
 
     def _is_own(self, lease: Object) -> bool:
@@ -180,12 +184,12 @@ class KubernetesRegister(Register):
         if self._seen is None:
             raise NotLeadingError(f"the Lease {self._name} was removed")
         if not self._is_own(self._seen):
-            # Its version is known, so nothing else would keep this process from taking it.
+            # Its version is known, so nothing else would keep this process from claiming the Lease.
             raise NotLeadingError(f"the Lease {self._name} was claimed by another process")
         self._say()
 
     def _say(self) -> None:
-        """Write the Lease, as of this process. Raises ConflictError, MissingError, OSError."""
+        """Write the Lease with this process as holder. Raises ConflictError, MissingError, OSError."""
         self._renewals += 1
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = self._seen or self._empty

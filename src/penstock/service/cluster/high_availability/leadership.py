@@ -1,24 +1,25 @@
-"""Who leads: one process's part in an election, as a state machine without I/O.
+"""The part of one process in an election of a leader, as a state machine without I/O.
 
-    state      event                                           next       effects
-    waiting    time has passed, nothing is asked               waiting    Look
-    waiting    nobody leads                                    claiming   Claim the next term
-    claiming   the claim counts                                leading    Lead, until it was asked + the lease
-    claiming   the claim counts, but that is over              ended      StepDown: it was stopped in between
-    claiming   another one was quicker, or no answer           waiting    -
-    leading    confirmed, asked later than before              leading    Extend, until that was asked + the lease
-    leading    time has passed, nothing is asked               leading    Confirm
-    leading    anything, and its time is over                  ended      StepDown
-    leading    the register has given the lead away            ended      StepDown
+state      event                                           next       effects
+    waiting    time passes, no request is open                 waiting    Look
+    waiting    there is no leader                              claiming   Claim the next term
+    claiming   the claim counts                                leading    Lead, until its request's time + the lease
+    claiming   the claim counts, but that time has passed      ended      StepDown: it was suspended in between
+    claiming   another process was faster, or no answer        waiting    -
+    leading    confirmed, by a later request than before       leading    Extend, until its request's time + the lease
+    leading    time passes, no request is open                 leading    Confirm
+    leading    any event, and its time has passed              ended      StepDown
+    leading    the register has another leader                 ended      StepDown
     leading    stop                                            ended      Resign
     waiting,   stop                                            ended      Resign
     claiming
-    ended      anything                                        ended      -
+    ended      any event                                       ended      -
 
-The lease is counted from the moment at which the register was *asked*, which is before it answered and so before
-anybody else begins to wait: where clocks run at one speed, this process has stepped down before another one leads. That
-is for the sake of those who watch, and so that no two run the same jobs for long. What a leader writes is safe without
-any clock, since it is written under a condition (`pointers.py`): a process may be stopped between any two of its steps.
+The lease counts from the moment at which the request was *sent* to the register. That is before the register answered,
+and so before any other process starts to wait: if clocks run at the same speed, this process steps down before another
+one leads. This informs observers, and keeps the time short in which two processes run the same jobs. The writes of a
+leader are safe without any clock, since they are conditional (`pointers.py`): a process may be suspended between any
+two of its steps.
 
 Source: Flink docs, "High Availability"; Gray and Cheriton, "Leases" (1989).
 """
@@ -61,28 +62,25 @@ class Standing(Enum):
 
 
 class Leadership:
-    """Of one process, from its start on. `lease_ms`: for how long a leader that is silent still counts as one.
-
-    `retry_ms`: between two looks, and two confirmations; None: parts of the lease.
-    """
+    """The leadership of one process. `lease_ms`: how long it leads after the last confirmed request."""
 
     def __init__(self, lease_ms: int, retry_ms: int | None = None) -> None:
         self.standing = Standing.WAITING
         self.term = 0
-        """Of this process as leader; 0: it has not led."""
+        """The term that this process claims or leads."""
         self.until_ms = 0
-        """As leader: until when, unless that is extended."""
+        """The end of its leadership, unless that is extended."""
         self._lease_ms = lease_ms
         self._look_ms = lease_ms // _LOOKS if retry_ms is None else retry_ms
         self._confirm_ms = lease_ms // _CONFIRMATIONS if retry_ms is None else retry_ms
         self._asked = False
-        """Whether an answer of the register is still to come."""
+        """Whether a request to the register is open."""
         self._asked_ms: int | None = None
         self._trouble = ""
-        """Why the register has not answered last; empty: it has."""
+        """Why the last request failed; empty: it succeeded."""
 
     def handle(self, event: Event) -> list[Effect]:
-        """What is to be done now."""
+        """Handle an event, and return the effects."""
         if self.standing is Standing.ENDED:
             return []
         if isinstance(event, (Looked, Claimed, Outrun, Confirmed, Failed)):
@@ -136,5 +134,5 @@ class Leadership:
     def _step_down(self, at_ms: int) -> list[Effect]:
         self.standing = Standing.ENDED
         silent_s = (at_ms - self.until_ms + self._lease_ms) / 1000
-        why = self._trouble or "this process was stopped, or its machine is very slow"
+        why = self._trouble or "this process was suspended, or its machine is very slow"
         return [StepDown(f"its lead was not confirmed for {silent_s:.1f} s: {why}")]

@@ -1,11 +1,11 @@
-"""Election in a folder that all processes see, for those without ZooKeeper: a journal, and a lease for each term.
+"""Election in a folder that all processes see, for clusters without ZooKeeper: a journal, and a lease for each term.
 
-    STORAGE/CLUSTER/leader/record/00000012    the journal: who has claimed the lead, and the pointers to the jobs
+STORAGE/CLUSTER/leader/record/00000012    the journal: claims of the leadership, and the pointers to the jobs
                           /lease-3            of the leader of term 3, which renews it
 
-That writes of two leaders never both count is the journal's doing. The lease is there so that others know when to claim
-the lead. Each term has a file of its own, so a former leader that goes on renews nobody else's. On one machine nobody
-has to wait for a process that has died: the lock that it held on its lease goes with it.
+The journal ensures that writes of two leaders never both count. The lease tells others when they may claim the
+leadership. Each term has a file of its own, so a former leader that still runs renews only its own lease. On one
+machine a standby need not wait for a dead process: the lock on the lease disappears with it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penstock.service.cluster.high_availability.register import LeaderAddress, R
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
 
 _SIZE = 1024
-"""Of a lease in bytes: written in one piece, whatever it says."""
+"""The size of a lease in bytes: it is always written in one piece."""
 _OVER = b"over"
 _KERNEL = Path("/proc/sys/kernel/random/boot_id")
 
@@ -41,12 +41,12 @@ class _Lease(msgspec.Struct, frozen=True):
 
     leader: LeaderAddress
     kernel: str
-    """Where the lock on the file tells anything: on the machine that the leader runs on, since that was booted."""
+    """The boot on whose machine the lock means something: the leader's machine, since it was booted."""
     renewals: int
 
 
 class LeaseRegister(Register):
-    """`folder`: of the cluster. `lease_ms`: how long a leader may not renew its lease. Raises OSError."""
+    """`folder`: the cluster's. `lease_ms`: how long a leader may go without renewing its lease. Raises OSError."""
 
     def __init__(self, folder: Path, lease_ms: int) -> None:
         self.lease_ms = lease_ms
@@ -60,7 +60,7 @@ class LeaseRegister(Register):
         self._renewals = 0
 
     def look(self) -> int | None:
-        """The next term if nobody leads."""
+        """Return the next term if there is no leader."""
         began_ms = steady_ms()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._lock:
@@ -68,14 +68,14 @@ class LeaseRegister(Register):
         return self._watch.vacant(beat, began_ms, steady_ms())
 
     def claim(self, term: int) -> bool:
-        """Put a claim into the journal, and begin the lease of the term."""
+        """Write a claim to the journal, and start the lease of the term."""
         with self._lock:
             if not self._journal.claim(term):
                 return False
         path = self._lease(term)
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         with contextlib.suppress(OSError):
-            # A file system without locks: then its time has to run out.
+            # The file system has no locks: standbys must wait for the lease to expire.
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._term = term
         self._renew("")
@@ -86,17 +86,17 @@ class LeaseRegister(Register):
         return True
 
     def confirm(self, url: str) -> None:
-        """Renew the lease of a term that nobody else has ended."""
+        """Renew the lease of a term that no other process has ended."""
         with self._lock:
             self._journal.check()
         self._renew(url)
 
     def pointers(self) -> Pointers:
-        """Those of the journal."""
+        """The pointers in the journal."""
         return _JournalPointers(self._journal, self._lock)
 
     def leader(self) -> LeaderAddress | None:
-        """By the lease of the newest term."""
+        """Return the leader that the lease of the newest term names."""
         text = self._text(self._new_journal().read().term)
         with contextlib.suppress(*UNREADABLE):
             return from_json(text, _Lease).leader
@@ -125,7 +125,7 @@ class LeaseRegister(Register):
         with contextlib.suppress(*UNREADABLE):
             lease = from_json(text, _Lease)
             return Beat(term, text, lease.kernel == _kernel() != "" and not self._is_locked(term))
-        # Nothing was written yet, or it is just being written.
+        # The lease has not been written yet, or is just being written.
         return Beat(term, text)
 
     def _text(self, term: int) -> bytes:
@@ -150,7 +150,7 @@ class LeaseRegister(Register):
 
 
 class _JournalPointers(Pointers):
-    """All of them are in each entry."""
+    """Each entry has all pointers."""
 
     def __init__(self, journal: Journal, lock: threading.Lock) -> None:
         self._journal = journal
@@ -172,7 +172,7 @@ class _JournalPointers(Pointers):
 
 
 def _kernel() -> str:
-    """Which run of which machine's kernel this is; empty: unknown."""
+    """Return an id of this boot of this machine; empty: unknown."""
     try:
         return _KERNEL.read_text(encoding="ascii").strip()
     except OSError:

@@ -1,9 +1,8 @@
-"""Where the newest state of each of a cluster's jobs is written down, so that only the leader can change it.
+"""Pointers to the newest state of each of a cluster's jobs, which only the leader can change.
 
-A pointer is a short text: the name of a file. What it names is written before, under a name that nobody else uses, so a
-pointer is the moment at which a change counts. It is changed under the condition that the process still leads, by the
-register itself and in one step: to ask first and to write then would not do, since a process may be stopped for a
-minute between the two.
+A pointer is a short text: the name of a file. The file is written before, under a unique name, so changing the pointer
+is the moment at which a change counts. The register changes a pointer in one step, on the condition that the process
+still leads. Asking first and writing then would not do, since a process may be suspended for a minute between the two.
 """
 
 from __future__ import annotations
@@ -14,20 +13,23 @@ from penstock.common.errors import PenstockError
 
 
 class NotLeadingError(PenstockError):
-    """Another process leads the cluster, or may: what was to be written does not count."""
+    """Another process leads the cluster, or may: the write does not count."""
 
 
 class Pointers(ABC):
-    """Of the leader of one term. Any thread may call. All methods raise OSError if the register does not answer."""
+    """The pointers, as the leader of one term changes them. Any thread may call.
+
+    All methods raise OSError without an answer.
+    """
 
     @abstractmethod
     def all(self) -> dict[str, str]:
-        """Each pointer, by the id of its submission."""
+        """Return each pointer, by the id of its submission."""
 
     @abstractmethod
     def put(self, id: str, pointer: str) -> None:
-        """Add a pointer, or replace it. Raises NotLeadingError."""
+        """Add or replace a pointer. Raises NotLeadingError."""
 
     @abstractmethod
     def remove(self, id: str) -> None:
-        """Remove a pointer, if it is there. Raises NotLeadingError."""
+        """Remove a pointer, if it exists. Raises NotLeadingError."""

@@ -1,4 +1,4 @@
-"""Where it is written who leads a cluster: the interface of ZooKeeper, of Kubernetes, and of a shared folder."""
+"""The register of a cluster's leader: the interface of ZooKeeper, Kubernetes, and a shared folder."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from penstock.service.cluster.high_availability.pointers import Pointers
 
 
 class LeaderAddress(msgspec.Struct, frozen=True):
-    """What a leader says of itself. `url`: of its REST, without a slash at its end; empty: it does not serve yet."""
+    """The address and id that a leader publishes. `url`: of REST, without a trailing slash; empty: not serving yet."""
 
     term: int
     host: str
-    """The name of its machine."""
+    """The name of the leader's machine."""
     pid: int
     url: str = ""
 
 
 class Register(ABC):
-    """As one process uses it: to stand for election, or only to find who leads.
+    """The register as one process uses it: to stand for election, or only to find the leader.
 
-    The calls answer what `leadership.py` asks, and hold no rule of their own. They may take as long as the lease, and
-    come from one thread. All raise OSError if nothing answers; what was asked may have happened then.
+    The methods carry out the effects of `leadership.py`, and have no rules of their own. They may take as long as the
+    lease, and are called from one thread. All raise OSError without an answer; the request may have taken effect then.
     """
 
     lease_ms: int
     """How long a leader may be silent."""
     retry_ms: int | None = None
-    """How often it is asked; None: as often as the lease's time wants."""
+    """How often the register is read; None: as often as the lease requires."""
 
     @abstractmethod
     def look(self) -> int | None:
-        """Stand for election, if that is not done yet. Returns the next term if nobody leads."""
+        """Stand for election, if not done yet. Return the next term if there is no leader."""
 
     @abstractmethod
     def claim(self, term: int) -> bool:
-        """Become the leader of that term, which `look` has returned. False: another process was quicker."""
+        """Become the leader of that term, which `look` returned; return False if another process was faster."""
 
     @abstractmethod
     def confirm(self, url: str) -> None:
-        """Renew the lead, and say where this process serves. Raises NotLeadingError."""
+        """Renew the leadership, and publish this process's address. Raises NotLeadingError."""
 
     @abstractmethod
     def pointers(self) -> Pointers:
-        """Of the cluster's jobs, for the term that was claimed."""
+        """Return the pointers to the cluster's jobs, for the claimed term."""
 
     @abstractmethod
     def leader(self) -> LeaderAddress | None:
-        """Who leads, or has led last; None: nobody. Needs not stand for election."""
+        """Return the current or last leader, or None. Does not require to stand for election."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave: who stands by need not wait. Raises nothing."""
+        """Leave the election, so that standbys need not wait. Raises nothing."""

@@ -1,4 +1,4 @@
-"""The register that a configuration names, and what must be right about it."""
+"""Create the register that a configuration names, and check its settings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from penstock.service.cluster.high_availability.register import Register
 from penstock.service.cluster.high_availability.zookeeper_register import ZooKeeperRegister
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-"""Of objects of Kubernetes, within what all of their kinds allow."""
+"""Names of objects, within the limits of all their kinds in Kubernetes."""
 _TRIES = 3
-"""That a lead outlasts: an answer may take such a part of it."""
+"""A leader survives this many missed renewals: an answer may take this fraction of the deadline."""
 
 
 def is_highly_available(configuration: Configuration) -> bool:
-    """Whether processes elect the one that leads. Raises ConfigurationError."""
+    """Return whether processes elect a leader. Raises ConfigurationError."""
     return configuration.get(options.TYPE) is not HighAvailabilityMode.NONE
 
 
 def cluster_folder(configuration: Configuration) -> Path:
-    """Where a cluster's jobs are kept. Raises ConfigurationError if that is not said, or is no folder."""
+    """Return the folder of a cluster's jobs. Raises ConfigurationError if it is not set or not a folder."""
     text, key = configuration.get(options.STORAGE_DIRECTORY), options.STORAGE_DIRECTORY.key
     if text is None:
         raise ConfigurationError(
@@ -38,14 +38,14 @@ def cluster_folder(configuration: Configuration) -> Path:
     path = Path(text.removeprefix("file://"))
     if ("://" in text and not text.startswith("file:///")) or not path.is_absolute():
         raise ConfigurationError(
-            f"{key} is an absolute path of a folder, on a file system that all machines have mounted; got {text!r}. "
+            f"{key} must be an absolute path, on a file system that all machines have mounted, got {text!r}. "
             "Object stores hold checkpoints (execution.checkpointing.dir), not the jobs of a cluster"
         )
     return path / configuration.get(options.CLUSTER_ID).strip("/")
 
 
 def checked_folder(configuration: Configuration) -> Path:
-    """The same, made if need be. Raises ConfigurationError if nothing can be written there."""
+    """Return the folder of a cluster's jobs, created if necessary. Raises ConfigurationError if it is not writable."""
     folder = cluster_folder(configuration)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -54,14 +54,14 @@ def checked_folder(configuration: Configuration) -> Path:
         probe.unlink(missing_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"{options.STORAGE_DIRECTORY.key}: nothing can be written to {folder}: {error}. Is it mounted here, and "
+            f"{options.STORAGE_DIRECTORY.key}: cannot write to {folder}: {error}. Is it mounted here, and "
             "may this user write there?"
         ) from error
     return folder
 
 
 def register_of(configuration: Configuration) -> Register:
-    """The register of a cluster. Raises ConfigurationError if it is not named, or can't be reached."""
+    """Return the register of a cluster. Raises ConfigurationError if it is not set, or can't be reached."""
     kind = configuration.get(options.TYPE)
     folder = cluster_folder(configuration)
     if kind is HighAvailabilityMode.FILESYSTEM:
@@ -102,7 +102,7 @@ def _kubernetes_register(configuration: Configuration) -> KubernetesRegister:
     for key, name in ((options.CLUSTER_ID.key, cluster), (options.KUBERNETES_NAMESPACE.key, namespace)):
         if not _NAME.fullmatch(name):
             raise ConfigurationError(
-                f"{key} is part of a name in Kubernetes: up to 63 of a-z, 0-9 and -, at its ends no -; got {name!r}"
+                f"{key} must be 1 to 63 characters of a-z, 0-9 and -, without - at either end, got {name!r}"
             )
     server = ApiServer(url, namespace, account, times.deadline / _TRIES / 1000)
     register = KubernetesRegister(server, namespace, cluster, times)
@@ -110,7 +110,7 @@ def _kubernetes_register(configuration: Configuration) -> KubernetesRegister:
         patiently(register.leader, times.deadline)
     except OSError as error:
         raise ConfigurationError(
-            f"leaders can't be elected in the namespace {namespace}: {error}. Is the API server's address right, and "
+            f"cannot elect leaders in the namespace {namespace}: {error}. Is the API server's address right, and "
             "may the service account get, create and update leases and configmaps there?"
         ) from error
     return register
@@ -122,14 +122,15 @@ def _lease_times(configuration: Configuration) -> LeaseTimes:
     if not times.duration >= times.deadline >= 2 * times.retry:
         lease, deadline, retry = (option.key for option in given)
         raise ConfigurationError(
-            f"{lease} ({times.duration} ms) is at least {deadline} ({times.deadline} ms), and that twice {retry} "
-            f"({times.retry} ms) or more: else it would lead beside its successor, or lose the lead by one renewal"
+            f"{lease} ({times.duration} ms) must be at least {deadline} ({times.deadline} ms), so that a leader steps "
+            f"down before its successor leads, and {deadline} at least twice {retry} ({times.retry} ms), so that it "
+            "survives one failed renewal"
         )
     return times
 
 
 def _namespace_of(account: Path | None) -> str:
-    """That of the pod."""
+    """Return the namespace of the pod."""
     try:
         return (account / "namespace").read_text(encoding="ascii").strip() if account is not None else "default"
     except OSError:

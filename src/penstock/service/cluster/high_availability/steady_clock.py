@@ -1,4 +1,4 @@
-"""The clock by which leads are counted."""
+"""The clock that measures leases."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def steady_ms() -> int:
-    """Milliseconds of the clock that all processes of this machine share, which never goes back."""
+    """Return milliseconds of a clock that all processes of this machine share, and that never goes back."""
     return time.monotonic_ns() // 1_000_000

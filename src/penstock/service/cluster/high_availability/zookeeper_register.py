@@ -1,12 +1,12 @@
-"""Election in ZooKeeper: its recipe for leaders, and pointers that change only as long as the leader's node is there.
+"""Election in ZooKeeper: its recipe for leaders, and pointers that change only while the leader's node exists.
 
-    ROOT/CLUSTER/leader/n-…-0000000004    of each process that stands for election: it goes with the process's session.
-                                          The one with the lowest number leads; it says in it where it serves
+ROOT/CLUSTER/leader/n-…-0000000004    of each process that stands for election; it disappears with the session.
+                                          The node with the lowest number leads; it contains the leader's address
                 /jobs/ID                  the pointer to the newest state of a job
 
-A change of a pointer is a transaction with a check: that the node of this process is there. ZooKeeper removes the node
-when the session is over, and before that no other process has the lowest number. So a leader that was stopped for a
-minute, and goes on, changes nothing. Term: the number of the node, from 1 on.
+A pointer is changed in a transaction that checks that the node of this process exists. ZooKeeper removes the node when
+the session ends, and until then no other process has the lowest number. So a leader that was suspended for a minute
+changes nothing when it resumes. Term: the number of the node, from 1 on.
 
 Source: ZooKeeper Recipes and Solutions, "Leader Election"; Flink's ZooKeeperLeaderElectionDriver,
 ZooKeeperStateHandleStore.
@@ -41,13 +41,13 @@ _PAUSE_S = 0.1
 _NEGOTIATED = re.compile(r"negotiated session timeout: (\d+)")
 _log = logging.getLogger(__name__)
 _WHATEVER = -1
-"""As the version of a node."""
+"""Any version of a node."""
 
 
 class _KazooLog(logging.Logger):
-    """kazoo's, which is silent: it warns of each try to connect, and what that means is said by who asks.
+    """Silence kazoo's log: it warns of each attempt to connect, which its callers report in their own words.
 
-    Here alone kazoo says how long a session lasts: the servers have bounds of their own for what a client asks for.
+    Only here does kazoo say how long a session lasts: the servers bound the time that a client requests.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _KazooLog(logging.Logger):
         self.session_ms: int | None = None
 
     def log(self, level: int, msg: object, *args: object, **settings: Any) -> None:
-        """Take the one thing that is wanted from a message."""
+        """Extract the session timeout from a message."""
         if "negotiated" in str(msg) and (found := _NEGOTIATED.search(str(msg) % args)):
             self.session_ms = int(found[1])
         super().log(level, msg, *args, **settings)
@@ -64,13 +64,13 @@ class _KazooLog(logging.Logger):
 class ZooKeeperRegister(Register):
     """`quorum`: HOST:PORT of the servers, separated by commas. `root`: the node of the cluster.
 
-    Raises ConfigurationError if none of them answers within `connection_ms`, or kazoo is not installed.
+    Raises ConfigurationError if no server answers within `connection_ms`, or kazoo is not installed.
     """
 
     def __init__(self, quorum: str, root: str, session_ms: int, connection_ms: int) -> None:
         self._root = root
         self._own = uuid.uuid4().hex
-        """In the name of this process's node, so that it is found if the answer to its creation was lost."""
+        """Part of the name of this process's node, which finds the node if the answer to its creation was lost."""
         self._node: str | None = None
         try:
             from kazoo.client import KazooClient
@@ -86,11 +86,12 @@ class ZooKeeperRegister(Register):
             self._client.start(timeout=connection_ms / 1000)
         except (*self._failures, ValueError, OSError) as error:
             raise ConfigurationError(
-                f"no server of ZooKeeper takes a session at {quorum} within {connection_ms / 1000:g} s ({error}). Is "
+                f"no ZooKeeper server at {quorum} opened a session within {connection_ms / 1000:g} s ({error}). Is "
                 f"{high_availability_options.ZOOKEEPER_QUORUM.key} right, and do more than half of the servers run?"
             ) from error
 
-        # Not what was asked for: one that counts on a longer time would lead beside its successor.
+        # The granted timeout, not the requested one: with a longer lease this process would lead together with its
+        # successor.
         self.lease_ms = log.session_ms or session_ms
         if self.lease_ms != session_ms:
             _log.warning(
@@ -100,7 +101,7 @@ class ZooKeeperRegister(Register):
             )
 
     def look(self) -> int | None:
-        """Enrol, and see whether the node of this process is the first."""
+        """Create the node of this process if necessary, and see whether it is the first."""
         found = self._children()
         own = [name for name in found if name.startswith(f"n-{self._own}-") and self._is_of_this_session(name)]
         if not own:
@@ -112,7 +113,7 @@ class ZooKeeperRegister(Register):
         return _number(own[0]) + 1 if found[0] == own[0] else None
 
     def claim(self, term: int) -> bool:
-        """Say so in the node, if it is still there."""
+        """Write the claim into the node, if it still exists."""
         try:
             self._say(term, "")
             self._ask(lambda client: client.ensure_path_async(f"{self._root}/jobs"))
@@ -121,16 +122,16 @@ class ZooKeeperRegister(Register):
         return True
 
     def confirm(self, url: str) -> None:
-        """Write the node again. Not read: a server that was left behind by the others would still show it."""
+        """Write the node, do not read it: a server that lags behind the others would still show it."""
         self._say(self._term(), url)
 
     def pointers(self) -> Pointers:
-        """The nodes of jobs."""
-        assert self._node is not None, "nothing was claimed"
+        """Return the pointers below the node of jobs."""
+        assert self._node is not None, "no term was claimed"
         return _NodePointers(self, f"{self._root}/jobs", self._node)
 
     def leader(self) -> LeaderAddress | None:
-        """What the first node says."""
+        """Return the leader that the first node names."""
         from kazoo.exceptions import NoNodeError
 
         for name in self._children()[:1]:
@@ -140,32 +141,35 @@ class ZooKeeperRegister(Register):
         return None
 
     def close(self) -> None:
-        """End the session, and so remove the node."""
+        """End the session, which removes the node."""
         with contextlib.suppress(Exception):
             self._client.stop()
             self._client.close()
 
     @property
     def session(self) -> tuple[int, bytes]:
-        """Its number, and what proves that it is this process's. Raises OSError if there is none."""
+        """Return the node's number and the id in its name, or raise OSError if there is none."""
         found: tuple[int, bytes] | None = self._client.client_id
         if found is None:
-            raise OSError("there is no session with ZooKeeper")
+            raise OSError("no session with ZooKeeper")
         return found
 
     def ask(self, call: Callable[[Any], Any]) -> Any:
-        """Call an asynchronous method, and wait for the answer. Raises KazooException, OSError if none comes."""
+        """Call an asynchronous method, and wait for the answer.
+
+        Raises KazooException, and OSError without an answer.
+        """
         return call(self._client).get(timeout=self.lease_ms / 1000)
 
     def _ask(self, call: Callable[[Any], Any]) -> Any:
-        """The same, and all that goes wrong is OSError."""
+        """Call an asynchronous method, and wait. Raises OSError for all failures."""
         try:
             return self.ask(call)
         except self._failures as error:
             raise OSError(f"ZooKeeper does not answer: {_words(error)}") from error
 
     def patiently(self, call: Callable[[], Answer]) -> Answer:
-        """Call again as long as a session lasts: when a server is lost, another one answers within a second."""
+        """Retry a call as long as a session lasts: when a server is lost, another one answers within a second."""
         until_s = time.monotonic() + self.lease_ms / 1000
         while True:
             try:
@@ -200,7 +204,7 @@ class ZooKeeperRegister(Register):
             raise OSError(f"ZooKeeper does not answer: {_words(error)}") from error
         except (NoNodeError, SessionExpiredError):
             raise NotLeadingError(
-                "its session with ZooKeeper is over: it was silent for too long, and another process may lead"
+                "its session with ZooKeeper has expired: it was silent for too long, and another process may lead"
             ) from None
         except self._failures as error:
             raise OSError(f"ZooKeeper does not answer: {_words(error)}") from error
@@ -210,7 +214,7 @@ class ZooKeeperRegister(Register):
 
 
 class _NodePointers(Pointers):
-    """`nodes`: the node below which each job has one. `leader`: that of this process."""
+    """`nodes`: the node below which each job has one. `leader`: the node of this process."""
 
     def __init__(self, register: ZooKeeperRegister, nodes: str, leader: str) -> None:
         self._register = register
@@ -218,7 +222,7 @@ class _NodePointers(Pointers):
         self._leader = leader
 
     def all(self) -> dict[str, str]:
-        # What former leaders have written is seen: this process has written its claim behind it, by the same server.
+        # All writes of former leaders are visible: this process has written its claim after them, on the same server.
         return self._register.patiently(self._read)
 
     def _read(self) -> dict[str, str]:
@@ -244,7 +248,7 @@ class _NodePointers(Pointers):
         try:
             self._change(lambda transaction: transaction.set_data(path, data))
         except NoNodeError:
-            # It may be there since: of a try whose answer was lost.
+            # The node may exist by now: created by a try whose answer was lost.
             with contextlib.suppress(NodeExistsError):
                 self._change(lambda transaction: transaction.create(path, data))
                 return
@@ -257,7 +261,7 @@ class _NodePointers(Pointers):
             self._change(lambda transaction: transaction.delete(f"{self._nodes}/{id}"))
 
     def _change(self, add: Callable[[Any], object]) -> None:
-        """One change, if the leader's node is there. Raises KazooException, NotLeadingError."""
+        """Make one change, if the leader's node exists. Raises KazooException, NotLeadingError."""
         from kazoo.exceptions import NoNodeError
 
         def committed(client: Any) -> Any:
@@ -269,15 +273,15 @@ class _NodePointers(Pointers):
         check, change = self._register.ask(committed)
         if isinstance(check, NoNodeError):
             raise NotLeadingError(
-                "the session of this process with ZooKeeper is over: another one leads the cluster, or may, and what "
-                "this one writes does not count any more"
+                "the session of this process with ZooKeeper has expired: another process may lead the cluster, so "
+                "writes of this one no longer count"
             )
         if isinstance(change, Exception):
             raise change
 
 
 def _timeout() -> type[Exception]:
-    """What kazoo raises if no answer comes in time."""
+    """Return the errors that kazoo raises if no answer comes in time."""
     from kazoo.handlers.threading import KazooTimeoutError
 
     timeout: type[Exception] = KazooTimeoutError

@@ -1,4 +1,4 @@
-// Shows the jobs of this process or cluster, asked for every second. Whatever comes from a job is text, never markup.
+// Shows the jobs of this process or cluster, read every second. Everything that comes from a job is text, never markup.
 "use strict";
 
 const EVERY_MS = 1000;
@@ -7,14 +7,14 @@ const METRICS = ["numRecordsInPerSecond", "numRecordsOutPerSecond", "busyTimeMsP
   "currentInputWatermark"];
 const NO_WATERMARK = 2 ** 62;
 const notes = {};
-// Of jobs that have ended, by id and end: they are asked once, when they are opened.
+// Details of ended jobs, by id and end: they are read once, when they are opened.
 const ended = {};
 
 async function ask(path, method = "GET", body) {
-  // What changes something may take its time. What is shown is asked again: one that is stopped does not hold up the others.
+  // A change may take long. A read has a timeout: a suspended job must not delay the others.
   const signal = method === "GET" ? AbortSignal.timeout(LATE_MS) : null;
   const answer = await fetch(path, {method, signal, body: body && JSON.stringify(body)}).catch((error) => {
-    throw error.name === "TimeoutError" ? new Error("It does not answer: its process is busy, or was stopped.") : error;
+    throw error.name === "TimeoutError" ? new Error("The job does not answer: its process is busy or suspended.") : error;
   });
   if (answer.status === 401) location.assign("login");
   const value = await answer.json();
@@ -51,7 +51,7 @@ function meter(name, share, classes) {
   return element("div", "", `meter ${classes}`, element("span", name), element("i", "", "", bar), element("span", `${Math.round(100 * share)} %`));
 }
 
-// `job`: the one that may be given another parallelism; null: it may not now.
+// `job`: the job whose parallelism can be changed; null: not now.
 function subtasks(vertex, job) {
   const line = element("div", `${vertex.status.toLowerCase()}, parallelism ${vertex.parallelism}`, "subtasks");
   if (job) for (const [sign, count, title] of [["−", vertex.parallelism - 1, "fewer"], ["+", vertex.parallelism + 1, "more"]]) {
@@ -86,7 +86,7 @@ function graph(job, metrics, rescaled) {
 }
 
 function checkpoints(all) {
-  if (!all.history.length) return element("p", "None yet.");
+  if (!all.history.length) return element("p", "No checkpoint yet.");
   const rows = all.history.slice(0, 8).map((one) => {
     const cells = [`${one.id}${one.is_savepoint ? " savepoint" : ""}`, new Date(one.trigger_timestamp).toLocaleTimeString(), one.status.toLowerCase(),
       duration(one.end_to_end_duration), size(one.checkpointed_size), size(one.state_size)];
@@ -106,7 +106,7 @@ function failures(history) {
 
 async function shown(job) {
   const path = `jobs/${job.jid}`, runs = job["end-time"] < 0;
-  // First alone: a browser has six connections, of which one that does not answer takes no more than one.
+  // First alone: a browser has six connections, and a job that does not answer must not take more than one.
   const details = await ask(path);
   const [all, exceptions] = await Promise.all([ask(`${path}/checkpoints`), ask(`${path}/exceptions`)]);
   const metrics = await Promise.all(details.vertices.map((vertex) => runs ? ask(`${path}/vertices/${vertex.id}/subtasks/metrics?get=${METRICS}`) : []));
@@ -117,18 +117,18 @@ async function shown(job) {
 function bar(job, kinds) {
   const made = element("div", "", "bar", element("h1", job.name), element("span", `${job.state.toLowerCase()} for ${duration(job.duration)}`));
   for (const kind of kinds) {
-    const button = element("button", QUESTIONS[kind].button);
+    const button = element("button", CONFIRMATIONS[kind].button);
     button.addEventListener("click", () => act(kind, job));
     made.append(button);
   }
   return made;
 }
 
-// One that can't be asked now, as it is about to end, says why in place of itself: the others are shown all the same.
+// A job that can't be read, because it is about to end, shows why; the others are shown as usual.
 async function running(job) {
   const waits = job.state === "INITIALIZING" && !job.tasks.total;
-  const parts = waits ? [element("p", job.waiting || "Its process starts.")] : await shown(job).catch((error) => [element("p", error.message)]);
-  return element("section", "", "", bar(job, waits ? ["cancel"] : Object.keys(QUESTIONS)), element("p", notes[job.jid] || ""), ...parts);
+  const parts = waits ? [element("p", job.waiting || "The job's process is starting.")] : await shown(job).catch((error) => [element("p", error.message)]);
+  return element("section", "", "", bar(job, waits ? ["cancel"] : Object.keys(CONFIRMATIONS)), element("p", notes[job.jid] || ""), ...parts);
 }
 
 function over(job, isOnly) {
@@ -141,10 +141,10 @@ function over(job, isOnly) {
   })();
 }
 
-const QUESTIONS = {
-  savepoint: {button: "Savepoint", question: (name) => `Take a savepoint of ${name}? It goes on.`, directory: true},
-  stop: {button: "Stop", question: (name) => `Stop ${name} with a savepoint? Its output up to there is committed.`, directory: true},
-  cancel: {button: "Cancel", question: (name) => `Cancel ${name}? What is not committed is lost.`, directory: false},
+const CONFIRMATIONS = {
+  savepoint: {button: "Savepoint", question: (name) => `Take a savepoint of ${name}? The job keeps running.`, directory: true},
+  stop: {button: "Stop", question: (name) => `Stop ${name} with a savepoint? Its output up to the savepoint is committed.`, directory: true},
+  cancel: {button: "Cancel", question: (name) => `Cancel ${name}? Uncommitted output is lost.`, directory: false},
 };
 
 function confirmed(question, yes, directory) {
@@ -153,7 +153,7 @@ function confirmed(question, yes, directory) {
   document.getElementById("yes").textContent = yes;
   document.getElementById("directory-line").hidden = !directory;
   dialog.showModal();
-  // Not `close`, which comes late: that of one question would answer the next.
+  // Not `close`, which comes late: the event of one question would answer the next.
   return new Promise((resolve) => {
     dialog.querySelector("form").addEventListener("submit", (event) => resolve(event.submitter.value === "yes"), {once: true});
     dialog.addEventListener("cancel", () => resolve(false), {once: true});
@@ -161,14 +161,14 @@ function confirmed(question, yes, directory) {
 }
 
 async function act(kind, job) {
-  const {button, question, directory: asksWhere} = QUESTIONS[kind];
+  const {button, question, directory: asksWhere} = CONFIRMATIONS[kind];
   if (!await confirmed(question(job.name), button, asksWhere)) return;
   const path = `jobs/${job.jid}`, directory = document.getElementById("directory").value || undefined;
   try {
     notes[job.jid] = `${button} …`;
     if (kind === "cancel") {
       await ask(`${path}?mode=cancel`, "PATCH");
-      notes[job.jid] = "It is being cancelled.";
+      notes[job.jid] = "The job is being canceled.";
       return;
     }
     const trigger = kind === "stop" ? await ask(`${path}/stop`, "POST", {targetDirectory: directory})
@@ -186,11 +186,11 @@ async function act(kind, job) {
 }
 
 async function rescale(job, vertex, count) {
-  const question = `Run ${vertex.name} with ${count} subtasks? ${job.name} takes a checkpoint, and is silent for a moment.`;
+  const question = `Run ${vertex.name} with ${count} subtasks? ${job.name} takes a checkpoint, and pauses for a moment.`;
   if (!await confirmed(question, "Rescale", false)) return;
   try {
     await ask(`jobs/${job.jid}/resource-requirements`, "PUT", {[vertex.id]: {parallelism: {lowerBound: 1, upperBound: count}}});
-    notes[job.jid] = "It is being rescaled. If it can't be, its log says why.";
+    notes[job.jid] = "The job is being rescaled. If that fails, its log says why.";
   } catch (error) {
     notes[job.jid] = error.message;
   }

@@ -45,8 +45,8 @@ def test_a_folder_without_room_is_told_once_and_led_when_it_has_some(
     register.has_room = True
     assert leads.wait(30)
     election.stop()
-    told = [record.getMessage() for record in caplog.records if "found out" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "register of leaders" in record.getMessage()]
     assert told == [
-        f"who leads can't be found out, nor be confirmed: [Errno 28] No space left on device: '{tmp_path / 'leader'}'",
-        "who leads can be found out again",
+        f"cannot reach the register of leaders: [Errno 28] No space left on device: '{tmp_path / 'leader'}'",
+        "the register of leaders can be reached again",
     ]

@@ -161,7 +161,7 @@ def test_without_its_folder_nobody_leads(store: RecordFiles, tmp_path: Path) -> 
         if is_there:
             mounted.mkdir()
         for call in (standby.read, leader.check, lambda: leader.write({"a": "state-1-2"})):
-            with pytest.raises((OSError, NotLeadingError), match="had entry 2, and does not have it any more"):
+            with pytest.raises((OSError, NotLeadingError), match="entry 2 of the cluster's journal is missing"):
                 call()
     # Another one, that knows nothing, leads there.
     leading(store)

@@ -152,7 +152,7 @@ def test_a_claim_that_stops_half_way_leads_nothing(server: ApiServerDouble) -> N
     # The Lease, and no answer for the map.
     first = server.requests + 1
     server.fault = lambda number, method: None if number == first else Fault.CUT_BEFORE
-    with pytest.raises(OSError, match="does not answer PUT"):
+    with pytest.raises(OSError, match="did not answer PUT"):
         one.claim(term)
     server.fault = lambda number, method: None
     later = elected(other)

@@ -99,7 +99,7 @@ def test_a_lead_that_is_over_is_not_confirmed_any_more() -> None:
     assert handled(leadership, TimePassed(8_000)) == [Confirm()]
     (effect,) = handled(leadership, Confirmed(8_100, 8_000))
     assert isinstance(effect, StepDown)
-    assert "was not confirmed for 8.0 s: this process was stopped" in effect.why
+    assert "was not confirmed for 8.0 s: this process was suspended" in effect.why
 
 
 def test_one_that_was_deposed_ends_and_says_why() -> None:

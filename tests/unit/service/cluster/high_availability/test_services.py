@@ -39,14 +39,14 @@ def test_flinks_spellings() -> None:
     ("settings", "said"),
     [
         ({"type": "zookeeper"}, r"storageDir is not set: name the folder"),
-        ({"type": "zookeeper", "storageDir": "relative"}, "is an absolute path of a folder.*got 'relative'"),
+        ({"type": "zookeeper", "storageDir": "relative"}, "must be an absolute path.*got 'relative'"),
         ({"type": "filesystem", "storageDir": "s3://bucket/ha"}, "Object stores hold checkpoints"),
         ({"type": "zookeeper", "storageDir": "/mnt/shared"}, r"zookeeper\.quorum is not set: name the servers"),
         ({"type": "kubernetes", "storageDir": "/mnt/shared"}, r"this process is in no pod.*kubectl proxy"),
-        ({"cluster_id": "Orders_1"} | KUBERNETES, r"cluster-id is part of a name in Kubernetes.*got 'Orders_1'"),
+        ({"cluster_id": "Orders_1"} | KUBERNETES, r"cluster-id must be 1 to 63 characters.*got 'Orders_1'"),
         (
             {"kubernetes__leader_election__renew_deadline": "16 s"} | KUBERNETES,
-            r"lease-duration \(8000 ms\) is at least .*renew-deadline \(16000 ms\)",
+            r"lease-duration \(8000 ms\) must be at least .*renew-deadline \(16000 ms\)",
         ),
         ({"kubernetes__leader_election__retry_period": "6 s"} | KUBERNETES, r"twice .*retry-period \(6000 ms\)"),
     ],
@@ -60,7 +60,7 @@ def test_what_is_missing_is_named(settings: dict[str, str], said: str) -> None:
 def test_a_folder_that_can_not_be_written_to(tmp_path: Path) -> None:
     """It would be found when the first job comes, or when a leader is lost."""
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match=r"nothing can be written to .*Is it mounted here"):
+    with pytest.raises(ConfigurationError, match=r"cannot write to .*Is it mounted here"):
         checked_folder(configured(type="filesystem", storageDir=str(tmp_path / "file")))
     assert checked_folder(configured(type="filesystem", storageDir=str(tmp_path / "new"))).is_dir()
 
@@ -68,7 +68,9 @@ def test_a_folder_that_can_not_be_written_to(tmp_path: Path) -> None:
 def test_no_quorum(tmp_path: Path) -> None:
     """A start would wait for ever, or end with a traceback."""
     quorum = f"127.0.0.1:{free_ports(1)[0]}"
-    with pytest.raises(ConfigurationError, match=f"takes a session at {quorum} within 0.3 s.*more than half"):
+    with pytest.raises(
+        ConfigurationError, match=f"no ZooKeeper server at {quorum} opened a session within 0.3 s.*more than half"
+    ):
         register_of(
             configured(
                 type="zookeeper", storageDir=str(tmp_path), zookeeper__quorum=quorum,
@@ -91,6 +93,6 @@ def test_kubernetes() -> None:
         assert (register.lease_ms, register.retry_ms) == (6_000, 1_000)
         settings["kubernetes.namespace"] = "others"
         with pytest.raises(
-            ConfigurationError, match=r"can't be elected in the namespace others: .*403.*may the service"
+            ConfigurationError, match=r"cannot elect leaders in the namespace others: .*403.*may the service"
         ):
             register_of(Configuration.from_dict(settings))
