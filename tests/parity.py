@@ -138,7 +138,7 @@ def reasons() -> dict[str, str]:
 
 
 def notes() -> dict[str, str]:
-    """What is there by name and behaves otherwise."""
+    """Names that are there and behave differently."""
     return tomllib.loads(DIFFERENCES.read_text(encoding="utf-8"))["behaviour"]
 
 
@@ -167,7 +167,7 @@ def page() -> str:
         "| --- | ---: | ---: | ---: |",
         *(f"| `{module}` | {c['there']} | {c['differs']} | {c['left out']} |" for module, c in sorted(groups.items())),
         "",
-        "## What is left out, or takes other parameters",
+        "## Names that are left out, or take other parameters",
         "",
         "| name | why |",
         "| --- | --- |",
@@ -176,7 +176,7 @@ def page() -> str:
     for name in lacking:
         by_reason.setdefault(reason_for(name, why) or "", []).append(name)
     lines += [f"| {_shown(key)} ({len(of)}) | {why.get(key, '')} |" for key, of in sorted(by_reason.items())]
-    lines += ["", "## What is there and behaves otherwise", "", "| where | how |", "| --- | --- |"]
+    lines += ["", "## Names that are there and behave differently", "", "| where | how |", "| --- | --- |"]
     lines += [f"| {where} | {how} |" for where, how in notes().items()]
     return "\n".join(lines) + "\n"
 
