@@ -220,7 +220,7 @@ def test_text_that_is_not_utf_8(server, end):
         connection.close()
         host, port = server.getsockname()[:2]
         with pytest.raises(
-            SourceError, match=rf"(?s)the socket {host}:{port}, line 3: this is no UTF-8 text: .*Z\\xfcrich"
+            SourceError, match=rf"(?s)the socket {host}:{port}, line 3: this is not UTF-8 text: .*Z\\xfcrich"
         ):
             client.to_end()
 

@@ -38,7 +38,7 @@ class DelimitedText:
             except UnicodeDecodeError as error:
                 number = self._before + len(texts) + 1
                 shown = f"{data[:_SHOWN_BYTES]!r}{' …' * (len(data) > _SHOWN_BYTES)}"
-                raise BadTextError(f"line {number}: this is no UTF-8 text: {error.reason}\n  {shown}") from error
+                raise BadTextError(f"line {number}: this is not UTF-8 text: {error.reason}\n  {shown}") from error
         self._before += len(texts)
         return texts
 

@@ -87,7 +87,7 @@ class JobClosing:
             self._recorded_end.over(status.name)
 
     def _ends(self, status: JobStatus, error: BaseException | None) -> None:
-        """Note how the job ends. A failure says how to go on, before anyone is given the error."""
+        """Note how the job ends. A failure names the way to continue, before callers get the error."""
         self._end = (status, error)
         if status is JobStatus.FAILED and error is not None and self._has_checkpoints_of_its_own:
             note_kept(error, self._recovery.full_path, self._job.settings.has_checkpoint_directory)

@@ -48,7 +48,7 @@ _RESTART = "start the job without its state, and it begins with the rows that ar
 class WatchedTable(msgspec.Struct, frozen=True):
     """`memberships`: the catalogue's entries by which it is published. A table that is added again has another one.
 
-    `kinds`: of changes that are published, as in CREATE PUBLICATION; a state of an earlier version has none.
+    `kinds`: of changes that are published, as in CREATE PUBLICATION; empty in a state of an earlier version.
     """
 
     name: str
