@@ -32,13 +32,17 @@ def row(number: int) -> tuple[int, int, str]:
 def sink_of(how: str, url: str) -> Any:
     """The sink of the table."""
     if how == "sqlalchemy":
-        sql = SqlSink.builder().set_url(url.replace("postgresql://", "postgresql+psycopg://")).set_table("rows")
-        return sql.set_columns(*_COLUMNS).set_key_columns("key").build()
-    builder = PostgresSink.builder().set_url(url).set_table("rows").set_columns(*_COLUMNS)
+        url = url.replace("postgresql://", "postgresql+psycopg://")
+        return SqlSink(url=url, table="rows", columns=_COLUMNS, key_columns=["key"])
     if how == "upsert":
-        return builder.set_key_columns("key").build()
-    builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-    return builder.set_write_ahead_log(how == "write-ahead-log").build()
+        return PostgresSink(url=url, table="rows", columns=_COLUMNS, key_columns=["key"])
+    return PostgresSink(
+        url=url,
+        table="rows",
+        columns=_COLUMNS,
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        write_ahead_log=how == "write-ahead-log",
+    )
 
 
 def main() -> None:

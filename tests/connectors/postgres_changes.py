@@ -12,16 +12,15 @@ from penstock.datastream.connectors.postgres import (
     Change,
     ChangeKind,
     PostgresChangeSource,
-    PostgresChangeSourceBuilder,
 )
 
 
-def changes_of(tables: Tables, *names: str) -> PostgresChangeSourceBuilder:
+def changes_of(tables: Tables, *names: str, **settings: Any) -> PostgresChangeSource:
     """A source of these tables, with a slot of its own."""
     slot = f"s{uuid.uuid4().hex[:12]}"
-    builder = PostgresChangeSource.builder().set_url(tables.url).set_slot_name(slot).set_fetch_size(3)
     # A server that starts again, or has not noticed yet that a reader has gone, may take its time on a busy machine.
-    return builder.set_tables(*names).set_max_retries(30)
+    common = {"url": tables.url, "slot_name": slot, "tables": names, "fetch_size": 3, "max_retries": 30}
+    return PostgresChangeSource(**{**common, **settings})
 
 
 class Copy:

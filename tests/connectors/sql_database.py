@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy
 
 from penstock.api.sink import SinkWriter
-from penstock.datastream.connectors.sql import SqlSink, SqlSinkBuilder, SqlSource, SqlSourceBuilder
+from penstock.datastream.connectors.sql import SqlSink, SqlSource
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 
@@ -31,22 +31,22 @@ class Database:
     def create(self, columns: str = "id INTEGER PRIMARY KEY, name VARCHAR(20)") -> None:
         self.execute("DROP TABLE IF EXISTS flights", f"CREATE TABLE flights ({columns})")
 
-    def source(self) -> SqlSourceBuilder:
-        return SqlSource.builder().set_url(self.url).set_table("flights").set_partition_column("id")
+    def source(self, **settings: Any) -> SqlSource:
+        return SqlSource(**{"url": self.url, "table": "flights", "partition_column": "id", **settings})
 
-    def sink(self) -> SqlSinkBuilder:
-        return SqlSink.builder().set_url(self.url).set_table("flights").set_columns("id", "name")
+    def sink(self, **settings: Any) -> SqlSink:
+        return SqlSink(**{"url": self.url, "table": "flights", "columns": ["id", "name"], **settings})
 
 
-def writer_of(builder: SqlSinkBuilder) -> SinkWriter[Any]:
-    sink = pickle.loads(pickle.dumps(builder.build()))
+def writer_of(sink: SqlSink) -> SinkWriter[Any]:
+    sink = pickle.loads(pickle.dumps(sink))
     sink.validate()
     writer: SinkWriter[Any] = sink.create_writer(SimpleSinkContext())
     return writer
 
 
-def written(builder: SqlSinkBuilder, *records: Any) -> None:
-    writer = writer_of(builder)
+def written(sink: SqlSink, *records: Any) -> None:
+    writer = writer_of(sink)
     try:
         writer.write_chunk(list(records), None)
         writer.flush(False)

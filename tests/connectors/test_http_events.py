@@ -14,14 +14,13 @@ from penstock.common.errors import SourceError
 from penstock.datastream.connectors.http import (
     ServerSentEvent,
     ServerSentEventSource,
-    ServerSentEventSourceBuilder,
 )
 
 pytestmark = pytest.mark.connectors
 
 
-def source_of(service: HttpService) -> ServerSentEventSourceBuilder:
-    return ServerSentEventSource.builder().set_url(f"{service.url}/events").set_backoff_ms(1, 2)
+def source_of(service: HttpService, **settings: Any) -> ServerSentEventSource:
+    return ServerSentEventSource(**{"url": f"{service.url}/events", "backoff_ms": 1, "backoff_max_ms": 2, **settings})
 
 
 def numbered(*ids: int, then: threading.Event | None = None) -> Answer:
@@ -42,12 +41,12 @@ def test_the_position_is_the_id_of_the_last_event() -> None:
     quiet = threading.Event()
     answers = numbered(1, 2), numbered(3, 4, 5, then=quiet), numbered(5)
     with HttpService(*answers, usual=status(204)) as service:
-        run = SourceInTest(source_of(service).build(), parallelism=2)
+        run = SourceInTest(source_of(service), parallelism=2)
         assert [event.data for event in run.values(4, max_records=2)] == ["1", "2", "3", "4"]
         state = run.snapshot()
         run.close()
         service.asked.clear()
-        again = SourceInTest(source_of(service).build(), parallelism=2, state=state)
+        again = SourceInTest(source_of(service), parallelism=2, state=state)
         assert again.values() == [ServerSentEvent("message", "5", "5")]
         again.close()
         assert last_ids(service) == ["4", "5"]
@@ -62,7 +61,7 @@ def test_the_position_is_the_id_of_the_last_event() -> None:
 def test_a_server_in_trouble(fault: Any) -> None:
     """A server that restarts would cost the job its attempt, or the job events."""
     with HttpService(fault, numbered(1, 2), fault, fault, numbered(3), usual=status(204)) as service:
-        run = SourceInTest(source_of(service).set_timeout_ms(200).set_max_retries(2).build())
+        run = SourceInTest(source_of(service, timeout_ms=200, max_retries=2))
         assert [event.data for event in run.values()] == ["1", "2", "3"]
         run.close()
         assert last_ids(service) == [None, None, "2", "2", "2", "3"]
@@ -71,7 +70,7 @@ def test_a_server_in_trouble(fault: Any) -> None:
 def test_the_pause_is_that_of_the_server() -> None:
     """A server that says how often it can be asked would be asked more often, also by a job that is restored."""
     with HttpService(events("retry: 300\nid: a\ndata: 1\n\n"), numbered(2), usual=status(204)) as service:
-        run = SourceInTest(source_of(service).build())
+        run = SourceInTest(source_of(service))
         assert len(run.values(1)) == 1
         _, ((split,),) = run.snapshot()
         assert (split.last_id, split.retry_ms) == ("a", 300)
@@ -84,7 +83,7 @@ def test_the_pause_is_that_of_the_server() -> None:
 def test_a_server_that_wants_no_pause_and_has_nothing() -> None:
     """The server, and the worker, would be busy with a thousand connections a second that bring nothing."""
     with HttpService(*[events("retry: 0\n\n")] * 3, numbered(1), usual=status(204)) as service:
-        run = SourceInTest(source_of(service).set_backoff_ms(200, 200).build())
+        run = SourceInTest(source_of(service, backoff_ms=200, backoff_max_ms=200))
         assert len(run.values()) == 1
         run.close()
         times = [asked.at_s for asked in service.asked]
@@ -95,7 +94,7 @@ def test_a_position_without_an_event() -> None:
     """Who reads a part of a stream would be sent all that it does not read again, with each connection and restart."""
     quiet = threading.Event()
     with HttpService(events("id: 1\ndata: 1\n\nid: 7\n\n", quiet), numbered(8), usual=status(204)) as service:
-        run = SourceInTest(source_of(service).build())
+        run = SourceInTest(source_of(service))
         assert [event.id for event in run.values(1)] == ["1"]
 
         def position() -> str:
@@ -122,7 +121,7 @@ def test_a_position_without_an_event() -> None:
 def test_what_no_stream_is(answer: Any, requests: int, said: str) -> None:
     """The job would wait for events for ever."""
     with HttpService(usual=answer) as service:
-        run = SourceInTest(source_of(service).set_max_retries(2).build())
+        run = SourceInTest(source_of(service, max_retries=2))
         with pytest.raises(SourceError, match=said):
             run.values()
         run.close()
@@ -133,7 +132,7 @@ def test_silence() -> None:
     """A connection whose server has lost its power would be waited at for ever."""
     quiet = threading.Event()
     with HttpService(numbered(1, then=quiet), numbered(2), usual=status(204)) as service:
-        run = SourceInTest(source_of(service).set_idle_timeout_ms(100).build())
+        run = SourceInTest(source_of(service, idle_timeout_ms=100))
         assert [event.data for event in run.values()] == ["1", "2"]
         run.close()
         assert last_ids(service) == [None, "1", "2"]
@@ -144,7 +143,7 @@ def test_it_closes_while_nothing_comes() -> None:
     """A job could not be cancelled before the next event, but by killing its workers."""
     quiet, others = threading.Event(), fetchers()
     with HttpService(numbered(1, then=quiet)) as service:
-        run = SourceInTest(source_of(service).set_last_event_id("ä0").set_header("X-Of", "me").build())
+        run = SourceInTest(source_of(service, last_event_id="ä0", headers={"X-Of": "me"}))
         assert len(run.values(1)) == 1
         run.close()
         assert not fetchers() - others

@@ -15,20 +15,19 @@ from tests.connectors.http_service import HttpService, cut, dripping, slow, stat
 
 from penstock.common import Encoder, Row
 from penstock.datastream.connectors.file_system import BucketAssigner, FileSink
-from penstock.datastream.connectors.http import HttpBody, HttpError, HttpSink, HttpSinkBuilder
+from penstock.datastream.connectors.http import HttpBody, HttpError, HttpSink
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 pytestmark = pytest.mark.connectors
 
 
-def sink_to(service: HttpService) -> HttpSinkBuilder:
-    return HttpSink.builder().set_url(f"{service.url}/hooks?of=me").set_batch_size(3).set_backoff_ms(1, 2)
+def sink_to(service: HttpService, **settings: Any) -> HttpSink:
+    common = {"url": f"{service.url}/hooks?of=me", "batch_size": 3, "backoff_ms": 1, "backoff_max_ms": 2}
+    return HttpSink(**{**common, **settings})
 
 
-def writer_of(
-    builder: HttpSinkBuilder, context: SimpleSinkContext | None = None, state: list[Any] | None = None
-) -> Any:
-    sink = pickle.loads(pickle.dumps(builder.build()))
+def writer_of(sink: HttpSink, context: SimpleSinkContext | None = None, state: list[Any] | None = None) -> Any:
+    sink = pickle.loads(pickle.dumps(sink))
     context = context or SimpleSinkContext()
     return sink.create_writer(context) if state is None else sink.restore_writer(context, state)
 
@@ -40,7 +39,7 @@ def as_object(number: int) -> dict[str, int]:
 def test_batches_in_their_order() -> None:
     """The server would get records twice, in another order, or after the checkpoint that says that it has them."""
     with HttpService() as service:
-        writer = writer_of(sink_to(service).set_header("X-Of", "me"))
+        writer = writer_of(sink_to(service, headers={"X-Of": "me"}))
         for start in range(0, 10, 2):
             writer.write_chunk([Row(id=start), {"id": start + 1}], None)
         prepared(writer)
@@ -64,7 +63,7 @@ def test_batches_in_their_order() -> None:
 def test_other_bodies(body: HttpBody, bodies: list[bytes]) -> None:
     """Servers that take one object, or lines, would refuse each request."""
     with HttpService() as service:
-        writer = writer_of(sink_to(service).set_body(body).set_payload(as_object))
+        writer = writer_of(sink_to(service, body=body, payload=as_object))
         writer.write_chunk([1, 2, 3, 4], None)
         writer.flush(True)
         assert [asked.body for asked in service.asked] == bodies
@@ -80,7 +79,7 @@ def test_other_bodies(body: HttpBody, bodies: list[bytes]) -> None:
 def test_a_server_in_trouble(fault: Any) -> None:
     """A server that restarts, or is overloaded for a moment, would cost the job its attempt, or the server records."""
     with HttpService(fault, fault) as service:
-        writer = writer_of(sink_to(service).set_timeout_ms(200))
+        writer = writer_of(sink_to(service, timeout_ms=200))
         writer.write_chunk([1, 2, 3], None)
         writer.flush(False)
         writer.write_chunk([4], None)
@@ -124,7 +123,7 @@ def test_it_waits_as_long_as_the_server_wants() -> None:
 def test_what_the_server_does_not_take_fails_the_job(answer: Any, requests: int, said: str) -> None:
     """The job would go on, and its next checkpoint say that the server has what it has refused."""
     with HttpService(usual=answer) as service:
-        writer = writer_of(sink_to(service).set_max_retries(2))
+        writer = writer_of(sink_to(service, max_retries=2))
         writer.write_chunk([1, 2, 3], None)
         with pytest.raises(HttpError, match=said) as raised:
             writer.flush(False)
@@ -139,7 +138,7 @@ def test_a_server_that_is_away() -> None:
     """The message would be of sockets, and not of the address that is wrong."""
     with HttpService() as service:
         pass
-    writer = writer_of(sink_to(service).set_max_retries(1))
+    writer = writer_of(sink_to(service, max_retries=1))
     writer.write_chunk([1, 2, 3], None)
     with pytest.raises(HttpError, match=r"/hooks is away: ConnectionRefusedError.*tried 2 times"):
         writer.flush(False)
@@ -151,17 +150,17 @@ def test_dead_letters(tmp_path: Path) -> None:
     files = FileSink.for_row_format(tmp_path, Encoder.json_encoder())
     files = files.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
     with HttpService(status(200), status(400), status(200)) as service:
-        builder = sink_to(service).set_dead_letters(files.build())
-        writer = writer_of(builder)
+        sink = sink_to(service, dead_letters=files.build())
+        writer = writer_of(sink)
         writer.write_chunk([*range(8)], None)
         committables, state = prepared(writer)
         writer.close()
         # The file goes on over the checkpoint.
         assert committables == []
-        restored = writer_of(builder, SimpleSinkContext(attempt="2", is_restored=True), state)
+        restored = writer_of(sink, SimpleSinkContext(attempt="2", is_restored=True), state)
         restored.write_chunk([8, 9], None)
         restored.flush(True)
-        committer = builder.build().create_committer()
+        committer = sink.create_committer()
         assert committer is not None
         committer.commit(restored.prepare_commit())
         restored.close()
@@ -176,7 +175,7 @@ def test_dead_letters(tmp_path: Path) -> None:
 def test_records_that_are_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Who would rather lose a record than stop would have to stop, or not hear of it."""
     with HttpService(status(400)) as service, caplog.at_level(logging.ERROR):
-        writer = writer_of(sink_to(service).set_on_failure("log"))
+        writer = writer_of(sink_to(service, on_failure="log"))
         writer.write_chunk([1, 2, 3, 4], None)
         writer.flush(False)
         assert service.records == [1, 2, 3, 4]
@@ -248,7 +247,7 @@ def test_a_writer_closes_though_its_connection_has_served_before() -> None:
 def test_an_answer_that_does_not_end() -> None:
     """One slow proxy would hold up all checkpoints, though its server has taken the records."""
     with HttpService(dripping, status(200)) as service:
-        writer = writer_of(sink_to(service).set_timeout_ms(2_000))
+        writer = writer_of(sink_to(service, timeout_ms=2_000))
         writer.write_chunk([1, 2, 3, 4], None)
         writer.flush(False)
         assert service.records == [1, 2, 3, 4]
@@ -259,7 +258,7 @@ def test_the_interval() -> None:
     """The last records of a burst would wait for the next burst."""
     with HttpService() as service:
         context = SimpleSinkContext(clock_ms=1000)
-        writer = writer_of(sink_to(service).set_batch_interval_ms(50), context)
+        writer = writer_of(sink_to(service, batch_interval_ms=50), context)
         assert writer.wake_at_ms() is None
         writer.write_chunk([1], None)
         assert writer.wake_at_ms() == 1050

@@ -23,21 +23,21 @@ def test_the_servers_certificate_is_checked(tmp_path: Path) -> None:
     with HttpService(certificate=certificate(tmp_path)) as service:
         authority = str(tmp_path / "ca.pem")
         refused = {
-            "is not trusted: self.signed certificate. set_ca_path names": sink_to(service),
-            "is not trusted: Hostname mismatch": sink_to(service)
-            .set_url(f"https://localhost:{service.port}/")
-            .set_ca_path(authority),
-            "none.pem can't be read": sink_to(service).set_ca_path(str(tmp_path / "none.pem")),
+            "is not trusted: self.signed certificate. ca_path names": sink_to(service),
+            "is not trusted: Hostname mismatch": sink_to(
+                service, url=f"https://localhost:{service.port}/", ca_path=authority
+            ),
+            "none.pem can't be read": sink_to(service, ca_path=str(tmp_path / "none.pem")),
         }
-        for said, builder in refused.items():
-            writer = writer_of(builder)
+        for said, sink in refused.items():
+            writer = writer_of(sink)
             writer.write_chunk([1, 2, 3], None)
             with pytest.raises(HttpError, match=said):
                 writer.flush(False)
             writer.close()
         assert not service.asked
 
-        writer = writer_of(sink_to(service).set_ca_path(authority))
+        writer = writer_of(sink_to(service, ca_path=authority))
         writer.write_chunk([1, 2, 3, 4], None)
         writer.flush(False)
         writer.close()
@@ -47,7 +47,7 @@ def test_the_servers_certificate_is_checked(tmp_path: Path) -> None:
 def test_a_server_without_tls() -> None:
     """The message would be of a connection that is away, which it is not."""
     with HttpService() as service:
-        writer = writer_of(sink_to(service).set_url(f"https://127.0.0.1:{service.port}/").set_max_retries(0))
+        writer = writer_of(sink_to(service, url=f"https://127.0.0.1:{service.port}/", max_retries=0))
         writer.write_chunk([1, 2, 3], None)
         with pytest.raises(HttpError, match="SSL"):
             writer.flush(False)
@@ -59,11 +59,11 @@ def test_events_by_tls(tmp_path: Path) -> None:
     quiet, others = threading.Event(), fetchers()
     tls = certificate(tmp_path)
     with HttpService(numbered(1, 2), numbered(3, then=quiet), usual=status(204), certificate=tls) as service:
-        run = SourceInTest(source_of(service).build())
+        run = SourceInTest(source_of(service))
         with pytest.raises(SourceError, match="is not trusted"):
             run.values()
         run.close()
-        run = SourceInTest(source_of(service).set_ca_path(str(tmp_path / "ca.pem")).build())
+        run = SourceInTest(source_of(service, ca_path=str(tmp_path / "ca.pem")))
         assert [event.data for event in run.values(3)] == ["1", "2", "3"]
         run.close()
         assert not fetchers() - others

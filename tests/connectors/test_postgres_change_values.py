@@ -60,7 +60,7 @@ def test_values_of_all_kinds(captured: Tables) -> None:
         captured.execute(f"INSERT INTO {table} VALUES (2)")
 
     insert()
-    run = SourceInTest(changes_of(captured, table).build())
+    run = SourceInTest(changes_of(captured, table))
     there = afters(run.values(3))
     captured.execute(f"DELETE FROM {table}")
     insert()
@@ -80,7 +80,7 @@ def test_large_values_that_an_update_leaves_alone(captured: Tables) -> None:
     for table in (partly, fully):
         captured.execute(f"ALTER TABLE {table} ALTER story SET STORAGE EXTERNAL")
         captured.execute(f"INSERT INTO {table} VALUES (1, 'a', repeat('x', 20000))")
-    run = SourceInTest(changes_of(captured, partly, fully).build())
+    run = SourceInTest(changes_of(captured, partly, fully))
     run.values(2)
     for table in (partly, fully):
         captured.execute(f"UPDATE {table} SET name = 'b'")
@@ -107,7 +107,7 @@ def test_columns_that_are_added_changed_and_dropped(captured: Tables) -> None:
     """Values would be under other columns' names, or of the type before."""
     table = captured.create("id int PRIMARY KEY, n int")
     captured.execute(f"INSERT INTO {table} VALUES (0, 0)")
-    run = SourceInTest(changes_of(captured, table).build())
+    run = SourceInTest(changes_of(captured, table))
     run.values(1)
     for sql in (
         "INSERT INTO {} VALUES (1, 1)",
@@ -143,7 +143,7 @@ def test_what_the_publication_leaves_out(captured: Tables) -> None:
     )
     captured.execute(f"INSERT INTO {table} SELECT n, 'a', 's' FROM generate_series(1, 4) AS n")
     captured.execute(f"INSERT INTO {part} VALUES (1, 5), (2, 15)")
-    source = changes_of(captured, table, part).set_publication_name("odd_ones").build()
+    source = changes_of(captured, table, part, publication_name="odd_ones")
     source.validate()
     run = SourceInTest(source)
     there = run.values(4)
@@ -173,14 +173,14 @@ def test_a_value_that_python_has_not(captured: Tables) -> None:
     """The job would fail with a traceback that names neither the table nor the value."""
     table = captured.create("id int PRIMARY KEY, day date")
     captured.execute(f"INSERT INTO {table} VALUES (1, '2013-01-01')")
-    run = SourceInTest(changes_of(captured, table).build())
+    run = SourceInTest(changes_of(captured, table))
     run.values(1)
     captured.execute(f"INSERT INTO {table} VALUES (2, 'infinity')")
     unread = f"a row of public.{table} can't be read: the column 'day' has 'infinity' in a row with id = '2': "
     with pytest.raises(SourceError, match=unread):
         run.values(1)
     run.close()
-    run = SourceInTest(changes_of(captured, table).build())
+    run = SourceInTest(changes_of(captured, table))
     with pytest.raises(SourceError, match=unread):
         run.values(2)
     run.close()

@@ -61,7 +61,7 @@ def test_each_change_once_over_restarts_and_beside_a_writer(captured: Tables, se
     names = captured.create("id int PRIMARY KEY, value int"), captured.create("id int PRIMARY KEY, value int")
     for name in names:
         captured.execute(f"INSERT INTO {name} SELECT n * 2, 0 FROM generate_series(0, 20) AS n")
-    source = changes_of(captured, *names).build()
+    source = changes_of(captured, *names)
     writer = Writer(captured.url, names, seed)
     changes: list[Change] = []
     state: Any = None
@@ -99,7 +99,7 @@ def test_a_restart_while_rows_are_read(captured: Tables) -> None:
     table = captured.create("size size, id numeric, value int DEFAULT 0, PRIMARY KEY (size, id)")
     captured.execute(f"INSERT INTO {table} SELECT unnest(enum_range(NULL::size)), unnest(ARRAY[1.5, 9, 10, 100])")
     captured.execute(f"INSERT INTO {table} SELECT unnest(enum_range(NULL::size)), 9.5")
-    source = changes_of(captured, table).build()
+    source = changes_of(captured, table)
     run = SourceInTest(source)
     changes = run.values(5, max_records=2)
     assert [str(row["id"]) for row in afters(changes)] == ["1.5", "9.5", "9", "9.5", "9.5"]
@@ -134,7 +134,7 @@ def test_a_transaction_that_is_larger_than_a_batch(captured: Tables) -> None:
     """A restart within a transaction would emit some of its changes again, or leave some out."""
     table = captured.create()
     captured.execute(f"INSERT INTO {table} VALUES (0)")
-    source = changes_of(captured, table).build()
+    source = changes_of(captured, table)
     run = SourceInTest(source)
     run.values(1)
     captured.execute(f"INSERT INTO {table} SELECT n, repeat('x', 100) FROM generate_series(1, 5000) AS n")
@@ -159,7 +159,7 @@ def test_the_server_starts_again(captured: Tables, captured_postgres: PostgresSe
     """A restart of the server would restart the job, or lose what was committed before it."""
     table = captured.create()
     captured.execute(f"INSERT INTO {table} SELECT generate_series(1, 20)")
-    run = SourceInTest(changes_of(captured, table).build())
+    run = SourceInTest(changes_of(captured, table))
     changes = run.values(20)
     captured.execute(f"INSERT INTO {table} VALUES (21)")
     captured_postgres.kill()

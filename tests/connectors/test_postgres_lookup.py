@@ -11,7 +11,7 @@ from tests.connectors.postgres_tables import Tables
 
 from penstock.common.types import Row
 from penstock.connectors.postgres.connection import PostgresError
-from penstock.datastream.connectors.postgres import PostgresLookup, PostgresLookupBuilder
+from penstock.datastream.connectors.postgres import PostgresLookup
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors
@@ -24,9 +24,9 @@ def tables(postgres: PostgresServer) -> Iterator[Tables]:
     tables.connection.close()
 
 
-def lookup_in(tables: Tables, table: str) -> PostgresLookupBuilder:
-    builder = PostgresLookup.builder().set_url(tables.url).set_table(table).set_key_column("id")
-    return builder.set_key_selector(lambda record: record["id"])
+def lookup_in(tables: Tables, table: str, **settings: Any) -> PostgresLookup:
+    common = {"url": tables.url, "table": table, "key_column": "id", "key_selector": lambda record: record["id"]}
+    return PostgresLookup(**{**common, **settings})
 
 
 def results(lookup: PostgresLookup, *keys: Any) -> list[Any]:
@@ -43,7 +43,7 @@ def test_each_record_has_the_row_of_its_key(tables: Tables) -> None:
     table = tables.create("id bigint, name text")
     tables.execute(f"INSERT INTO {table} SELECT n, n::text FROM generate_series(1, 200) AS n")
     tables.execute(f"INSERT INTO {table} VALUES (7, 'seven')")
-    lookup = lookup_in(tables, table).set_columns("name").build()
+    lookup = lookup_in(tables, table, columns=["name"])
     lookup.open(None)
 
     joined = results(lookup, *range(100), 3, None, 7)
@@ -60,8 +60,8 @@ def test_what_is_in_the_cache_is_not_asked_for(tables: Tables) -> None:
     """A table of a few rows would be asked for each record, or rows would stay as they were for ever."""
     table = tables.create()
     tables.execute(f"INSERT INTO {table} VALUES (1, 'a')")
-    cached = lookup_in(tables, table).set_cache(10, 60_000).build()
-    fresh = lookup_in(tables, table).build()
+    cached = lookup_in(tables, table, cache_max_rows=10, cache_expire_after_write_ms=60_000)
+    fresh = lookup_in(tables, table)
     for lookup in (cached, fresh):
         lookup.open(None)
         results(lookup, 1, 2)
@@ -76,7 +76,7 @@ def test_what_is_in_the_cache_is_not_asked_for(tables: Tables) -> None:
 
 def test_an_error_names_the_statement(tables: Tables) -> None:
     """The user would see that something is wrong with some query."""
-    lookup = lookup_in(tables, "nowhere").build()
+    lookup = lookup_in(tables, "nowhere")
     lookup.open(None)
 
     with pytest.raises(PostgresError, match='relation "nowhere" does not exist') as failed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from tests.connectors.driven import prepared
@@ -15,7 +16,7 @@ from penstock.common.types import Row
 from penstock.connectors.postgres.connection import PostgresError, TransientPostgresError
 from penstock.connectors.postgres.sink.committer import TransactionLostError
 from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
-from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink, PostgresSinkBuilder
+from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 from penstock.testing.postgres_server import PostgresServer
 
@@ -35,19 +36,19 @@ class Flight:
     id: int
 
 
-def sink_of(tables: Tables, table: str) -> PostgresSinkBuilder:
-    return PostgresSink.builder().set_url(tables.url).set_table(table).set_columns("id", "name")
+def sink_of(tables: Tables, table: str, **settings: Any) -> PostgresSink:
+    return PostgresSink(**{"url": tables.url, "table": table, "columns": ["id", "name"], **settings})
 
 
 def exactly_once(tables: Tables, table: str) -> PostgresSink:
-    return sink_of(tables, table).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+    return sink_of(tables, table, delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
 
 
 def test_records_of_all_kinds_replace_those_with_their_key(tables: Tables) -> None:
     """A row would be missing, be there twice, or have its fields in wrong columns."""
     table = tables.create()
     tables.execute(f"INSERT INTO {table} VALUES (2, 'before')")
-    sink = sink_of(tables, table).set_key_columns("id").set_batch_size(2).build()
+    sink = sink_of(tables, table, key_columns=["id"], batch_size=2)
     sink.validate()
     writer = sink.create_writer(SimpleSinkContext())
 
@@ -62,7 +63,7 @@ def test_records_of_all_kinds_replace_those_with_their_key(tables: Tables) -> No
 def test_dicts_are_json(tables: Tables) -> None:
     """An event with a part of its own form would be refused: 'cannot adapt type dict'."""
     table = tables.create("id BIGINT PRIMARY KEY, name JSONB")
-    writer = sink_of(tables, table).set_key_columns("id").build().create_writer(SimpleSinkContext())
+    writer = sink_of(tables, table, key_columns=["id"]).create_writer(SimpleSinkContext())
     writer.write_chunk([(1, {"a": [1, None], "b": "ü"}), (2, {}), (3, None)], None)
     writer.flush(False)
     writer.write_chunk([(4, {"a": {1}})], None)
@@ -101,7 +102,7 @@ def test_pyflinks_sink(tables: Tables) -> None:
 def test_the_row_that_is_refused_is_named(tables: Tables) -> None:
     """Of five thousand rows the user would have to find the wrong one."""
     table = tables.create("id bigint PRIMARY KEY, name text NOT NULL")
-    writer = sink_of(tables, table).build().create_writer(SimpleSinkContext())
+    writer = sink_of(tables, table).create_writer(SimpleSinkContext())
     writer.write_chunk([(1, "a"), (2, None), (3, "c")], None)
 
     with pytest.raises(PostgresError, match=r"refused the row \(2, None\): null value") as refused:
@@ -116,18 +117,18 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
     """A job would run until its first row."""
     table = tables.create()
     with pytest.raises(PostgresError, match='relation "nowhere" does not exist'):
-        sink_of(tables, "nowhere").build().validate()
+        sink_of(tables, "nowhere").validate()
     with pytest.raises(PostgresError, match='column "minutes" of relation'):
-        sink_of(tables, table).set_columns("id", "minutes").build().validate()
+        sink_of(tables, table, columns=["id", "minutes"]).validate()
     with pytest.raises(PostgresError, match=r"no connection to PostgreSQL.*\. Check user and password: ") as failed:
-        sink_of(tables, table).set_password("a secret").build().validate()
+        sink_of(tables, table, password="a secret").validate()
     assert "a secret" not in str(failed.value) and not isinstance(failed.value, TransientPostgresError)
 
 
 def test_a_connection_that_is_lost(tables: Tables) -> None:
     """A restart of the server would restart the job, or lose a batch."""
     table = tables.create()
-    writer = sink_of(tables, table).build().create_writer(SimpleSinkContext(operator_id=table))
+    writer = sink_of(tables, table).create_writer(SimpleSinkContext(operator_id=table))
     writer.write_chunk([(1, "a")], None)
     writer.flush(False)
     tables.execute(
@@ -213,8 +214,8 @@ def test_what_lingers_is_rolled_back_after_scaling_down(tables: Tables) -> None:
 def test_rows_that_the_transaction_before_holds_wait_for_its_commit(tables: Tables) -> None:
     """An update of a row that was updated before the checkpoint would wait for a lock, and its checkpoint for it."""
     table = tables.create()
-    sink = sink_of(tables, table).set_key_columns("id").set_batch_size(1)
-    once = sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+    guarantee = DeliveryGuarantee.EXACTLY_ONCE
+    once = sink_of(tables, table, key_columns=["id"], batch_size=1, delivery_guarantee=guarantee)
     writer = once.create_writer(SimpleSinkContext(job_id=table))
     committer = once.create_committer()
     assert committer is not None
@@ -234,6 +235,6 @@ def test_without_prepared_transactions_the_user_is_told() -> None:
     with PostgresServer(prepared_transactions=0) as server:
         tables = Tables(server.url)
         table = tables.create()
-        with pytest.raises(ConfigurationError, match=r"set max_prepared_transactions in[^*]*set_write_ahead_log"):
+        with pytest.raises(ConfigurationError, match=r"set max_prepared_transactions in[^*]*write_ahead_log=True"):
             exactly_once(tables, table).validate()
         tables.connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,7 +13,7 @@ from tests.connectors.postgres_changes import afters, changes_of
 from tests.connectors.postgres_tables import Tables
 
 from penstock.common.errors import JobError, SourceError
-from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresChangeSourceBuilder, StartupOptions
+from penstock.datastream.connectors.postgres import PostgresChangeSource, StartupOptions
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors
@@ -27,8 +28,8 @@ def table(captured: Tables) -> Iterator[str]:
     captured.execute(f"DROP PUBLICATION IF EXISTS {SLOT}")
 
 
-def source_of(captured: Tables, table: str) -> PostgresChangeSourceBuilder:
-    return changes_of(captured, table).set_slot_name(SLOT)
+def source_of(captured: Tables, table: str, **settings: Any) -> PostgresChangeSource:
+    return changes_of(captured, table, **{"slot_name": SLOT, **settings})
 
 
 def confirmed(captured: Tables) -> int:
@@ -49,7 +50,7 @@ def ids(run: SourceInTest, count: int) -> list[int]:
 
 def test_the_slot_moves_when_a_checkpoint_is_complete(captured: Tables, table: str) -> None:
     """What a checkpoint that fails has not would be gone; or the server's disk would fill up."""
-    source = source_of(captured, table).build()
+    source = source_of(captured, table)
     run = SourceInTest(source)
     assert ids(run, 2) == [1, 2]
     begun = confirmed(captured)
@@ -72,7 +73,7 @@ def test_the_slot_moves_when_a_checkpoint_is_complete(captured: Tables, table: s
 
 def test_the_slot_moves_while_others_write(captured: Tables, table: str) -> None:
     """A table that nobody changes would keep the log of all others, until the disk is full."""
-    run = SourceInTest(source_of(captured, table).build())
+    run = SourceInTest(source_of(captured, table))
     assert ids(run, 2) == [1, 2]
     captured.execute(f"INSERT INTO {table} VALUES (3)")
     assert ids(run, 1) == [3]
@@ -95,7 +96,7 @@ def test_the_slot_moves_while_others_write(captured: Tables, table: str) -> None
 
 def test_an_attempt_takes_the_slot_from_a_former_one(captured: Tables, table: str) -> None:
     """After a stop of a worker the job could not start again, for the server waits for who has the slot."""
-    source = source_of(captured, table).build()
+    source = source_of(captured, table)
     former = SourceInTest(source)
     assert ids(former, 2) == [1, 2]
     captured.execute(f"INSERT INTO {table} VALUES (3)")
@@ -110,7 +111,7 @@ def test_an_attempt_takes_the_slot_from_a_former_one(captured: Tables, table: st
     former.close()
     captured.execute(f"INSERT INTO {table} VALUES (5)")
     assert ids(later, 1) == [5]
-    another = SourceInTest(source_of(captured, table).set_max_retries(0).build())
+    another = SourceInTest(source_of(captured, table, max_retries=0))
     with pytest.raises(SourceError, match=r"in use, by the process .*each job needs a slot of its own"):
         another.values(6)
     another.close()
@@ -119,7 +120,7 @@ def test_an_attempt_takes_the_slot_from_a_former_one(captured: Tables, table: st
 
 def test_a_state_whose_changes_are_gone(captured: Tables, table: str) -> None:
     """The job would go on, and leave changes out without a word."""
-    source = source_of(captured, table).set_max_retries(0).build()
+    source = source_of(captured, table, max_retries=0)
     run = SourceInTest(source)
     assert ids(run, 2) == [1, 2]
     early = run.snapshot(1)
@@ -145,14 +146,14 @@ def test_a_state_whose_changes_are_gone(captured: Tables, table: str) -> None:
 def test_where_a_job_without_state_begins(captured: Tables, table: str) -> None:
     """Rows would come that nobody wants again, or changes would be left out."""
     with pytest.raises(SourceError, match="no slot"):
-        source_of(captured, table).set_startup_options(StartupOptions.committed()).build().validate()
-    latest = source_of(captured, table).set_startup_options(StartupOptions.latest()).build()
+        source_of(captured, table, startup_options=StartupOptions.committed()).validate()
+    latest = source_of(captured, table, startup_options=StartupOptions.latest())
     run = SourceInTest(latest)
     captured.execute(f"INSERT INTO {table} VALUES (3)")
     assert ids(run, 1) == [3]
     run.close()
     captured.execute(f"INSERT INTO {table} VALUES (4)")
-    committed = source_of(captured, table).set_startup_options(StartupOptions.committed()).build()
+    committed = source_of(captured, table, startup_options=StartupOptions.committed())
     committed.validate()
     run = SourceInTest(committed)
     assert ids(run, 2) == [3, 4]
@@ -161,7 +162,7 @@ def test_where_a_job_without_state_begins(captured: Tables, table: str) -> None:
     captured.execute(f"INSERT INTO {table} VALUES (5)")
     assert ids(run, 1) == [5]
     run.close()
-    run = SourceInTest(source_of(captured, table).build())
+    run = SourceInTest(source_of(captured, table))
     captured.execute(f"INSERT INTO {table} VALUES (6)")
     assert sorted(ids(run, 6)) == [1, 2, 3, 4, 5, 6]
     run.close()
@@ -169,8 +170,8 @@ def test_where_a_job_without_state_begins(captured: Tables, table: str) -> None:
 
 def test_what_is_missing_is_told_at_submission(captured: Tables, table: str) -> None:
     """A job would fail when it runs; or PostgreSQL would refuse the updates of all who use the table."""
-    builder = source_of(captured, table)
-    builder.build().validate()
+    source = source_of(captured, table)
+    source.validate()
     loose = captured.create("id int, value int")
     view = f"v{table}"
     captured.execute(f"CREATE VIEW {view} AS SELECT 1 AS id")
@@ -180,44 +181,44 @@ def test_what_is_missing_is_told_at_submission(captured: Tables, table: str) -> 
         (("nowhere.nothing",), "there is no table nowhere.nothing"),
     ):
         with pytest.raises(SourceError, match=message):
-            changes_of(captured, *names).build().validate()
+            changes_of(captured, *names).validate()
     captured.execute(f"ALTER TABLE {loose} REPLICA IDENTITY FULL")
     with pytest.raises(SourceError, match="has no primary key, by which its rows are read"):
-        changes_of(captured, loose).build().validate()
-    changes_of(captured, loose).set_startup_options(StartupOptions.latest()).build().validate()
-    whole = PostgresChangeSource.builder().set_url(captured.url).set_slot_name(SLOT)
+        changes_of(captured, loose).validate()
+    changes_of(captured, loose, startup_options=StartupOptions.latest()).validate()
+    whole = PostgresChangeSource(url=captured.url, slot_name=SLOT)
     with pytest.raises(SourceError, match="there is no publication"):
-        whole.build().validate()
+        whole.validate()
     captured.execute(f"CREATE PUBLICATION {SLOT} FOR TABLE {loose}")
     with pytest.raises(SourceError, match=f'ALTER PUBLICATION "{SLOT}" ADD TABLE "public"."{table}"'):
-        builder.build().validate()
+        source.validate()
     captured.execute(f"DROP PUBLICATION {SLOT}")
     captured.execute(f"SELECT pg_create_logical_replication_slot('{SLOT}', 'pgoutput')")
     with pytest.raises(SourceError, match="no publication 'of_a_test', without which"):
-        builder.build().validate()
+        source.validate()
     captured.execute(f"SELECT pg_drop_replication_slot('{SLOT}'), pg_create_physical_replication_slot('{SLOT}')")
     with pytest.raises(SourceError, match="is another's: its plugin is None"):
-        builder.build().validate()
+        source.validate()
 
 
 def test_who_may_not_replicate_is_told(captured: Tables, table: str) -> None:
     """The server's refusal alone does not say which right is meant."""
     captured.execute("CREATE ROLE reader LOGIN PASSWORD 'a secret'")
     captured.execute(f"GRANT SELECT ON {table} TO reader")
-    builder = source_of(captured, table).set_user_name("reader").set_password("a secret")
     plain = captured.url.replace("penstock:penstock@", "")
+    source = source_of(captured, table, url=plain, user_name="reader", password="a secret")
     with pytest.raises(SourceError, match=r"(?s)replicat.*ALTER ROLE … REPLICATION") as failed:
-        builder.set_url(plain).build().validate()
+        source.validate()
     assert "a secret" not in str(failed.value)
     captured.execute(f"REVOKE SELECT ON {table} FROM reader")
     with pytest.raises(JobError, match="permission denied"):
-        builder.set_url(plain).build().validate()
+        source.validate()
     captured.execute("DROP ROLE reader")
 
 
 def test_a_transaction_that_is_open_when_the_source_begins(captured: Tables, table: str) -> None:
     """What it does would be neither in the rows nor in the changes."""
-    source = source_of(captured, table).build()
+    source = source_of(captured, table)
     with psycopg.connect(captured.url) as slow:
         captured.execute(f"CREATE PUBLICATION {SLOT} FOR TABLE {table}")
         slow.execute(f"INSERT INTO {table} VALUES (3)")
@@ -232,7 +233,7 @@ def test_a_transaction_that_is_open_when_the_source_begins(captured: Tables, tab
 
 def test_a_transaction_that_this_job_has_prepared(captured: Tables, table: str) -> None:
     """A job with an exactly-once sink beside, killed before its first checkpoint, would wait for itself for ever."""
-    source = source_of(captured, table).build()
+    source = source_of(captured, table)
     first = SourceInTest(source)
     assert ids(first, 2) == [1, 2]
     first.close()
@@ -264,5 +265,5 @@ def test_a_server_that_does_not_log_changes() -> None:
         tables = Tables(server.url)
         name = tables.create()
         with pytest.raises(SourceError, match=r"wal_level is replica\. ALTER SYSTEM SET wal_level = logical"):
-            changes_of(tables, name).build().validate()
+            changes_of(tables, name).validate()
         tables.connection.close()

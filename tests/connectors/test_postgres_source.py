@@ -15,7 +15,7 @@ from penstock.api.source import Nothing
 from penstock.common.errors import SourceError
 from penstock.common.types import Row
 from penstock.connectors.postgres.connection import PostgresError
-from penstock.datastream.connectors.postgres import PostgresSource, PostgresSourceBuilder
+from penstock.datastream.connectors.postgres import PostgresSource
 from penstock.testing.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.connectors
@@ -30,8 +30,9 @@ def tables(postgres: PostgresServer) -> Iterator[Tables]:
     tables.connection.close()
 
 
-def source_of(tables: Tables, table: str) -> PostgresSourceBuilder:
-    return PostgresSource.builder().set_url(tables.url).set_table(table).set_record_class(tuple).set_fetch_size(5)
+def source_of(tables: Tables, table: str, **settings: Any) -> PostgresSource:
+    common = {"url": tables.url, "table": table, "record_class": tuple, "fetch_size": 5}
+    return PostgresSource(**{**common, **settings})
 
 
 def numbers(tables: Tables, count: int, every: int = 1) -> str:
@@ -43,7 +44,7 @@ def numbers(tables: Tables, count: int, every: int = 1) -> str:
 def test_each_row_once_at_any_parallelism(tables: Tables) -> None:
     """Rows between two ranges, or in both, would be missing, or counted twice."""
     table = numbers(tables, 40)
-    source = source_of(tables, table).set_partition_column(ID).set_columns("name", ID).build()
+    source = source_of(tables, table, partition_column=ID, columns=["name", ID])
     source.validate()
 
     for parallelism, batched in ((1, False), (2, True), (3, False)):
@@ -59,7 +60,7 @@ def test_each_row_once_at_any_parallelism(tables: Tables) -> None:
 def test_a_restored_reader_goes_on_where_the_snapshot_was(tables: Tables, every: int) -> None:
     """A restart would lose rows, or process some twice, also where many rows have one value."""
     table = numbers(tables, 30, every)
-    source = source_of(tables, table).set_partition_column(ID).set_partition_count(3).build()
+    source = source_of(tables, table, partition_column=ID, partition_count=3)
     for count in (0, 1, 6, 13, 29):
         run = SourceInTest(source, 2)
         before = run.values(count, max_records=4)
@@ -81,26 +82,26 @@ def test_kinds_of_records_and_of_columns(tables: Tables) -> None:
         " n::text FROM generate_series(0, 9) AS n"
     )
     for column in ("day", "at", "share"):
-        named = source_of(tables, table).set_partition_column(column).set_record_class(Row)
-        run = SourceInTest(named.set_condition("t.name <> '3%'").build())
+        condition = "t.name <> '3%'"
+        run = SourceInTest(source_of(tables, table, partition_column=column, record_class=Row, condition=condition))
         rows = run.values()
         run.close()
         assert sorted(row.name for row in rows) == list("0123456789")
         assert {type(row.day) for row in rows} == {datetime.date}
-    run = SourceInTest(source_of(tables, table).set_partition_column("day").set_record_class(dict).build())
+    run = SourceInTest(source_of(tables, table, partition_column="day", record_class=dict))
     assert sorted(row["name"] for row in run.values()) == list("0123456789")
     run.close()
     with pytest.raises(SourceError, match="can't be divided"):
-        SourceInTest(source_of(tables, table).set_partition_column("name").build())
+        SourceInTest(source_of(tables, table, partition_column="name"))
     tables.execute(f"INSERT INTO {table} (name) VALUES ('of no day')")
     with pytest.raises(SourceError, match="has rows without a value"):
-        SourceInTest(source_of(tables, table).set_partition_column("day").build())
+        SourceInTest(source_of(tables, table, partition_column="day"))
 
 
 def test_rows_that_are_added_later(tables: Tables) -> None:
     """A job that follows a table would miss rows, or see them again after a restart."""
     table = numbers(tables, 4)
-    source = source_of(tables, table).set_incremental_column(ID).set_poll_interval_ms(5).build()
+    source = source_of(tables, table, incremental_column=ID, poll_interval_ms=5)
     run = SourceInTest(source, 2)
     assert [number for number, _ in run.values(3)] == [0, 1, 2]
     state = run.snapshot()
@@ -117,7 +118,7 @@ def test_rows_that_are_added_later(tables: Tables) -> None:
     again = SourceInTest(source, 1, (later[0], [later[1][0] + later[1][1]]))
     assert [number for number, _ in again.values(1)] == [9]
     again.close()
-    begun = SourceInTest(source_of(tables, table).set_incremental_column(ID).set_starting_value(4).build())
+    begun = SourceInTest(source_of(tables, table, incremental_column=ID, starting_value=4))
     assert [number for number, _ in begun.values(2)] == [7, 9]
     begun.close()
 
@@ -128,7 +129,7 @@ def test_a_row_that_is_committed_after_greater_ones(tables: Tables) -> None:
     with psycopg.connect(tables.url) as slow:
         slow.execute(f"INSERT INTO {table} (name) VALUES ('slow')")
         tables.execute(f"INSERT INTO {table} (name) VALUES ('fast')")
-        run = SourceInTest(source_of(tables, table).set_incremental_column(ID).set_poll_interval_ms(5).build())
+        run = SourceInTest(source_of(tables, table, incremental_column=ID, poll_interval_ms=5))
         assert isinstance(run.readers[0].poll(10), Nothing)
         until(lambda: any("pg_snapshot_xmin" in query for query in tables.queries("penstock source")))
         slow.commit()
@@ -149,7 +150,7 @@ def test_a_row_whose_transaction_has_its_value_is_waited_for(tables: Tables, tak
     with psycopg.connect(tables.url) as slow:
         ((value,),) = slow.execute(f"SELECT {'now()' if takes == 'now()' else sequence}").fetchall()
         tables.execute(f"INSERT INTO {table} (name) VALUES ('fast')")
-        run = SourceInTest(source_of(tables, table).set_incremental_column(ID).set_poll_interval_ms(5).build())
+        run = SourceInTest(source_of(tables, table, incremental_column=ID, poll_interval_ms=5))
         assert isinstance(run.readers[0].poll(10), Nothing)
         until(lambda: any("virtualxid" in query for query in tables.queries("penstock source")))
         assert isinstance(run.readers[0].poll(10), Nothing)
@@ -163,9 +164,9 @@ def test_a_row_whose_transaction_has_its_value_is_waited_for(tables: Tables, tak
 def test_two_sources_do_not_wait_for_each_other(tables: Tables) -> None:
     """One that is not read on has a transaction open, and may be held back until the other one has gone on."""
     large, small = numbers(tables, 5_000), numbers(tables, 3)
-    held = SourceInTest(source_of(tables, large).set_incremental_column(ID).set_fetch_size(10).build())
+    held = SourceInTest(source_of(tables, large, incremental_column=ID, fetch_size=10))
     assert len(held.values(1)) == 1
-    run = SourceInTest(source_of(tables, small).set_incremental_column(ID).set_poll_interval_ms(5).build())
+    run = SourceInTest(source_of(tables, small, incremental_column=ID, poll_interval_ms=5))
     assert len(run.values(3)) == 3
     for one in (held, run):
         one.close()
@@ -174,7 +175,7 @@ def test_two_sources_do_not_wait_for_each_other(tables: Tables) -> None:
 def test_a_connection_that_is_lost(tables: Tables) -> None:
     """A restart of the server would restart the job, or leave rows out."""
     table = numbers(tables, 60)
-    run = SourceInTest(source_of(tables, table).set_partition_column(ID).set_partition_count(1).build())
+    run = SourceInTest(source_of(tables, table, partition_column=ID, partition_count=1))
     first = run.values(3)
     tables.execute(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'penstock source'"
@@ -188,11 +189,11 @@ def test_what_is_wrong_is_told_before_the_first_record(tables: Tables) -> None:
     """A job would be deployed first; or the message would tell the password."""
     table = numbers(tables, 1)
     with pytest.raises(SourceError, match="minutes does not exist"):
-        source_of(tables, table).set_partition_column("minutes").build().validate()
+        source_of(tables, table, partition_column="minutes").validate()
     reals = tables.create("id real, name text")
     with pytest.raises(SourceError, match=r"the column 'id' of .* is real, whose values can't be compared exactly"):
-        source_of(tables, reals).set_partition_column("id").build().validate()
-    wrong: Any = source_of(tables, table).set_partition_column(ID).set_password("a secret").build()
+        source_of(tables, reals, partition_column="id").validate()
+    wrong: Any = source_of(tables, table, partition_column=ID, password="a secret")
     with pytest.raises(PostgresError) as failed:
         wrong.validate()
     assert "a secret" not in str(failed.value) + wrong.describe()
@@ -205,7 +206,7 @@ def test_numbers_without_an_end_divide_nothing(tables: Tables, kind: str, values
     table = tables.create(f"id {kind}, n serial")
     for value in values:
         tables.execute(f"INSERT INTO {table} VALUES ('{value}'), ('{value}')")
-    source = source_of(tables, table).set_partition_column("id").set_columns("n").set_partition_count(2).build()
+    source = source_of(tables, table, partition_column="id", columns=["n"], partition_count=2)
     run = SourceInTest(source)
     seen = run.values(3, max_records=1)
     state = run.snapshot()
@@ -223,7 +224,7 @@ def test_a_view_is_read(tables: Tables, count: int) -> None:
     tables.execute(f"INSERT INTO {base} SELECT n / 3, n, '[1]', n FROM generate_series(0, 8) AS n")
     tables.execute(f"INSERT INTO {base} VALUES (1, '4', '[1]', 4)")
     tables.execute(f"CREATE VIEW v{base} AS SELECT * FROM {base}")
-    source = source_of(tables, f"v{base}").set_partition_column("id").set_columns("name").build()
+    source = source_of(tables, f"v{base}", partition_column="id", columns=["name"])
     source.validate()
     run = SourceInTest(source)
     seen = run.values(count, max_records=1)
@@ -246,5 +247,5 @@ def test_a_value_that_python_has_not_is_named(tables: Tables, column: str) -> No
         "at": "the column 'at'",
     }
     with pytest.raises(SourceError, match=told[column]) as told_of:
-        SourceInTest(source_of(tables, table).set_partition_column(column).build()).values()
+        SourceInTest(source_of(tables, table, partition_column=column)).values()
     assert table in str(told_of.value)

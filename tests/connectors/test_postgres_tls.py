@@ -29,9 +29,9 @@ def test_sources_and_sinks_speak_tls(captured: Tables, tmp_path: Path) -> None:
         tables = Tables(f"{url}{ca}")
         assert tables.connection.pgconn.ssl_in_use
         table = tables.create()
-        run = SourceInTest(changes_of(tables, table).build())
-        sink = PostgresSink.builder().set_url(tables.url).set_table(table).set_columns("id", "name")
-        exactly = sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+        run = SourceInTest(changes_of(tables, table))
+        guarantee = DeliveryGuarantee.EXACTLY_ONCE
+        exactly = PostgresSink(url=tables.url, table=table, columns=["id", "name"], delivery_guarantee=guarantee)
         writer = exactly.create_writer(SimpleSinkContext(0, 1, "f-1-1-a"))
         for number in range(3000):
             writer.write((number, "x" * 100), None)
@@ -40,9 +40,7 @@ def test_sources_and_sinks_speak_tls(captured: Tables, tmp_path: Path) -> None:
         writer.close()
 
         assert [row["id"] for row in afters(run.values(3000))] == list(range(3000))
-        rows = SourceInTest(
-            PostgresSource.builder().set_url(tables.url).set_table(table).set_partition_column("id").build()
-        )
+        rows = SourceInTest(PostgresSource(url=tables.url, table=table, partition_column="id"))
         assert len(rows.values()) == 3000
         certificate(tmp_path)
         with pytest.raises(psycopg.OperationalError, match="certificate verify failed"):

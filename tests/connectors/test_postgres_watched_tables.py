@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from tests.connectors.postgres_tables import Tables
 from penstock.common.errors import InputLostError
 from penstock.common.stored import value
 from penstock.connectors.postgres.changes.split import ChangesSplit
-from penstock.datastream.connectors.postgres import PostgresChangeSource, PostgresChangeSourceBuilder, StartupOptions
+from penstock.datastream.connectors.postgres import PostgresChangeSource, StartupOptions
 
 pytestmark = pytest.mark.connectors
 
@@ -47,12 +48,14 @@ class Followed:
         self.publication = f"p_{self.table}"
         self.execute(f"CREATE PUBLICATION {{p}} {publication}")
         self.execute("INSERT INTO {t} VALUES (1); INSERT INTO {other} VALUES (1)")
-        named = changes_of(captured, self.table, self.other).set_publication_name(self.publication)
-        self.source = (named if is_named else self.of_publication()).build()
+        named = changes_of(captured, self.table, self.other, publication_name=self.publication)
+        self.source = named if is_named else self.of_publication()
 
-    def of_publication(self) -> PostgresChangeSourceBuilder:
-        builder = PostgresChangeSource.builder().set_url(self._captured.url).set_slot_name(f"s_{self.table}")
-        return builder.set_publication_name(self.publication)
+    def of_publication(self, **settings: Any) -> PostgresChangeSource:
+        slot = f"s_{self.table}"
+        return PostgresChangeSource(
+            url=self._captured.url, slot_name=slot, publication_name=self.publication, **settings
+        )
 
     def execute(self, sql: str) -> None:
         self._captured.execute(sql.format(t=self.table, other=self.other, p=self.publication))
@@ -82,8 +85,8 @@ def test_a_table_that_is_lost_while_another_is_read(captured: Tables) -> None:
     followed = Followed(captured, is_named=True)
     first, last = sorted((followed.table, followed.other))
     captured.execute(f"INSERT INTO {last} SELECT n FROM generate_series(2, 40) AS n")
-    builder = changes_of(captured, first, last).set_publication_name(followed.publication).set_fetch_size(1)
-    run = SourceInTest(builder.build())
+    source = changes_of(captured, first, last, publication_name=followed.publication, fetch_size=1)
+    run = SourceInTest(source)
     run.values(2, max_records=1)
     captured.execute(MADE_AGAIN.format(t=first))
     with pytest.raises(
@@ -111,7 +114,7 @@ def test_a_publication_that_is_read_whole_may_change(
 ) -> None:
     """A job would fail for a table that its users have taken out, or that is seen as before."""
     followed = Followed(captured, False, publication)
-    source = followed.of_publication().set_startup_options(StartupOptions.latest()).build()
+    source = followed.of_publication(startup_options=StartupOptions.latest())
     run = SourceInTest(source)
     followed.execute("INSERT INTO {other} VALUES (2)")
     run.values(1)

@@ -31,8 +31,14 @@ def tables(plain_postgres: PostgresServer) -> Iterator[Tables]:
 
 def sink_of(tables: Tables, table: str, *, write_ahead: bool = True) -> PostgresSink:
     guarantee = DeliveryGuarantee.EXACTLY_ONCE if write_ahead else DeliveryGuarantee.AT_LEAST_ONCE
-    builder = PostgresSink.builder().set_url(tables.url).set_table(table).set_columns("id", "name").set_batch_size(2)
-    sink = builder.set_delivery_guarantee(guarantee).set_write_ahead_log(write_ahead).build()
+    sink = PostgresSink(
+        url=tables.url,
+        table=table,
+        columns=["id", "name"],
+        batch_size=2,
+        delivery_guarantee=guarantee,
+        write_ahead_log=write_ahead,
+    )
     sink.validate()
     return sink
 
@@ -180,8 +186,9 @@ def test_a_savepoint_that_goes_on_with_the_log(postgres: PostgresServer) -> None
     """What was prepared would be lost, or hold its rows for ever, when the user changes to the log."""
     tables = Tables(postgres.url)
     table = tables.create(COLUMNS)
-    builder = PostgresSink.builder().set_url(tables.url).set_table(table).set_columns("id", "name")
-    former = begun(builder.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build(), table)
+    guarantee = DeliveryGuarantee.EXACTLY_ONCE
+    plain = PostgresSink(url=tables.url, table=table, columns=["id", "name"], delivery_guarantee=guarantee)
+    former = begun(plain, table)
     former.write_chunk([(1, "a")], None)
     committables, state = prepared(former)
     former.write_chunk([(2, "b")], None)
@@ -213,8 +220,8 @@ def test_what_the_log_needs(tables: Tables) -> None:
     env.from_collection([(1, "a")]).sink_to(sink)
     with pytest.raises(ConfigurationError, match="takes none: enable_checkpointing"):
         env.execute("in BATCH mode")
-    with pytest.raises(ValueError, match="is for EXACTLY_ONCE, and the sink is AT_LEAST_ONCE"):
-        PostgresSink.builder().set_url(tables.url).set_table(table).set_columns("id").set_write_ahead_log(True).build()
+    with pytest.raises(ValueError, match="needs delivery_guarantee=EXACTLY_ONCE, got AT_LEAST_ONCE"):
+        PostgresSink(url=tables.url, table=table, columns=["id"], write_ahead_log=True)
     writer = begun(sink, table)
     with pytest.raises(ValueError, match="expected a record with the fields id, name"):
         writer.write_chunk([(1, "a", "more")], None)
@@ -228,8 +235,15 @@ def test_who_may_not_create_the_marks_is_told(tables: Tables) -> None:
     tables.execute("CREATE ROLE clerk LOGIN PASSWORD 'a secret'")
     tables.execute(f"GRANT INSERT ON {table} TO clerk")
     host = tables.url.rpartition("@")[2]
-    sink = PostgresSink.builder().set_url(f"postgresql://{host}").set_user_name("clerk").set_password("a secret")
-    sink.set_table(table).set_columns("id", "name").set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+    sink = PostgresSink(
+        url=f"postgresql://{host}",
+        user_name="clerk",
+        password="a secret",
+        table=table,
+        columns=["id", "name"],
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        write_ahead_log=True,
+    )
     with pytest.raises(ConfigurationError, match="CREATE TABLE penstock_batches") as told:
-        sink.set_write_ahead_log(True).build().validate()
+        sink.validate()
     assert "a secret" not in str(told.value)

@@ -10,7 +10,7 @@ import pytest
 from tests.connectors.redis_keys import Keys
 
 from penstock.connectors.redis.server import RedisError
-from penstock.datastream.connectors.redis import RedisLookup, RedisLookupBuilder
+from penstock.datastream.connectors.redis import RedisLookup
 from penstock.testing.redis_server import RedisServer
 
 pytestmark = pytest.mark.connectors
@@ -23,10 +23,13 @@ def keys(redis_server: RedisServer) -> Iterator[Keys]:
     keys.client.close()
 
 
-def lookup_in(keys: Keys) -> RedisLookupBuilder:
+def lookup_in(keys: Keys, **settings: Any) -> RedisLookup:
     prefix = keys.prefix
-    builder = RedisLookup.builder().set_url(keys.url)
-    return builder.set_key_selector(lambda record: None if record is None else f"{prefix}:{record}")
+
+    def key_of(record: Any) -> str | None:
+        return None if record is None else f"{prefix}:{record}"
+
+    return RedisLookup(**{"url": keys.url, "key_selector": key_of, **settings})
 
 
 def results(lookup: RedisLookup, *records: Any) -> list[Any]:
@@ -43,8 +46,8 @@ def test_each_record_has_what_is_at_its_key(keys: Keys) -> None:
     for number in range(1, 100):
         keys.client.hset(keys.name(str(number)), mapping={"name": number, "other": "ü"})
     keys.client.set(keys.name("text"), "ä")
-    lookups = [lookup_in(keys).build(), lookup_in(keys).set_fields("name", "no").build()]
-    values = lookup_in(keys).set_values().build()
+    lookups = [lookup_in(keys), lookup_in(keys, fields=["name", "no"])]
+    values = lookup_in(keys, values=True)
     for lookup in (*lookups, values):
         lookup.open(None)
 
@@ -64,7 +67,10 @@ def test_each_record_has_what_is_at_its_key(keys: Keys) -> None:
 def test_what_is_in_the_cache_is_not_asked_for(keys: Keys) -> None:
     """The server would be asked for each record, or records would have what was there long ago."""
     keys.client.set(keys.name("a"), "1")
-    cached, fresh = lookup_in(keys).set_values().set_cache(10, 60_000).build(), lookup_in(keys).set_values().build()
+    cached, fresh = (
+        lookup_in(keys, values=True, cache_max_rows=10, cache_expire_after_write_ms=60_000),
+        lookup_in(keys, values=True),
+    )
     for lookup in (cached, fresh):
         lookup.open(None)
         results(lookup, "a", "b")
@@ -81,7 +87,7 @@ def test_a_server_that_is_started_again_is_asked_again() -> None:
     with RedisServer() as server:
         keys = Keys(server.url)
         keys.client.set(keys.name("a"), "1")
-        lookup = lookup_in(keys).set_values().build()
+        lookup = lookup_in(keys, values=True)
         lookup.open(None)
         assert results(lookup, "a") == [("a", "1")]
         server.kill()

@@ -14,7 +14,7 @@ from penstock.common.errors import ConfigurationError
 from penstock.common.types import Row
 from penstock.connectors.redis.server import RedisError
 from penstock.connectors.redis.sink.committer import TransactionLostError
-from penstock.datastream.connectors.redis import DeliveryGuarantee, RedisSink, RedisSinkBuilder
+from penstock.datastream.connectors.redis import DeliveryGuarantee, RedisSink
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 from penstock.testing.redis_server import RedisServer
 
@@ -44,12 +44,12 @@ class Append:
         return ("RPUSH", self.key, record)
 
 
-def appending(keys: Keys) -> RedisSinkBuilder:
-    return RedisSink.builder().set_url(keys.url).set_command(Append(keys.name("list")))
+def appending(keys: Keys, **settings: Any) -> RedisSink:
+    return RedisSink(url=keys.url, command=Append(keys.name("list")), **settings)
 
 
 def exactly_once(keys: Keys) -> RedisSink:
-    return appending(keys).set_batch_size(2).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()
+    return appending(keys, batch_size=2, delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
 
 
 def appended(keys: Keys) -> list[str]:
@@ -61,8 +61,9 @@ def test_records_of_all_kinds_become_hashes(keys: Keys) -> None:
     """A record would be missing, or have a field of another one, or one that it has no more."""
     keys.client.hset(keys.name("2"), mapping={"id": 9, "name": "before", "of_another": "stays"})
     prefix = keys.prefix
-    builder = RedisSink.builder().set_url(keys.url).set_batch_size(2)
-    sink = builder.set_hash(lambda record: f"{prefix}:{id_of(record)}", "id", "name").build()
+    sink = RedisSink(
+        url=keys.url, hash_key=lambda record: f"{prefix}:{id_of(record)}", fields=["id", "name"], batch_size=2
+    )
     sink.validate()
     writer = sink.create_writer(SimpleSinkContext())
 
@@ -87,8 +88,9 @@ def id_of(record: Any) -> Any:
 def test_records_are_appended_to_streams(keys: Keys) -> None:
     """Entries would be in another order, or in another stream, or the stream would grow for ever."""
     prefix = keys.prefix
-    builder = RedisSink.builder().set_url(keys.url)
-    sink = builder.set_stream(lambda record: f"{prefix}:{record['to']}", "id", "name", max_length=100).build()
+    sink = RedisSink(
+        url=keys.url, stream=lambda record: f"{prefix}:{record['to']}", fields=["id", "name"], max_length=100
+    )
     context = SimpleSinkContext()
     writer = sink.create_writer(context)
     writer.write_chunk([{"to": "a", "id": number, "name": None} for number in range(1000)], None)
@@ -102,7 +104,7 @@ def test_records_are_appended_to_streams(keys: Keys) -> None:
 
 def test_a_batch_goes_when_its_interval_is_over(keys: Keys) -> None:
     """A few records would wait for a thousand others."""
-    writer = appending(keys).set_batch_interval_ms(200).build().create_writer(SimpleSinkContext())
+    writer = appending(keys, batch_interval_ms=200).create_writer(SimpleSinkContext())
     writer.write_chunk(["a", "b"], None)
     assert appended(keys) == [] and writer.wake_at_ms() == 200
     writer.on_wake(200)
@@ -113,7 +115,7 @@ def test_a_batch_goes_when_its_interval_is_over(keys: Keys) -> None:
 def test_the_command_that_is_refused_is_named(keys: Keys) -> None:
     """Of a thousand commands the user would have to find the wrong one."""
     keys.client.set(keys.name("list"), "is no list")
-    writer = appending(keys).build().create_writer(SimpleSinkContext())
+    writer = appending(keys).create_writer(SimpleSinkContext())
     writer.write_chunk(["a"], None)
     with pytest.raises(RedisError, match=rf"refused the command RPUSH {keys.name('list')} a: WRONGTYPE") as refused:
         writer.flush(False)
@@ -126,7 +128,7 @@ def test_the_command_that_is_refused_is_named(keys: Keys) -> None:
 def test_what_is_wrong_is_told_before_the_first_record(keys: Keys) -> None:
     """A job would run until its first record."""
     with pytest.raises(RedisError, match="Check user and password") as failed:
-        appending(keys).set_user_name("bob").set_password("a secret").build().validate()
+        appending(keys, user_name="bob", password="a secret").validate()
     assert "a secret" not in str(failed.value)
     with RedisServer() as server:
         of_server = Keys(server.url)
@@ -135,10 +137,10 @@ def test_what_is_wrong_is_told_before_the_first_record(keys: Keys) -> None:
         of_server.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         with pytest.raises(ConfigurationError, match="may evict them: set its maxmemory-policy"):
             exactly_once(of_server).validate()
-        appending(of_server).build().validate()
+        appending(of_server).validate()
         of_server.execute("ACL", "SETUSER", "ada", "on", ">love", "~*", "+@all", "-info")
-        exactly_once_as_ada = appending(of_server).set_user_name("ada").set_password("love")
-        exactly_once_as_ada.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build().validate()
+        guarantee = DeliveryGuarantee.EXACTLY_ONCE
+        appending(of_server, user_name="ada", password="love", delivery_guarantee=guarantee).validate()
         of_server.client.close()
 
 
@@ -147,7 +149,7 @@ def test_a_connection_that_is_lost() -> None:
     with RedisServer() as server:
         keys = Keys(server.url)
         writers = [
-            appending(keys).build().create_writer(SimpleSinkContext()),
+            appending(keys).create_writer(SimpleSinkContext()),
             exactly_once(keys).create_writer(SimpleSinkContext()),
         ]
         committer = exactly_once(keys).create_committer()
@@ -230,8 +232,11 @@ def test_a_driver_that_dies_within_a_commit(keys: Keys) -> None:
 def test_a_command_that_is_refused_by_the_commit_is_not_skipped(keys: Keys) -> None:
     """Commands before it would be applied twice, or those behind it never."""
     job, name, other = keys.prefix, keys.name("list"), keys.name("other")
-    builder = RedisSink.builder().set_url(keys.url).set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-    sink = builder.set_command(lambda record: ("RPUSH", other if record == "c" else name, record)).build()
+    sink = RedisSink(
+        url=keys.url,
+        command=lambda record: ("RPUSH", other if record == "c" else name, record),
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+    )
     keys.client.set(other, "is no list")
     writer = sink.create_writer(SimpleSinkContext(attempt=f"{job}-1-0-11", job_id=job))
     writer.write_chunk(list("abcde"), None)

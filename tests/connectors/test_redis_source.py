@@ -17,7 +17,6 @@ from penstock.datastream.connectors.redis import (
     RedisStreamEntry,
     RedisStreamPosition,
     RedisStreamSource,
-    RedisStreamSourceBuilder,
 )
 from penstock.testing.redis_server import RedisServer
 
@@ -31,9 +30,9 @@ def keys(redis_server: RedisServer) -> Iterator[Keys]:
     keys.client.close()
 
 
-def source_of(keys: Keys, *streams: str) -> RedisStreamSourceBuilder:
-    builder = RedisStreamSource.builder().set_url(keys.url).set_streams(*map(keys.name, streams))
-    return builder.set_value_deserializer("n", SimpleStringSchema())
+def source_of(keys: Keys, *streams: str, **settings: Any) -> RedisStreamSource:
+    common = {"url": keys.url, "value_field": "n", "value_deserializer": SimpleStringSchema()}
+    return RedisStreamSource(streams=list(map(keys.name, streams)), **{**common, **settings})
 
 
 def add(keys: Keys, stream: str, numbers: range) -> None:
@@ -53,7 +52,7 @@ def test_each_entry_comes_once_over_restarts_and_rescaling(keys: Keys) -> None:
     streams = ["a", "b", "c"]
     for stream in streams:
         add(keys, stream, range(1, 2500))
-    source = source_of(keys, *streams).set_bounded().set_fetch_size(70).build()
+    source = source_of(keys, *streams, bounded=True, fetch_size=70)
     seen: list[str] = []
     job = SourceInTest(source, parallelism=2)
     for parallelism in (1, 3, 2):
@@ -74,7 +73,7 @@ def test_each_entry_comes_once_over_restarts_and_rescaling(keys: Keys) -> None:
 
 def test_entries_that_are_added_later_wake_the_reader(keys: Keys) -> None:
     """A job would wait for ever, or ask the server all the time."""
-    job = SourceInTest(source_of(keys, "a", "b").build())
+    job = SourceInTest(source_of(keys, "a", "b"))
     for first in (1, 11, 21):
         add(keys, "b", range(first, first + 10))
         assert job.values(10) == texts(range(first, first + 10))
@@ -98,7 +97,7 @@ def test_where_reading_begins(keys: Keys, starting: RedisStreamPosition | None, 
     """A new job would read what it was not to read, or leave out what it was."""
     add(keys, "a", range(1, 100))
     starting = starting or RedisStreamPosition.after({keys.name("a"): "6-5"})
-    job = SourceInTest(source_of(keys, "a").set_starting_position(starting).build())
+    job = SourceInTest(source_of(keys, "a", starting_position=starting))
     add(keys, "a", range(100, 110))
 
     assert job.values(110 - first) == texts(range(first, 110))
@@ -109,8 +108,12 @@ def test_streams_that_come_later_are_found(keys: Keys) -> None:
     """A stream of a new customer would not be read until the job is started again, or its first entries never."""
     add(keys, "in:a", range(1, 10))
     keys.execute("SET", keys.name("in:other"), "is no stream")
-    builder = RedisStreamSource.builder().set_url(keys.url).set_stream_pattern(keys.name("in:*"))
-    source = builder.set_starting_position(RedisStreamPosition.latest()).set_discovery_interval_ms(50).build()
+    source = RedisStreamSource(
+        url=keys.url,
+        stream_pattern=keys.name("in:*"),
+        starting_position=RedisStreamPosition.latest(),
+        discovery_interval_ms=50,
+    )
     job = SourceInTest(source, parallelism=2)
     add(keys, "in:b", range(1, 3))
     assert job.enumerator.discover() == 50
@@ -129,7 +132,7 @@ def test_streams_that_come_later_are_found(keys: Keys) -> None:
 def test_entries_that_were_trimmed_before_they_were_read_are_told(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
     """Entries would be missing, and nobody would know."""
     add(keys, "a", range(1, 50))
-    failing, warning = source_of(keys, "a").build(), source_of(keys, "a").set_on_trimmed("warn").build()
+    failing, warning = source_of(keys, "a"), source_of(keys, "a", on_trimmed="warn")
     job = SourceInTest(failing)
     job.values(20)
     state = job.snapshot()
@@ -157,7 +160,7 @@ def test_a_job_that_began_behind_the_last_entry_is_told_what_was_trimmed(keys: K
     add(keys, "a", range(1, 3))
     if not is_there:
         keys.execute("XDEL", keys.name("a"), "1-2")
-    source = source_of(keys, "a").set_starting_position(RedisStreamPosition.latest()).build()
+    source = source_of(keys, "a", starting_position=RedisStreamPosition.latest())
     job = SourceInTest(source)
     state = job.snapshot()
     job.close()
@@ -175,12 +178,12 @@ def test_a_job_that_began_behind_the_last_entry_is_told_what_was_trimmed(keys: K
 def test_a_stream_that_is_emptied_when_all_was_read_goes_on(keys: Keys) -> None:
     """A job would fail though nothing is lost."""
     add(keys, "a", range(1, 50))
-    job = SourceInTest(source_of(keys, "a").build())
+    job = SourceInTest(source_of(keys, "a"))
     job.values(49)
     state = job.snapshot()
     job.close()
     keys.execute("XTRIM", keys.name("a"), "MAXLEN", "0")
-    job = SourceInTest(source_of(keys, "a").build(), state=state)
+    job = SourceInTest(source_of(keys, "a"), state=state)
     until(lambda: any("b" in client["flags"] for client in keys.client.client_list()))
     add(keys, "a", range(50, 60))
 
@@ -191,7 +194,7 @@ def test_a_stream_that_is_emptied_when_all_was_read_goes_on(keys: Keys) -> None:
 def test_a_stream_that_was_deleted_is_told(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
     """What was in it would be missing; one that is made again with lesser ids would never be read."""
     add(keys, "a", range(1, 50))
-    job = SourceInTest(source_of(keys, "a").build())
+    job = SourceInTest(source_of(keys, "a"))
     job.values(49)
     state = job.snapshot()
     keys.execute("DEL", keys.name("a"))
@@ -200,7 +203,7 @@ def test_a_stream_that_was_deleted_is_told(keys: Keys, caplog: pytest.LogCapture
     job.close()
 
     add(keys, "a", range(1, 3))
-    job = SourceInTest(source_of(keys, "a").set_on_trimmed("warn").build(), state=state)
+    job = SourceInTest(source_of(keys, "a", on_trimmed="warn"), state=state)
     assert job.values(2) == ["1", "2"]
     job.close()
     assert "deleted and made again" in caplog.text
@@ -209,7 +212,7 @@ def test_a_stream_that_was_deleted_is_told(keys: Keys, caplog: pytest.LogCapture
 def test_the_group_shows_how_far_completed_checkpoints_are(keys: Keys) -> None:
     """Those who watch the streams would see a job that does not move, or one that is farther than it is."""
     add(keys, "a", range(1, 50))
-    job = SourceInTest(source_of(keys, "a").set_consumer_group("penstock").build())
+    job = SourceInTest(source_of(keys, "a", consumer_group="penstock"))
     job.values(20, max_records=20)
     job.snapshot(1)
     job.values(10, max_records=10)
@@ -231,16 +234,16 @@ def test_whole_entries_by_a_function(keys: Keys) -> None:
     """A user could not see keys, ids and bytes; one poison entry would be looked for among thousands."""
     keys.client.xadd(keys.name("a"), {"n": "1", "raw": b"\xff"}, id="5-1")
     keys.client.xadd(keys.name("a"), {"n": "skipped"}, id="5-2")
-    builder = RedisStreamSource.builder().set_url(keys.url).set_streams(keys.name("a")).set_bounded()
-    job = SourceInTest(builder.set_deserializer(only_numbers).build())
+    whole = RedisStreamSource(url=keys.url, streams=[keys.name("a")], bounded=True, deserializer=only_numbers)
+    job = SourceInTest(whole)
     assert job.values() == [(keys.name("a"), "5-1", b"\xff")]
     job.close()
 
-    job = SourceInTest(source_of(keys, "a").set_value_deserializer("raw", SimpleStringSchema()).build())
+    job = SourceInTest(source_of(keys, "a", value_field="raw", value_deserializer=SimpleStringSchema()))
     with pytest.raises(SourceError, match=f"the entry 5-1 of the stream '{keys.name('a')}' can't be read: Unicode"):
         job.values()
     job.close()
-    job = SourceInTest(source_of(keys, "a").set_value_deserializer("m", SimpleStringSchema()).build())
+    job = SourceInTest(source_of(keys, "a", value_field="m", value_deserializer=SimpleStringSchema()))
     with pytest.raises(SourceError, match="it has no field 'm'"):
         job.values()
     job.close()
@@ -254,13 +257,13 @@ def test_what_is_wrong_is_told_before_the_first_entry(keys: Keys) -> None:
     """A job would start, and fail or wait."""
     keys.execute("SET", keys.name("text"), "1")
     with pytest.raises(SourceError, match=r"WRONGTYPE.*\nAnother program has made this key"):
-        source_of(keys, "text").build().validate()
+        source_of(keys, "text").validate()
     with pytest.raises(RedisError, match="Check user and password") as failed:
-        source_of(keys, "a").set_password("a secret").build().validate()
+        source_of(keys, "a", password="a secret").validate()
     assert "a secret" not in str(failed.value) and "penstock@" not in str(failed.value)
     with pytest.raises(RedisError, match=r"Redis at 127\.0\.0\.1:1/0: .*[Cc]onnect"):
-        source_of(keys, "a").set_url("redis://127.0.0.1:1").build().validate()
-    source_of(keys, "not-there-yet").build().validate()
+        source_of(keys, "a", url="redis://127.0.0.1:1").validate()
+    source_of(keys, "not-there-yet").validate()
 
 
 def test_a_server_that_is_started_again_is_read_on() -> None:
@@ -268,7 +271,7 @@ def test_a_server_that_is_started_again_is_read_on() -> None:
     with RedisServer() as server:
         keys = Keys(server.url)
         add(keys, "a", range(1, 10))
-        job = SourceInTest(source_of(keys, "a").build())
+        job = SourceInTest(source_of(keys, "a"))
         assert job.values(9) == texts(range(1, 10))
         server.kill()
         server.start()
@@ -288,24 +291,22 @@ def test_a_field_that_occurs_twice(keys: Keys) -> None:
     keys.client.execute_command("XADD", keys.name("a"), "1-1", "n", "1", "m", "2", "n", "3")
     keys.client.execute_command("XADD", keys.name("a"), "1-2", "m", "4", "m", "5", "n", "6")
 
-    def values(builder: RedisStreamSourceBuilder) -> list[Any]:
-        run = SourceInTest(builder.set_bounded().build())
+    def values(source: RedisStreamSource) -> list[Any]:
+        run = SourceInTest(source)
         try:
             return run.values()
         finally:
             run.close()
 
-    told = (
-        "the entry {} of the stream '.*' can't be read: ValueError: its field '{}' occurs 2 times, .* set_deserializer"
-    )
+    told = "the entry {} of the stream '.*' can't be read: ValueError: its field '{}' occurs 2 times, .* `deserializer`"
     with pytest.raises(SourceError, match=told.format("1-1", "n")):
-        values(source_of(keys, "a"))
-    whole = RedisStreamSource.builder().set_url(keys.url).set_streams(keys.name("a"))
+        values(source_of(keys, "a", bounded=True))
+    whole: dict[str, Any] = {"url": keys.url, "streams": [keys.name("a")], "bounded": True}
     with pytest.raises(SourceError, match=told.format("1-1", "n")):
-        values(whole)
-    assert values(whole.set_deserializer(last_and_pairs)) == [
+        values(RedisStreamSource(**whole))
+    assert values(RedisStreamSource(**whole, deserializer=last_and_pairs)) == [
         (b"3", ((b"n", b"1"), (b"m", b"2"), (b"n", b"3"))),
         (b"6", ((b"m", b"4"), (b"m", b"5"), (b"n", b"6"))),
     ]
     keys.client.xdel(keys.name("a"), "1-1")
-    assert values(source_of(keys, "a")) == ["6"]
+    assert values(source_of(keys, "a", bounded=True)) == ["6"]

@@ -25,11 +25,14 @@ def test_the_servers_certificate_is_checked(redis_server: RedisServer, tmp_path:
     assert plain.port is not None
     with with_tls(plain.port, certificate(tmp_path)) as port:
         url = f"rediss://{plain.username}:{plain.password}@127.0.0.1:{port}/0"
-        sink = RedisSink.builder().set_hash(lambda record: keys.name(record[0]), "name")
-        with pytest.raises(RedisError, match="certificate verify failed"):
-            sink.set_url(url).build().validate()
 
-        writer = sink.set_url(f"{url}?ssl_ca_certs={tmp_path / 'ca.pem'}").build().create_writer(SimpleSinkContext())
+        def sink_to(url: str) -> RedisSink:
+            return RedisSink(url=url, hash_key=lambda record: keys.name(record[0]), fields=["name"])
+
+        with pytest.raises(RedisError, match="certificate verify failed"):
+            sink_to(url).validate()
+
+        writer = sink_to(f"{url}?ssl_ca_certs={tmp_path / 'ca.pem'}").create_writer(SimpleSinkContext())
         writer.write_chunk([("a",)], None)
         writer.flush(True)
         writer.close()

@@ -47,9 +47,9 @@ def test_records_of_all_kinds_replace_those_with_their_key(database: Database) -
     """A row would be missing, be there twice, or have its fields in wrong columns."""
     database.create()
     database.execute("INSERT INTO flights VALUES (2, 'before')")
-    builder = database.sink().set_key_columns("id").set_batch_size(2)
+    sink = database.sink(key_columns=["id"], batch_size=2)
     for _ in range(2):
-        written(builder, (1, "a"), {"name": "b", "id": 2}, Row(name="c", id=3), [5, None], (1, "a again"))
+        written(sink, (1, "a"), {"name": "b", "id": 2}, Row(name="c", id=3), [5, None], (1, "a again"))
 
     assert database.rows() == [(1, "a again"), (2, "b"), (3, "c"), (5, None)]
 
@@ -58,7 +58,7 @@ def test_a_table_of_keys_only(database: Database) -> None:
     """The second delivery of a row would fail the job."""
     database.create()
     for _ in range(2):
-        written(database.sink().set_columns("id").set_key_columns("id"), (1,), (2,), (1,))
+        written(database.sink(columns=["id"], key_columns=["id"]), (1,), (2,), (1,))
     assert database.rows() == [(1, None), (2, None)]
 
 
@@ -96,7 +96,7 @@ PARIS = datetime.datetime(2020, 7, 1, 12, 0, 0, 5, tzinfo=datetime.timezone(date
 def test_numbers_of_numpy_are_numbers(database: Database) -> None:
     """SQLite would have their bytes, and a row be there twice, as its key is another one."""
     database.create("id INTEGER PRIMARY KEY, n INTEGER, x REAL, b BOOLEAN")
-    sink = database.sink().set_columns("id", "n", "x", "b").set_key_columns("id")
+    sink = database.sink(columns=["id", "n", "x", "b"], key_columns=["id"])
     written(sink, (5, 1, 0.5, True))
     written(sink, (np.int64(5), np.int32(2), np.float32(1.5), np.bool_(False)))
     assert database.rows() == [(5, 2, 1.5, False)]
@@ -107,14 +107,14 @@ def test_sqlite_writes_no_other_number(sqlite: Database, value: Any) -> None:
     """There would be NULL, or a number of other digits."""
     sqlite.create("id INTEGER, x NUMERIC(30, 0)")
     with pytest.raises(SqlError, match=r"refused the row \{'id': 2"):
-        written(sqlite.sink().set_columns("id", "x"), (1, None), (2, value))
+        written(sqlite.sink(columns=["id", "x"]), (1, None), (2, value))
     assert sqlite.rows() == []
 
 
 def test_a_time_with_a_zone_is_in_utc_where_the_column_has_none(database: Database) -> None:
     """SQLite would have noon in Paris as noon, and PostgreSQL as it is in the zone of its session."""
     database.create("id INTEGER, at TIMESTAMP")
-    written(database.sink().set_columns("id", "at"), (1, PARIS), (2, PARIS.replace(tzinfo=None)), (3, None))
+    written(database.sink(columns=["id", "at"]), (1, PARIS), (2, PARIS.replace(tzinfo=None)), (3, None))
     table = SqlDatabase(database.url).table("flights")
     with database.engine.connect() as connection:
         read = [row.at for row in connection.execute(sqlalchemy.select(table).order_by(table.c.id))]
@@ -134,11 +134,11 @@ def test_what_a_column_would_cut_is_refused(database: Database, column: str, val
     """The table would have another value, or the job end with an error that names no row."""
     database.create(f"id INTEGER, x {column}")
     if "NUMERIC" in column and "postgresql" in database.url:
-        written(database.sink().set_columns("id", "x"), (1, value))
+        written(database.sink(columns=["id", "x"]), (1, value))
         assert database.rows() == [(1, value)]
         return
     with pytest.raises(SqlError, match=rf"refused the row \{{'id': 2, .* for flights: (.|\n)*({told})"):
-        written(database.sink().set_columns("id", "x"), (1, None), (2, value))
+        written(database.sink(columns=["id", "x"]), (1, None), (2, value))
     assert database.rows() == []
 
 
@@ -146,27 +146,27 @@ def test_what_is_wrong_is_told_before_the_first_record(database: Database) -> No
     """A job would run until its first row."""
     database.create("id INTEGER, name VARCHAR(20)")
     with pytest.raises(SqlError, match="has no table nowhere"):
-        database.sink().set_table("nowhere").build().validate()
+        database.sink(table="nowhere").validate()
     with pytest.raises(ConfigurationError, match=r"has no column 'minutes': it has \['id', 'name'\]"):
-        database.sink().set_columns("id", "minutes").build().validate()
+        database.sink(columns=["id", "minutes"]).validate()
     with pytest.raises(ConfigurationError, match="need a primary key or a unique index"):
-        database.sink().set_key_columns("id").build().validate()
+        database.sink(key_columns=["id"]).validate()
     with pytest.raises(ConfigurationError, match="has no column 'minutes'"):
-        database.source().set_columns("minutes").build().validate()
+        database.source(columns=["minutes"]).validate()
     with pytest.raises(SqlError, match="nosuch"):
-        database.source().set_condition("nosuch > 1").build().validate()
+        database.source(condition="nosuch > 1").validate()
     with pytest.raises(ValueError, match=r"EXACTLY_ONCE is PostgresSink.*WriteAheadSink"):
-        database.sink().set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
+        database.sink(delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE)
     with pytest.raises(ConfigurationError, match="no such dialect"):
-        SqlSink.builder().set_url("nosql://x/y").set_table("t").set_columns("id").build().validate()
+        SqlSink(url="nosql://x/y", table="t", columns=["id"]).validate()
     with pytest.raises(ConfigurationError, match="a driver that is not installed"):
-        SqlSink.builder().set_url("mysql+pymysql://x/y").set_table("t").set_columns("id").build().validate()
+        SqlSink(url="mysql+pymysql://x/y", table="t", columns=["id"]).validate()
 
 
 def test_a_database_that_is_locked(sqlite: Database) -> None:
     """Another job that writes at the moment would fail this one."""
     sqlite.create()
-    writer = writer_of(sqlite.sink().set_url(f"{sqlite.url}?timeout=0"))
+    writer = writer_of(sqlite.sink(url=f"{sqlite.url}?timeout=0"))
     other = sqlite3.connect(sqlite.url.removeprefix("sqlite:///"), check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
 
@@ -192,7 +192,7 @@ def test_a_table_is_read_whole(database: Database) -> None:
     database.create()
     values = ", ".join(f"({number * number}, 'n{number}')" for number in range(50))
     database.execute(f"INSERT INTO flights VALUES {values}")
-    source = SourceInTest(database.source().set_fetch_size(7).set_condition("name NOT LIKE '%3:x'").build(), 2)
+    source = SourceInTest(database.source(fetch_size=7, condition="name NOT LIKE '%3:x'"), 2)
 
     read = sorted(source.values(), key=lambda row: row.id)
     assert read == [Row(id=number * number, name=f"n{number}") for number in range(50)]
@@ -206,13 +206,12 @@ def test_a_position_within_rows_of_one_value(database: Database, key: str) -> No
     days = [datetime.date(2013, 1, 1 + number // 30) for number in range(90)]
     values = ", ".join(f"({number}, '{day}')" for number, day in enumerate(days))
     database.execute(f"INSERT INTO flights VALUES {values}")
-    source = database.source().set_partition_column("day").set_record_class(tuple).set_fetch_size(8)
-    source = source.set_partition_count(2)
-    first = SourceInTest(source.build())
+    source = database.source(partition_column="day", record_class=tuple, fetch_size=8, partition_count=2)
+    first = SourceInTest(source)
     seen = first.values(37, max_records=5)
     state = first.snapshot()
     first.close()
-    second = SourceInTest(source.build(), state=state)
+    second = SourceInTest(source, state=state)
     seen += second.values(max_records=11)
     second.close()
 
@@ -224,8 +223,8 @@ def test_times_of_sqlite_divide_nothing(sqlite: Database, kind: str) -> None:
     """They are texts of any form: those that CURRENT_TIMESTAMP writes would be missing after a restart."""
     sqlite.create(f"id INTEGER PRIMARY KEY, at {kind}")
     with pytest.raises(ConfigurationError, match="the column 'at' of flights is a time, which SQLite keeps as a text"):
-        sqlite.source().set_partition_column("at").build().validate()
-    sqlite.source().build().validate()
+        sqlite.source(partition_column="at").validate()
+    sqlite.source().validate()
 
 
 class Flight(NamedTuple):
@@ -241,7 +240,7 @@ def test_what_rows_become(sqlite: Database, make: type[Any], expected: Any) -> N
     """A program would get records of another kind than it asked for."""
     sqlite.create()
     sqlite.execute("INSERT INTO flights VALUES (1, 'a')")
-    source = SourceInTest(sqlite.source().set_record_class(make).build())
+    source = SourceInTest(sqlite.source(record_class=make))
     assert source.values() == [expected]
     source.close()
 
@@ -249,30 +248,28 @@ def test_what_rows_become(sqlite: Database, make: type[Any], expected: Any) -> N
 def test_columns_that_can_not_divide(sqlite: Database) -> None:
     """Rows without a value would be missing; a column of texts would give a trace."""
     sqlite.create("id INTEGER, name VARCHAR(20)")
-    assert SourceInTest(sqlite.source().build()).values() == []
+    assert SourceInTest(sqlite.source()).values() == []
     sqlite.execute("INSERT INTO flights VALUES (1, 'a'), (NULL, 'b')")
     with pytest.raises(SourceError, match="rows without a value"):
-        SourceInTest(sqlite.source().build())
+        SourceInTest(sqlite.source())
     with pytest.raises(SourceError, match="such as 'a', which can't be divided"):
-        SourceInTest(sqlite.source().set_partition_column("name").build())
+        SourceInTest(sqlite.source(partition_column="name"))
 
 
 @pytest.mark.parametrize("given", ["in the url", "beside it"])
 def test_passwords_are_not_shown(given: str) -> None:
     """A password would be in a log, a plan or an error."""
     who = "clerk:a-secret@" if given == "in the url" else ""
-    url = f"postgresql+psycopg://{who}127.0.0.1:1/db"
-    sink = SqlSink.builder().set_url(url).set_table("t").set_columns("id")
-    source = SqlSource.builder().set_url(url).set_table("t").set_partition_column("id")
+    common = {"url": f"postgresql+psycopg://{who}127.0.0.1:1/db", "table": "t"}
     if given == "beside it":
-        sink.set_user_name("clerk").set_password("a-secret")
-        source.set_user_name("clerk").set_password("a-secret")
-    shown = [sink.build().describe(), source.build().describe(), repr(vars(sink.build())), repr(vars(source.build()))]
-    for one in (sink.build(), source.build()):
+        common |= {"user_name": "clerk", "password": "a-secret"}
+    sink, source = SqlSink(**common, columns=["id"]), SqlSource(**common, partition_column="id")
+    shown = [sink.describe(), source.describe(), repr(vars(sink)), repr(vars(source)), repr(vars(source._dialect))]
+    for one in (sink, source):
         with pytest.raises(SqlError, match=r"127\.0\.0\.1") as failed:
             one.validate()
         shown.append(str(failed.value))
     assert not any("a-secret" in text for text in shown), shown
     with pytest.raises(ConfigurationError) as unread:
-        SqlSink.builder().set_url("a-secret").set_table("t").set_columns("id").build().describe()
+        SqlSink(url="a-secret", table="t", columns=["id"]).describe()
     assert "a-secret" not in str(unread.value)

@@ -45,7 +45,7 @@ def filled(database: Database, column: str, *values: Any) -> None:
 
 
 def read(database: Database) -> list[Any]:
-    source = SourceInTest(database.source().set_record_class(tuple).build())
+    source = SourceInTest(database.source(record_class=tuple))
     try:
         return [value for _, value in sorted(source.values())]
     finally:
@@ -110,12 +110,12 @@ def test_a_text_that_is_not_utf_8_is_named(sqlite: Database) -> None:
 def test_a_position_among_numbers_of_sqlite_is_exact(sqlite: Database, column: str, values: list[Any]) -> None:
     """After a failure rows would be missing or come twice: a position would be a number near that of the row."""
     filled(sqlite, column, *values)
-    builder = sqlite.source().set_partition_column("x").set_fetch_size(1).set_partition_count(2).set_columns("id")
-    first = SourceInTest(builder.set_record_class(tuple).build())
+    source = sqlite.source(partition_column="x", fetch_size=1, partition_count=2, columns=["id"], record_class=tuple)
+    first = SourceInTest(source)
     seen = first.values(2, max_records=1)
     state = first.snapshot()
     first.close()
-    second = SourceInTest(builder.build(), state=state)
+    second = SourceInTest(source, state=state)
     seen += second.values()
     second.close()
     assert sorted(seen) == [(1,), (2,), (3,), (4,)]
@@ -125,14 +125,14 @@ def test_texts_among_the_numbers_of_a_partition_column(sqlite: Database) -> None
     """The error would show a number, with which nothing is wrong."""
     filled(sqlite, "INTEGER", 1, "abc")
     with pytest.raises(SourceError, match="the column 'x' of flights has values such as 'abc'"):
-        SourceInTest(sqlite.source().set_partition_column("x").build())
+        SourceInTest(sqlite.source(partition_column="x"))
 
 
 @pytest.mark.parametrize("value", [HUGE, Decimal(HUGE), Decimal("0.1"), Decimal("1.5E-12"), 0.25, "12.50", True, None])
 def test_a_numeric_of_sqlite_is_written_and_read_as_it_is(sqlite: Database, value: Any) -> None:
     """A whole number would be refused that SQLite stores exactly, or be another one."""
     sqlite.create("id INTEGER PRIMARY KEY, x NUMERIC")
-    written(sqlite.sink().set_columns("id", "x"), (1, value))
+    written(sqlite.sink(columns=["id", "x"]), (1, value))
     assert read(sqlite) == [None if value is None else Decimal(value)]
 
 
@@ -142,7 +142,7 @@ def test_a_float_is_no_text_of_sqlite(sqlite: Database) -> None:
     with pytest.raises(
         SqlError, match=r"refused the row \{'id': 1, .*column x: ValueError: 0.30000000000000004 is not"
     ):
-        written(sqlite.sink().set_columns("id", "x"), (1, 0.1 + 0.2))
+        written(sqlite.sink(columns=["id", "x"]), (1, 0.1 + 0.2))
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_column_that_refuses_a_value_is_named(on_postgres: Database, column:
     """Of a row of many columns the user would have to guess: PostgreSQL says 'smallint out of range'."""
     on_postgres.create(f"id INTEGER, x {column}")
     with pytest.raises(SqlError, match=r"refused the row .* for flights: the column 'x' does not take") as refused:
-        written(on_postgres.sink().set_columns("id", "x"), (1, None), (2, value))
+        written(on_postgres.sink(columns=["id", "x"]), (1, None), (2, value))
     assert repr(value) in str(refused.value)
     assert on_postgres.rows() == []
 
@@ -163,8 +163,8 @@ def test_a_whole_number_is_not_rounded(on_postgres: Database, value: Any) -> Non
     """PostgreSQL would store 2."""
     on_postgres.create("id INTEGER, x INTEGER")
     with pytest.raises(SqlError, match=r"column x: .*(is not a whole number|NaN)"):
-        written(on_postgres.sink().set_columns("id", "x"), (1, value))
-    written(on_postgres.sink().set_columns("id", "x"), (1, 2.0), (2, Decimal(3)), (3, True), (4, None))
+        written(on_postgres.sink(columns=["id", "x"]), (1, value))
+    written(on_postgres.sink(columns=["id", "x"]), (1, 2.0), (2, Decimal(3)), (3, True), (4, None))
     assert on_postgres.rows() == [(1, 2), (2, 3), (3, 1), (4, None)]
 
 
@@ -174,9 +174,9 @@ def test_a_value_that_the_driver_cannot_read_is_named(on_postgres: Database, par
     on_postgres.create("id INTEGER PRIMARY KEY, x TIMESTAMP NOT NULL")
     on_postgres.execute("INSERT INTO flights SELECT n, '2020-01-01' FROM generate_series(1, 20) AS n")
     on_postgres.execute("UPDATE flights SET x = 'infinity' WHERE id = 17")
-    builder = on_postgres.source().set_fetch_size(5).set_partition_column(partition_column)
+    source = on_postgres.source(fetch_size=5, partition_column=partition_column)
     with pytest.raises((SourceError, SqlError), match="flights") as told_of:
-        SourceInTest(builder.build()).values()
+        SourceInTest(source).values()
     assert "the column 'x'" in str(told_of.value)
     if partition_column == "id":
         assert "has 'infinity' in a row with id = 17" in str(told_of.value)

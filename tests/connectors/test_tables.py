@@ -57,8 +57,7 @@ class DeltaLake(Lake):
         return f"{self.bucket}/tables/numbers" if self.bucket else str(self.folder / "a table")
 
     def sink(self, record_type: RecordType = NUMBERS, *partitions: str) -> DeltaSink:
-        builder = DeltaSink.builder().set_table(self.uri).set_record_type(record_type)
-        return builder.set_partition_columns(*partitions).build()
+        return DeltaSink(table=self.uri, record_type=record_type, partition_columns=partitions)
 
     def table(self) -> Any:
         from deltalake import DeltaTable
@@ -91,8 +90,13 @@ class IcebergLake(Lake):
         }
 
     def sink(self, record_type: RecordType = NUMBERS, *partitions: str) -> IcebergSink:
-        builder = IcebergSink.builder().set_catalog("lake", **self.properties()).set_table("air.numbers")
-        return builder.set_record_type(record_type).set_partition_columns(*partitions).build()
+        return IcebergSink(
+            catalog="lake",
+            catalog_properties=self.properties(),
+            table="air.numbers",
+            record_type=record_type,
+            partition_columns=partitions,
+        )
 
     def table(self) -> Any:
         from pyiceberg.catalog import load_catalog
@@ -351,8 +355,8 @@ def test_types_that_no_table_has(tmp_path: Path) -> None:
 
 def test_why_a_table_can_not_be_reached(bucket: str) -> None:
     """The user would read "Generic S3 error"."""
-    builder = DeltaSink.builder().set_table(f"{bucket}/numbers").set_record_type(NUMBERS)
-    sink = builder.set_storage_options({"AWS_ALLOW_HTTP": "false"}).build()
+    options = {"AWS_ALLOW_HTTP": "false"}
+    sink = DeltaSink(table=f"{bucket}/numbers", record_type=NUMBERS, storage_options=options)
     with pytest.raises(ConfigurationError, match=r"can't be created: Generic S3 error: .*: URL scheme is not allowed$"):
         sink.validate()
 
@@ -369,12 +373,12 @@ def test_a_delta_table_that_demands_more(tmp_path: Path) -> None:
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
     """A password would be in a log, a plan or an error."""
     uri = "postgresql+psycopg://clerk:a-secret@127.0.0.1:1/lake"
-    builder = IcebergSink.builder().set_catalog("lake", type="sql", uri=uri, warehouse=str(tmp_path))
-    iceberg = builder.set_table("air.delays").set_record_type(NUMBERS).build()
+    properties = {"type": "sql", "uri": uri, "warehouse": str(tmp_path)}
+    iceberg = IcebergSink(catalog="lake", catalog_properties=properties, table="air.delays", record_type=NUMBERS)
     with pytest.raises(ConfigurationError) as failed:
         iceberg.validate()
     with pytest.raises(JobError) as lost:
         iceberg.create_writer(SimpleSinkContext())
-    delta = DeltaSink.builder().set_table(tmp_path).set_record_type(NUMBERS).set_storage_options({"key": "a-secret"})
-    shown = [str(failed.value), str(lost.value), repr(vars(iceberg)), iceberg.describe(), repr(vars(delta.build()))]
+    delta = DeltaSink(table=tmp_path, record_type=NUMBERS, storage_options={"key": "a-secret"})
+    shown = [str(failed.value), str(lost.value), repr(vars(iceberg)), iceberg.describe(), repr(vars(delta))]
     assert not any("a-secret" in text for text in shown), shown

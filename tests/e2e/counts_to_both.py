@@ -42,14 +42,12 @@ def main() -> None:
         .set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
         .build()
     )
-    table = (
-        PostgresSink.builder()
-        .set_url(arguments.url)
-        .set_table(arguments.counts)
-        .set_columns("key", "count", "total")
-        .set_delivery_guarantee(guarantee)
-        .set_batch_size(500)
-        .build()
+    table = PostgresSink(
+        url=arguments.url,
+        table=arguments.counts,
+        columns=["key", "count", "total"],
+        delivery_guarantee=guarantee,
+        batch_size=500,
     )
     numbers: Any = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
     counts = (

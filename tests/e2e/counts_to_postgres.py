@@ -27,15 +27,13 @@ def main() -> None:
     env.set_parallelism(2)
     rate = RateLimiterStrategy.per_second(arguments.records_per_s)
     numbers = DataGeneratorSource(lambda number: (number % KEYS, 1), arguments.records, rate)
-    sink = (
-        PostgresSink.builder()
-        .set_url(arguments.url)
-        .set_table(TABLE)
-        .set_columns("key", "count")
-        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-        .set_write_ahead_log(arguments.write_ahead)
-        .set_batch_size(500)
-        .build()
+    sink = PostgresSink(
+        url=arguments.url,
+        table=TABLE,
+        columns=["key", "count"],
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        write_ahead_log=arguments.write_ahead,
+        batch_size=500,
     )
     (
         env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers")

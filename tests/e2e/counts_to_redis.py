@@ -33,19 +33,25 @@ def main() -> None:
     arguments, _ = parser.parse_known_args()
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(2)
-    numbers = RedisStreamSource.builder().set_url(arguments.url).set_stream_pattern(f"{NUMBERS}:*").set_max_retries(20)
-    sink = RedisSink.builder().set_url(arguments.url).set_command(append).set_max_retries(20).set_batch_size(100)
-    lookup = RedisLookup.builder().set_url(arguments.url).set_key_selector(lambda pair: name_of(pair[0]))
+    numbers = RedisStreamSource(url=arguments.url, stream_pattern=f"{NUMBERS}:*", max_retries=20)
+    sink = RedisSink(
+        url=arguments.url,
+        command=append,
+        max_retries=20,
+        batch_size=100,
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+    )
+    lookup = RedisLookup(url=arguments.url, key_selector=lambda pair: name_of(pair[0]), fields=["number"])
     counted = (
-        env.from_source(numbers.build(), WatermarkStrategy.no_watermarks(), "numbers")
+        env.from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers")
         .uid("numbers")
         .map(lambda entry: (int(entry["number"]) % KEYS, 1))
         .key_by(lambda pair: pair[0])
         .reduce(lambda a, b: (a[0], a[1] + b[1]))
         .uid("counts")
     )
-    named = AsyncDataStream.ordered_wait(counted, lookup.set_fields("number").build(), Time.seconds(60), 200)
-    named.uid("names").sink_to(sink.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).build()).uid("list")
+    named = AsyncDataStream.ordered_wait(counted, lookup, Time.seconds(60), 200)
+    named.uid("names").sink_to(sink).uid("list")
     env.execute("counts to Redis")
 
 

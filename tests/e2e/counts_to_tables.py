@@ -45,15 +45,21 @@ def sqlalchemy_url(url: str) -> str:
 def sink_of(target: str, place: str, bucket: str) -> Sink[Any]:
     """`place`: a folder, or the url of a PostgreSQL server."""
     if target == "delta":
-        return DeltaSink.builder().set_table(f"{bucket or place}/{TABLE}").set_record_type(ROW_TYPE).build()
+        return DeltaSink(table=f"{bucket or place}/{TABLE}", record_type=ROW_TYPE)
     if target == "iceberg":
-        iceberg = IcebergSink.builder().set_catalog("lake", **catalog(place, bucket)).set_table(f"air.{TABLE}")
-        return iceberg.set_record_type(ROW_TYPE).build()
+        properties = catalog(place, bucket)
+        return IcebergSink(catalog="lake", catalog_properties=properties, table=f"air.{TABLE}", record_type=ROW_TYPE)
     if target == "sql":
-        sql = SqlSink.builder().set_url(sqlalchemy_url(place)).set_table(TABLE).set_columns(*COLUMNS)
-        return sql.set_key_columns(*COLUMNS).set_batch_size(500).build()
-    log = PostgresSink.builder().set_url(place).set_table(TABLE).set_columns(*COLUMNS).set_batch_size(500)
-    return log.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_write_ahead_log(True).build()
+        url = sqlalchemy_url(place)
+        return SqlSink(url=url, table=TABLE, columns=COLUMNS, key_columns=COLUMNS, batch_size=500)
+    return PostgresSink(
+        url=place,
+        table=TABLE,
+        columns=COLUMNS,
+        batch_size=500,
+        delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+        write_ahead_log=True,
+    )
 
 
 class Death:

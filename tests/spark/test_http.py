@@ -42,10 +42,10 @@ def test_each_event_though_workers_are_killed(tmp_path: Path) -> None:
     deaths.mkdir()
     with HttpService(usual=flight_numbers) as service:
         env = environment(STREAMING, 2, recovering(tmp_path))
-        source = ServerSentEventSource.builder().set_url(f"{service.url}/flights").build()
+        source = ServerSentEventSource(url=f"{service.url}/flights")
         numbers = env.from_source(source, NONE, "flights").map(lambda event: int(event.data)).map(Slowly())
         numbers = numbers.map(killing(deaths, "source", 7_000))
-        numbers.sink_to(HttpSink.builder().set_url(f"{service.url}/hook").set_batch_size(500).build()).uid("hook")
+        numbers.sink_to(HttpSink(url=f"{service.url}/hook", batch_size=500)).uid("hook")
         collected = collect(numbers)
         posted = [number for asked in service.asked if asked.body for number in json.loads(asked.body)]
 

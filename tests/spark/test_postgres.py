@@ -63,9 +63,9 @@ def test_the_programs_of_the_page(
 def test_exactly_once_without_prepared_transactions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of the last checkpoint would stay in the log, or none ever come to the table."""
     monkeypatch.chdir(tmp_path)
-    guarantee = ".set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)"
+    guarantee = "delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,"
     (program,) = [one.program for one in PROGRAMS if one.page == "postgres" and guarantee in one.program]
-    program = program.replace(guarantee, f"{guarantee}\n    .set_write_ahead_log(True)")
+    program = program.replace(guarantee, f"{guarantee}\n    write_ahead_log=True,")
     with PostgresServer(prepared_transactions=0) as server:
         tables = Tables(server.url)
         tables.execute("CREATE TABLE delays (airport text, delay int)")

@@ -50,16 +50,22 @@ class Targets:
             database.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY, text TEXT)")
 
     def sinks(self) -> dict[str, Any]:
-        delta = DeltaSink.builder().set_table(self.folder / "delta").set_record_type(ROW_TYPE)
-        iceberg = IcebergSink.builder().set_catalog("lake", **self.catalog).set_table("air.numbers")
-        log = PostgresSink.builder().set_url(self.postgres.url).set_table("numbers").set_columns("number", "text")
-        log.set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE).set_write_ahead_log(True)
-        sql = SqlSink.builder().set_url(f"sqlite:///{self.folder}/numbers.db").set_table("numbers")
+        columns = ["number", "text"]
         return {
-            "delta": delta.build(),
-            "iceberg": iceberg.set_record_type(ROW_TYPE).build(),
-            "log": log.build(),
-            "sql": sql.set_columns("number", "text").set_key_columns("number").build(),
+            "delta": DeltaSink(table=self.folder / "delta", record_type=ROW_TYPE),
+            "iceberg": IcebergSink(
+                catalog="lake", catalog_properties=self.catalog, table="air.numbers", record_type=ROW_TYPE
+            ),
+            "log": PostgresSink(
+                url=self.postgres.url,
+                table="numbers",
+                columns=columns,
+                delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
+                write_ahead_log=True,
+            ),
+            "sql": SqlSink(
+                url=f"sqlite:///{self.folder}/numbers.db", table="numbers", columns=columns, key_columns=["number"]
+            ),
         }
 
     def numbers(self) -> dict[str, list[int]]:

@@ -57,13 +57,8 @@ def build(bootstrap: str, url: str, total: int) -> StreamExecutionEnvironment:
         .set_record_serializer(schema.set_value_serialization_schema(JsonSerializationSchema()).build())
         .build()
     )
-    table = (
-        PostgresSink.builder()
-        .set_url(url)
-        .set_table(COUNTS)
-        .set_columns("airport", "number")
-        .set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE)
-        .build()
+    table = PostgresSink(
+        url=url, table=COUNTS, columns=["airport", "number"], delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE
     )
     counts: Any = (
         env.from_source(source, WatermarkStrategy.no_watermarks(), "reports")

@@ -82,7 +82,7 @@ def test_an_address_says_no_secret(url: str, shown: str, target: str) -> None:
     assert (str(endpoint), repr(endpoint)) == (shown, f"Endpoint({shown})")
     assert endpoint.target == target
     assert endpoint.all_headers(Accept="*/*") == {"Accept": "*/*", "authorization": "Bearer secret"}
-    assert "secret" not in HttpSink.builder().set_url(url).build().describe()
+    assert "secret" not in HttpSink(url=url).describe()
 
 
 def test_user_and_password_of_an_address() -> None:
@@ -96,30 +96,28 @@ def test_user_and_password_of_an_address() -> None:
 )
 def test_what_is_no_address(url: str) -> None:
     """The job would start, and fail in each task."""
-    for builder in (HttpSink.builder(), ServerSentEventSource.builder()):
+    for connector in (HttpSink, ServerSentEventSource):
         with pytest.raises(ValueError, match="expected an address"):
-            builder.set_url(url)
+            connector(url=url)
 
 
 def test_wrong_settings() -> None:
     """What a user means would not happen, and nothing say so."""
-    sink = HttpSink.builder().set_url("http://host/")
+    url = "http://host/"
     for name, value in (("a b", "x"), ("a", "x\r\nb: y"), ("a", "ä")):
         with pytest.raises(ValueError, match="header"):
-            sink.set_header(name, value)
+            HttpSink(url=url, headers={name: value})
     for call in (
-        lambda: sink.set_on_failure("ignore"),
-        lambda: sink.set_backoff_ms(5, 4),
-        lambda: sink.set_batch_size(0),
+        lambda: HttpSink(url=url, on_failure="ignore"),
+        lambda: HttpSink(url=url, backoff_ms=5, backoff_max_ms=4),
+        lambda: HttpSink(url=url, batch_size=0),
     ):
         with pytest.raises(ValueError, match="must be"):
             call()
-    with pytest.raises(TypeError, match="takes a sink"):
-        sink.set_dead_letters("letters")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="needs an address"):
-        HttpSink.builder().build()
-    with pytest.raises(ValueError, match="needs an address"):
-        ServerSentEventSource.builder().build()
+    with pytest.raises(TypeError, match="dead_letters must be a sink"):
+        HttpSink(url=url, dead_letters="letters")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="last_event_id must be one line"):
+        ServerSentEventSource(url=url, last_event_id="a\nb")
     assert pickle.loads(pickle.dumps(HttpBody.JSON_LINES)) is HttpBody.JSON_LINES
 
 

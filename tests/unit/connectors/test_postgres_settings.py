@@ -115,8 +115,8 @@ def test_the_password_is_not_shown() -> None:
     database = Database(URL)
     assert str(database) == "db.example:5433/flights"
     shown = [repr(database), str(database), database.hide("FATAL: wonder@land is wrong")]
-    sink = PostgresSink.builder().set_url(URL).set_table("t").set_columns("a").build()
-    source = PostgresSource.builder().set_url(URL).set_table("t").set_partition_column("a").build()
+    sink = PostgresSink(url=URL, table="t", columns=["a"])
+    source = PostgresSource(url=URL, table="t", partition_column="a")
     shown += [repr(sink), sink.describe(), repr(source), source.describe()]
     with pytest.raises(ConfigurationError) as failed:
         str(Database("postgresql://ada:wonder@land/flights?mode=wonderful"))
@@ -144,15 +144,19 @@ def test_options_and_their_defaults() -> None:
     connection = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:postgresql://h/d").build()
     with pytest.raises(ValueError, match=r"has 1 \? for values, and the type 2 fields"):
         JdbcSink.sink("INSERT INTO t VALUES (?)", Types.ROW([Types.INT(), Types.INT()]), connection)
-    builder = PostgresSink.builder().set_url(URL)
-    with pytest.raises(ValueError, match="either a table or a statement"):
-        builder.build()
-    with pytest.raises(ValueError, match="batch_size must be an int of at least 1"):
-        builder.set_batch_size(0)
-    with pytest.raises(ValueError, match="AT_LEAST_ONCE or EXACTLY_ONCE"):
-        builder.set_delivery_guarantee(DeliveryGuarantee.NONE)
-    with pytest.raises(ValueError, match="either set_partition_column or set_incremental_column"):
-        PostgresSource.builder().set_url(URL).set_table("t").build()
+    for wrong, told in (
+        ({}, "either a table or a statement, got neither"),
+        ({"table": "t", "columns": ["a"], "statement": "?"}, "either a table or a statement, got both"),
+        ({"statement": "INSERT INTO t VALUES (?)", "columns": ["a"]}, r"are for a table, got \['a'\]"),
+        ({"table": "t", "columns": "ab"}, "columns must be a list of str, got 'ab'"),
+        ({"table": "t", "columns": ["a"], "batch_size": 0}, "batch_size must be an int of at least 1, got 0"),
+        ({"delivery_guarantee": DeliveryGuarantee.NONE}, "AT_LEAST_ONCE or EXACTLY_ONCE, got"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=told):
+            PostgresSink(url=URL, **wrong)
+    for columns, got in (({}, "neither"), ({"partition_column": "a", "incremental_column": "b"}, "both")):
+        with pytest.raises(ValueError, match=f"either partition_column or incremental_column, got {got}"):
+            PostgresSource(url=URL, table="t", **columns)
 
 
 def test_names_of_transactions() -> None:

@@ -161,7 +161,7 @@ def test_a_table_that_is_renamed_is_an_error() -> None:
     ]
     machine.handle(RELATION)
     machine.handle(begin(200))
-    with pytest.raises(SourceError, match=r"public\.t is public\.x from here on.*set_tables"):
+    with pytest.raises(SourceError, match=r"public\.t is public\.x from here on.*in `tables`"):
         machine.handle(RELATION.replace(b"t\0d", b"x\0d"))
 
 

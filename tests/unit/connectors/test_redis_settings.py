@@ -120,9 +120,9 @@ def test_the_password_is_not_shown() -> None:
     assert str(RedisServer("redis://host")) == "host:6379/0"
     assert str(RedisServer("unix:///run/redis.sock?db=1", password="wonder")) == "/run/redis.sock, database 1"
     shown = [repr(server), str(server), server.hide("WRONGPASS wonder@land")]
-    sink = RedisSink.builder().set_url(URL).set_hash(key_of, "a").build()
-    source = RedisStreamSource.builder().set_url(URL).set_streams("s").build()
-    lookup = RedisLookup.builder().set_url(URL).set_key_selector(key_of).build()
+    sink = RedisSink(url=URL, hash_key=key_of, fields=["a"])
+    source = RedisStreamSource(url=URL, streams=["s"])
+    lookup = RedisLookup(url=URL, key_selector=key_of)
     shown += [repr(sink), sink.describe(), repr(source), source.describe(), repr(lookup)]
     for url in ("redis://ada:wonder/land@host", "redis://wonder#land@host", "redis://:wonder@host:land"):
         with pytest.raises(ConfigurationError, match="special characters in user and password as %XX") as failed:
@@ -137,23 +137,25 @@ def test_the_password_is_not_shown() -> None:
     )
 
 
-def test_what_is_missing_is_said_by_the_builder() -> None:
+def test_what_is_missing_is_said_by_the_call() -> None:
     """A job would be submitted that has nowhere to go."""
     with pytest.raises(ValueError, match=r"begins with redis://.* got one with http://"):
         checked_url("http://host")
-    with pytest.raises(ValueError, match="needs either set_streams or set_stream_pattern"):
-        RedisStreamSource.builder().set_url(URL).set_streams("a").set_stream_pattern("b*").build()
-    with pytest.raises(ValueError, match="needs a server"):
-        RedisStreamSource.builder().set_streams("a").build()
+    with pytest.raises(ValueError, match="either streams or stream_pattern, got both"):
+        RedisStreamSource(url=URL, streams=["a"], stream_pattern="b*")
+    with pytest.raises(ValueError, match="go together, got only value_field"):
+        RedisStreamSource(url=URL, streams=["a"], value_field="f")
+    with pytest.raises(TypeError, match="streams must be a list of str, got 'a'"):
+        RedisStreamSource(url=URL, streams="a")
     with pytest.raises(ValueError, match="must be 'fail' or 'warn', got 'skip'"):
-        RedisStreamSource.builder().set_on_trimmed("skip")
+        RedisStreamSource(url=URL, streams=["a"], on_trimmed="skip")
     with pytest.raises(ValueError, match="like 1700000000000-0, got 'first' for s"):
         RedisStreamPosition.after({"s": "first"})
-    with pytest.raises(ValueError, match="one of set_command, set_hash and set_stream"):
-        RedisSink.builder().set_url(URL).set_stream("s", "a").set_command(key_of).build()
-    with pytest.raises(ValueError, match="names of fields: got no name"):
-        RedisSink.builder().set_hash(key_of)
+    with pytest.raises(ValueError, match="one of command, hash_key, stream, got command and stream"):
+        RedisSink(url=URL, stream="s", fields=["a"], command=key_of)
+    with pytest.raises(ValueError, match="fields must be a list of at least one name"):
+        RedisSink(url=URL, hash_key=key_of, fields=[])
     with pytest.raises(ValueError, match="AT_LEAST_ONCE or EXACTLY_ONCE, got"):
-        RedisSink.builder().set_delivery_guarantee(DeliveryGuarantee.NONE)
-    with pytest.raises(ValueError, match="needs set_key_selector"):
-        RedisLookup.builder().set_url(URL).build()
+        RedisSink(url=URL, command=key_of, delivery_guarantee=DeliveryGuarantee.NONE)
+    with pytest.raises(ValueError, match="both cache_max_rows and cache_expire_after_write_ms, got 5 and None"):
+        RedisLookup(url=URL, key_selector=key_of, cache_max_rows=5)

@@ -60,7 +60,7 @@ def _jdbc() -> Any:
 
 
 def _change_source() -> Any:
-    return PostgresChangeSource.builder().set_url(_POSTGRES).set_tables("t").set_slot_name("s").build()
+    return PostgresChangeSource(url=_POSTGRES, tables=["t"], slot_name="s")
 
 
 def _kafka_properties() -> dict[str, str]:
@@ -84,20 +84,18 @@ def _kafka_sink() -> Any:
 
 
 SOURCES: dict[str, Callable[[], Any]] = {
-    "postgres": lambda: PostgresSource.builder().set_url(_DSN).set_table("t").set_partition_column("a").build(),
+    "postgres": lambda: PostgresSource(url=_DSN, table="t", partition_column="a"),
     "changes": _change_source,
-    "redis": lambda: RedisStreamSource.builder().set_url(_REDIS).set_streams("s").build(),
-    "events": lambda: (
-        ServerSentEventSource.builder().set_url(_HTTP).set_header("Authorization", f"Bearer {SECRET}").build()
-    ),
+    "redis": lambda: RedisStreamSource(url=_REDIS, streams=["s"]),
+    "events": lambda: ServerSentEventSource(url=_HTTP, headers={"Authorization": f"Bearer {SECRET}"}),
     "kafka": _kafka_source,
     "s3": lambda: FileSource.for_record_stream_format(StreamFormat.text_line_format(), _S3).build(),
 }
 SINKS: dict[str, Callable[[], Any]] = {
-    "postgres": lambda: PostgresSink.builder().set_url(_POSTGRES).set_table("t").set_columns("a").build(),
+    "postgres": lambda: PostgresSink(url=_POSTGRES, table="t", columns=["a"]),
     "jdbc": _jdbc,
-    "redis": lambda: RedisSink.builder().set_url(_REDIS).set_stream("s", "a").build(),
-    "http": lambda: HttpSink.builder().set_url(_HTTP).set_header("Authorization", f"Bearer {SECRET}").build(),
+    "redis": lambda: RedisSink(url=_REDIS, stream="s", fields=["a"]),
+    "http": lambda: HttpSink(url=_HTTP, headers={"Authorization": f"Bearer {SECRET}"}),
     "kafka": _kafka_sink,
     "s3": lambda: FileSink.for_row_format(_S3, Encoder.simple_string_encoder()).build(),
 }
@@ -222,7 +220,7 @@ def test_settings_are_known_by_their_names(key: str) -> None:
 )
 def test_an_address_of_a_database_that_can_not_be_read_is_not_repeated(text: str) -> None:
     """A slip of the pen in it would print the password."""
-    source = PostgresSource.builder().set_url(text).set_table("t").set_partition_column("a").build()
+    source = PostgresSource(url=text, table="t", partition_column="a")
     with pytest.raises(PenstockError) as raised:
         source.validate()
     lines = traceback.format_exception(raised.value)
@@ -231,9 +229,9 @@ def test_an_address_of_a_database_that_can_not_be_read_is_not_repeated(text: str
 
 def test_lookups_do_not_tell() -> None:
     """They are functions of an operator, not connectors that a plan describes: their text is in errors."""
-    postgres = PostgresLookup.builder().set_url(_POSTGRES).set_table("t").set_key_column("a").set_key_selector(str)
-    redis = RedisLookup.builder().set_url(_REDIS).set_key_selector(str)
-    for made in (postgres.build(), redis.build()):
+    postgres = PostgresLookup(url=_POSTGRES, table="t", key_column="a", key_selector=str)
+    redis = RedisLookup(url=_REDIS, key_selector=str)
+    for made in (postgres, redis):
         told = texts_of(made, set())
         assert told and SECRET not in "".join(told)
 

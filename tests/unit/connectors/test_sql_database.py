@@ -16,8 +16,8 @@ pytest.importorskip("sqlalchemy")
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """SQLite would make an empty one, and the error blame the table: a user would look for it in the right file."""
     file = tmp_path / "none.db"
-    sink = SqlSink.builder().set_url(f"sqlite:///{file}").set_table("flights").set_columns("id").build()
-    source = SqlSource.builder().set_url(f"sqlite:///{file}").set_table("flights").set_partition_column("id").build()
+    sink = SqlSink(url=f"sqlite:///{file}", table="flights", columns=["id"])
+    source = SqlSource(url=f"sqlite:///{file}", table="flights", partition_column="id")
     for validate in (sink.validate, source.validate):
         with pytest.raises(SqlError, match=f"there is no file {file}"):
             validate()

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.api.functions.asynchronous import AsyncFunction
 from penstock.connectors.base.lookup_cache import LookupCache
+from penstock.connectors.base.options import checked_at_least, checked_function
 from penstock.connectors.base.retries import TransientError
 
 
@@ -19,11 +20,31 @@ class KeyedLookup(AsyncFunction[Any, Any]):
     lookup implements `query`.
     """
 
-    def __init__(self, key_selector: Callable[[Any], Hashable], cache: tuple[int, float], max_retries: int) -> None:
-        """`key_selector`: the key of a record, or None for no look-up. `cache`: how many keys, for how many seconds."""
-        self._key_selector = key_selector
-        self._cache_settings = cache
-        self._max_retries = max_retries
+    def __init__(
+        self,
+        key_selector: Callable[[Any], Hashable],
+        *,
+        max_rows: int | None,
+        expire_after_write_ms: int | None,
+        max_retries: int,
+    ) -> None:
+        """Take the function that returns the key of a record, or None for no look-up, and the size of the cache.
+
+        Without `max_rows` and `expire_after_write_ms` there is no cache.
+        """
+        self._key_selector = checked_function("key_selector", key_selector)
+        if (max_rows is None) != (expire_after_write_ms is None):
+            raise ValueError(
+                "a cache takes both cache_max_rows and cache_expire_after_write_ms, got "
+                f"{max_rows!r} and {expire_after_write_ms!r}"
+            )
+        self._cache_settings = (0, 0.0)
+        if max_rows is not None and expire_after_write_ms is not None:
+            self._cache_settings = (
+                checked_at_least("cache_max_rows", max_rows, 1),
+                checked_at_least("cache_expire_after_write_ms", expire_after_write_ms, 1) / 1000,
+            )
+        self._max_retries = checked_at_least("max_retries", max_retries, 0)
 
     @abstractmethod
     async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:

@@ -1,14 +1,18 @@
-"""Options of connectors, checked by the call that sets them."""
+"""Arguments of connectors, checked by the call that takes them."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.types.whole_numbers import as_int
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def checked_at_least(name: str, value: int, minimum: int) -> int:
-    """The value of an option, as an int. Raises ValueError if it is less, or not a whole number."""
+    """Return the value of an argument as an int. Raise ValueError if it is less, or not a whole number."""
     number = as_int(value)
     if number is None or number < minimum:
         raise ValueError(f"{name} must be an int of at least {minimum}, got {value!r}")
@@ -16,9 +20,29 @@ def checked_at_least(name: str, value: int, minimum: int) -> int:
 
 
 def checked_text(name: str, value: Any) -> str:
-    """The value of an option. Raises TypeError if it is no str, ValueError if it is empty."""
+    """Return the value of an argument. Raise TypeError if it is not a str, ValueError if it is empty."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, got {value!r}")
     if not value:
         raise ValueError(f"{name} must not be empty")
     return value
+
+
+def checked_names(name: str, value: Any) -> tuple[str, ...]:
+    """Return a list of names as a tuple. Raise TypeError if it is not a list of str, ValueError if it has no name.
+
+    A single str is refused: it is a sequence too, of names with one letter.
+    """
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+        raise TypeError(f"{name} must be a list of str, got {value!r}")
+    if not value or not all(value):
+        raise ValueError(f"{name} must be a list of at least one name, none of them empty, got {value!r}")
+    return tuple(value)
+
+
+def checked_function(name: str, function: F, argument: str = "a record") -> F:
+    """Return a user's function. Raise TypeError if it cannot be called, or returns an awaitable or a generator."""
+    if not callable(function):
+        raise TypeError(f"{name} must be a function of {argument}, got {function!r}")
+    check_result_kind(function, f"the {name} function")
+    return function

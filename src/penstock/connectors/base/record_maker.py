@@ -8,7 +8,7 @@ from typing import Any
 from penstock.common.types import Row
 
 
-def record_maker(kind: type[Any], names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+def record_maker(kind: Callable[..., Any], names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
     """What makes a record of a row's values: a Row with these names, a tuple, a dict, or what `kind` makes of them."""
     if kind is Row:
         named = Row(*names)

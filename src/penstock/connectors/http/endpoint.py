@@ -1,30 +1,30 @@
-"""An address of HTTP, how it is reached, and what an answer of it means. The client is Python's own."""
+"""An address of HTTP, how it is reached, and what an answer of it means."""
 
 from __future__ import annotations
 
-import base64
 import datetime
 import email.utils
 import http.client
 import re
 import ssl
 import time
-from urllib.parse import quote, unquote, urlsplit
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from penstock.common.errors import JobError
+from penstock.common.http import TRANSIENT_STATUSES, basic_authorization, connection_to, shown_address, user_info_of
+from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.http.backoff import PAUSE_MAX_MS, wanted_pause_ms
 
-_TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Another try may succeed: too slow, too early, too many, or a server in trouble."""
 _ADVICE = {
-    401: "Check who asks: set_header('Authorization', ...), or a user and a password in the url",
+    401: "Check who asks: headers={'Authorization': ...}, or a user and a password in the url",
     403: "The server knows who asks and does not allow it",
     404: "Check the path of the url",
     405: "Check the path of the url: what is there takes other methods only",
-    413: "The server takes smaller bodies only: set_batch_size",
-    415: "The server takes other content: set_body",
+    413: "The server takes smaller bodies only: lower batch_size",
+    415: "The server takes other content: set body",
 }
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHOWN = 200
@@ -66,7 +66,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"Endpoint({self})"
 
     def __str__(self) -> str:
-        return _shown_address(self.url)
+        return shown_address(self.url)
 
     @property
     def target(self) -> str:
@@ -76,11 +76,10 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def all_headers(self, **others: str) -> dict[str, str]:
         """Those of a request; what is set for the endpoint comes before `others`, whose `_` are `-`."""
-        parts = urlsplit(self.url)
         found = {name.replace("_", "-"): value for name, value in others.items()}
-        if parts.username is not None:
-            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            found["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
+        user_info = user_info_of(self.url)
+        if user_info is not None:
+            found["Authorization"] = basic_authorization(user_info)
         for name, value in self.headers:
             found = {other: known for other, known in found.items() if other.lower() != name.lower()}
             found[name] = value
@@ -88,21 +87,17 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def connection(self) -> http.client.HTTPConnection:
         """A connection that is still to be made. Raises HttpError if certificates can't be read."""
-        parts = urlsplit(self.url)
-        host, timeout_s = parts.hostname or "", self.timeout_ms / 1000
-        if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
         try:
-            context = ssl.create_default_context(cafile=self.ca_path)
+            tls = ssl.create_default_context(cafile=self.ca_path) if self.url.startswith("https:") else None
         except OSError as error:
             raise HttpError(f"the certificates in {self.ca_path} can't be read: {error}") from None
-        return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
+        return connection_to(self.url, self.timeout_ms / 1000, tls)
 
     def unreachable(self, error: Exception) -> HttpError:
         """What an error of a connection is."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return HttpError(
-                f"{self} is not trusted: {error.verify_message}. set_ca_path names certificates (PEM) to be trusted"
+                f"{self} is not trusted: {error.verify_message}. ca_path names certificates (PEM) to be trusted"
             )
         what = "has not answered in time" if isinstance(error, TimeoutError) else f"is away: {_shown(error)}"
         return TransientHttpError(f"{self} {what}")
@@ -127,21 +122,11 @@ class Endpoint(msgspec.Struct, frozen=True):
         """What an answer is that is no success. `now`: with a zone."""
         text = " ".join(body[:_SHOWN].decode(errors="replace").split())
         what = f"{self} has answered {status}{f': {text}' if text else ''}"
-        if status in _TRANSIENT:
+        if status in TRANSIENT_STATUSES:
             return TransientHttpError(what, status, retry_after_ms(headers.get("Retry-After"), now))
         if 300 <= status < 400:
             return HttpError(f"{what}. It is elsewhere: {_place_of(headers)}. Name that address", status)
         return HttpError(f"{what}. {_ADVICE[status]}" if status in _ADVICE else what, status)
-
-
-def _shown_address(url: str) -> str:
-    """An address without its query, which may be a secret, and without a password. Raises ValueError if it is none."""
-    parts = urlsplit(url)
-    if not parts.hostname:
-        return parts.path
-    scheme = f"{parts.scheme}:" if parts.scheme else ""
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{scheme}//{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
 def _place_of(headers: http.client.HTTPMessage) -> str:
@@ -149,7 +134,7 @@ def _place_of(headers: http.client.HTTPMessage) -> str:
     if location is None:
         return "it does not say where"
     try:
-        return _shown_address(location)
+        return shown_address(location)
     except ValueError:
         return "it names no address"
 
@@ -183,6 +168,16 @@ def checked_url(url: str) -> str:
     if not is_one or re.search(r"[\s\x00-\x1f\x7f]", url):
         raise ValueError("expected an address such as https://host/path, without blanks") from None
     return url
+
+
+def checked_endpoint(url: str, headers: Mapping[str, str] | None, timeout_ms: int, ca_path: str | None) -> Endpoint:
+    """Return an endpoint for arguments of a user. Raise ValueError for what cannot be one."""
+    return Endpoint(
+        url=checked_url(url),
+        headers=tuple(checked_header(name, value) for name, value in (headers or {}).items()),
+        timeout_ms=checked_at_least("timeout_ms", timeout_ms, 1),
+        ca_path=ca_path,
+    )
 
 
 def checked_header(name: str, value: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ _GONE_AFTER = {
 """Seconds, and milliseconds. A server whose machine has vanished would be waited for by the system's two hours."""
 _LASTING = ("28", "3D", "42", "0A")
 """Classes of SQLSTATE that another try does not change: authorization, unknown database, access rules, features."""
-UNREADABLE_REMEDY = "Correct it, leave the column out with set_columns, or read a view that casts it to text"
+UNREADABLE_REMEDY = "Correct it, leave the column out of `columns`, or read a view that casts it to text"
 _NOT_LET_IN = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 
 
@@ -84,7 +84,7 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         # There is no SQLSTATE before there is a connection: a server that speaks another language is tried again.
         if any(said in text for said in _NOT_LET_IN):
             return PostgresError(
-                f"{text}. Check user and password: set_user_name and set_password, or postgresql://user:password@host"
+                f"{text}. Check user and password: the arguments user_name and password, or postgresql://user:password@host"
             )
         return TransientPostgresError(text)
 

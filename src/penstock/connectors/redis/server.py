@@ -23,7 +23,7 @@ _OF_A_CLUSTER = (
 )
 _FULL = "The server has come to its maxmemory: raise it, or delete something"
 _ADVICE = {
-    "AuthenticationError": "Check user and password: set_user_name and set_password, or redis://user:password@host",
+    "AuthenticationError": "Check user and password: the arguments user_name and password, or redis://user:password@host",
     "NoPermissionError": "Allow it to the user by ACL SETUSER",
     "OutOfMemoryError": _FULL,
     "OOM": _FULL,

@@ -1,8 +1,8 @@
 """A sink into a table of Delta Lake; it needs the extra `delta`, `pip install 'penstock-streams[delta]'`."""
 
 from penstock.common.doors.door import publish
-from penstock.connectors.tables.delta.sink import DeltaSink, DeltaSinkBuilder
+from penstock.connectors.tables.delta.sink import DeltaSink
 
-__all__ = ["DeltaSink", "DeltaSinkBuilder"]
+__all__ = ["DeltaSink"]
 
 publish(__name__, __all__)

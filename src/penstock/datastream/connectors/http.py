@@ -3,18 +3,16 @@
 from penstock.common.doors.door import publish
 from penstock.connectors.http.endpoint import HttpError
 from penstock.connectors.http.events.event import ServerSentEvent
-from penstock.connectors.http.events.source import ServerSentEventSource, ServerSentEventSourceBuilder
+from penstock.connectors.http.events.source import ServerSentEventSource
 from penstock.connectors.http.sink.body import HttpBody
-from penstock.connectors.http.sink.sink import HttpSink, HttpSinkBuilder
+from penstock.connectors.http.sink.sink import HttpSink
 
 __all__ = [
     "HttpBody",
     "HttpError",
     "HttpSink",
-    "HttpSinkBuilder",
     "ServerSentEvent",
     "ServerSentEventSource",
-    "ServerSentEventSourceBuilder",
 ]
 
 publish(__name__, __all__)

@@ -1,8 +1,8 @@
 """A sink into a table of Iceberg; it needs the extra `iceberg`, `pip install 'penstock-streams[iceberg]'`."""
 
 from penstock.common.doors.door import publish
-from penstock.connectors.tables.iceberg.sink import IcebergSink, IcebergSinkBuilder
+from penstock.connectors.tables.iceberg.sink import IcebergSink
 
-__all__ = ["IcebergSink", "IcebergSinkBuilder"]
+__all__ = ["IcebergSink"]
 
 publish(__name__, __all__)

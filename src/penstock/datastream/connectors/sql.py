@@ -2,9 +2,9 @@
 
 from penstock.common.doors.door import publish
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
-from penstock.connectors.sql.sink.sink import SqlSink, SqlSinkBuilder
-from penstock.connectors.sql.source.source import SqlSource, SqlSourceBuilder
+from penstock.connectors.sql.sink.sink import SqlSink
+from penstock.connectors.sql.source.source import SqlSource
 
-__all__ = ["DeliveryGuarantee", "SqlSink", "SqlSinkBuilder", "SqlSource", "SqlSourceBuilder"]
+__all__ = ["DeliveryGuarantee", "SqlSink", "SqlSource"]
 
 publish(__name__, __all__)

@@ -62,5 +62,5 @@ def test_a_job_with_checkpoints_is_not() -> None:
 
 def test_the_sink_for_dead_letters_is_asked_too() -> None:
     """The job would fail at its first dead letter."""
-    sink = HttpSink.builder().set_url("http://127.0.0.1:1/in").set_dead_letters(ByCheckpoints()).build()
+    sink = HttpSink(url="http://127.0.0.1:1/in", dead_letters=ByCheckpoints())
     assert planned(BATCH, sink)[1] == ["by checkpoints only"]

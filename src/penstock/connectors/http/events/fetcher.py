@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from penstock.common.errors import SourceError
+from penstock.common.http import NO_ANSWER
 from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.http.backoff import Backoff
 from penstock.connectors.http.endpoint import Endpoint, HttpError, TransientHttpError
@@ -76,7 +77,7 @@ class EventFetcher(SplitFetcher[Fetched]):
                 return
             # Not `read`, which would wait for so many bytes.
             data = response.read1(_READ_BYTES)
-        except (OSError, http.client.HTTPException) as error:
+        except NO_ANSWER as error:
             self._lost(self._settings.endpoint.unreachable(error))
             return
         except TransientHttpError as error:

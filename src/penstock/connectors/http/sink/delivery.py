@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from penstock.common.http import NO_ANSWER
 from penstock.connectors.http.backoff import Backoff
 from penstock.connectors.http.endpoint import Endpoint, HttpError, TransientHttpError
 from penstock.connectors.http.sockets import shut_down
@@ -79,14 +80,14 @@ class Courier:
         is_used = self._connection is not None
         try:
             response, answer = self._exchange(body, headers)
-        except (OSError, http.client.HTTPException) as error:
+        except NO_ANSWER as error:
             self.close()
             if not is_used or isinstance(error, TimeoutError) or self._is_interrupted:
                 raise endpoint.unreachable(error) from None
             # The server may end a connection that has waited; the key tells it if it has taken the batch before.
             try:
                 response, answer = self._exchange(body, headers)
-            except (OSError, http.client.HTTPException) as again:
+            except NO_ANSWER as again:
                 self.close()
                 raise endpoint.unreachable(again) from None
         if not 200 <= response.status < 300:

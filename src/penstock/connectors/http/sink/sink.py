@@ -1,42 +1,89 @@
-"""HttpSink and its builder."""
+"""A sink that posts records to a server."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from penstock.api.sink import Committer, Sink, SinkContext
-from penstock.common.functions.result_kinds import check_result_kind
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.options import checked_function
 from penstock.connectors.http.backoff import Backoff
-from penstock.connectors.http.endpoint import Endpoint, checked_header, checked_url
+from penstock.connectors.http.endpoint import checked_endpoint, checked_header
 from penstock.connectors.http.sink.batch_numbers import BatchesOfWriter
 from penstock.connectors.http.sink.body import HttpBody
 from penstock.connectors.http.sink.delivery import Delivery
 from penstock.connectors.http.sink.writer import DeadLettersOfWriter, HttpWriter, RequestSettings
 
 _ON_FAILURE = ("fail", "log")
-_BATCH = 100
 
 
 class HttpSink(Sink[Any]):
-    """Sends records to a server by POST, as JSON and in batches, at least once. Made by `HttpSink.builder()`.
+    """Sends records to a server by POST, as JSON and in batches, at least once.
 
     A checkpoint waits until the server has answered. After a restart what came behind the checkpoint is sent again; a
     batch that is the same has the same `Idempotency-Key`. Source: IETF, "The Idempotency-Key HTTP Header Field".
     """
 
-    def __init__(self, settings: RequestSettings, dead_letters: Sink[Any] | None) -> None:
-        self._settings = settings
-        self._dead_letters = dead_letters
+    def __init__(
+        self,
+        *,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: HttpBody = HttpBody.JSON_ARRAY,
+        payload: Callable[[Any], Any] | None = None,
+        key_header: str | None = "Idempotency-Key",
+        on_failure: str = "fail",
+        dead_letters: Sink[Any] | None = None,
+        batch_size: int = 100,
+        batch_interval_ms: int = 0,
+        max_retries: int = 5,
+        backoff_ms: int = 500,
+        backoff_max_ms: int = 30_000,
+        timeout_ms: int = 30_000,
+        ca_path: str | None = None,
+    ) -> None:
+        """Raise TypeError or ValueError for a wrong argument.
 
-    @staticmethod
-    def builder() -> HttpSinkBuilder:
-        """Start to build one."""
-        return HttpSinkBuilder()
+        * `url`: the address, `https://host/path`. A user and a password in it are sent as those of Basic.
+        * `headers`: headers of each request, such as `Authorization`.
+        * `body`: the form of a request.
+        * `payload`: a function of a record that makes what JSON has of it. Default: the record.
+        * `key_header`: the header with the name of a batch; None: there is none.
+        * `on_failure`: what happens when the server does not accept a batch. `"fail"`: the job fails, and restarts as
+          its strategy says. `"log"`: the records are lost, and the log says so.
+        * `dead_letters`: a sink for the records of batches that the server does not accept: dicts, the record with the
+          reason. The job goes on.
+        * `batch_size`: records of a request.
+        * `batch_interval_ms`: how long a record waits for others. 0: until a batch is full, or a checkpoint comes.
+        * `max_retries`: how often a request is sent again while the server is away or overloaded.
+        * `backoff_ms`, `backoff_max_ms`: the pause before the second try, and the longest; it doubles from try to try.
+        * `timeout_ms`: how long a connection, and then an answer, is waited for.
+        * `ca_path`: a file of certificates (PEM) that are trusted. Default: those of the system.
+        """
+        if on_failure not in _ON_FAILURE:
+            raise ValueError(f"on_failure must be one of {', '.join(_ON_FAILURE)}, got {on_failure!r}")
+        if dead_letters is not None and not isinstance(dead_letters, Sink):
+            raise TypeError(f"dead_letters must be a sink such as a FileSink, got {dead_letters!r}")
+        form = HttpBody(body)
+        execution = Execution.checked(batch_size, batch_interval_ms, max_retries)
+        delivery = Delivery(
+            endpoint=checked_endpoint(url, headers, timeout_ms, ca_path),
+            content_type=form.content_type,
+            backoff=Backoff.checked(backoff_ms, backoff_max_ms),
+            max_retries=execution.max_retries,
+            key_header=None if key_header is None else checked_header(key_header, "")[0],
+        )
+        self._settings = RequestSettings(
+            delivery=delivery,
+            body=form,
+            execution=msgspec.structs.replace(execution, batch_size=1) if form is HttpBody.JSON_RECORD else execution,
+            payload=None if payload is None else checked_function("payload", payload),
+            fails=on_failure == "fail" and dead_letters is None,
+        )
+        self._dead_letters = dead_letters
 
     def describe(self) -> str:
         return f"at least once, POST {self._settings.delivery.endpoint}"
@@ -66,109 +113,3 @@ class HttpSink(Sink[Any]):
     def create_committer(self) -> Committer | None:
         """That of the sink for dead letters."""
         return None if self._dead_letters is None else self._dead_letters.create_committer()
-
-
-class HttpSinkBuilder:
-    """Settings of an HttpSink. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._url: str | None = None
-        self._endpoint = Endpoint("")
-        self._backoff = Backoff()
-        self._max_retries = 5
-        self._key_header: str | None = "Idempotency-Key"
-        self._body = HttpBody.JSON_ARRAY
-        self._execution = Execution(batch_size=_BATCH)
-        self._payload: Callable[[Any], Any] | None = None
-        self._on_failure = "fail"
-        self._dead_letters: Sink[Any] | None = None
-
-    def set_url(self, url: str) -> HttpSinkBuilder:
-        """Set the address, `https://host/path`. A user and a password in it are sent as those of Basic."""
-        self._url = checked_url(url)
-        return self
-
-    def set_header(self, name: str, value: str) -> HttpSinkBuilder:
-        """Add a header to each request, such as `Authorization`. Raises ValueError for what can't be one."""
-        headers = (*self._endpoint.headers, checked_header(name, value))
-        self._endpoint = msgspec.structs.replace(self._endpoint, headers=headers)
-        return self
-
-    def set_ca_path(self, ca_path: str) -> HttpSinkBuilder:
-        """Set a file of certificates (PEM) that are trusted. Default: those of the system."""
-        self._endpoint = msgspec.structs.replace(self._endpoint, ca_path=ca_path)
-        return self
-
-    def set_timeout_ms(self, timeout_ms: int) -> HttpSinkBuilder:
-        """Set how long a connection, and then an answer, is waited for. Default: 30 s."""
-        timeout_ms = checked_at_least("timeout_ms", timeout_ms, 1)
-        self._endpoint = msgspec.structs.replace(self._endpoint, timeout_ms=timeout_ms)
-        return self
-
-    def set_body(self, body: HttpBody) -> HttpSinkBuilder:
-        """Set the form of a request. Default: `HttpBody.JSON_ARRAY`."""
-        self._body = HttpBody(body)
-        return self
-
-    def set_payload(self, payload: Callable[[Any], Any]) -> HttpSinkBuilder:
-        """Set a function of a record that makes what JSON has of it. Default: the record."""
-        if not callable(payload):
-            raise TypeError(f"set_payload takes a function of a record, got {payload!r}")
-        check_result_kind(payload, "the payload function")
-        self._payload = payload
-        return self
-
-    def set_batch_size(self, batch_size: int) -> HttpSinkBuilder:
-        """Set how many records a request has. Default: 100."""
-        self._execution = self._execution.with_batch_size(batch_size)
-        return self
-
-    def set_batch_interval_ms(self, batch_interval_ms: int) -> HttpSinkBuilder:
-        """Set how long a record waits for others. Default: 0, until a batch is full, or a checkpoint comes."""
-        self._execution = self._execution.with_batch_interval_ms(batch_interval_ms)
-        return self
-
-    def set_max_retries(self, max_retries: int) -> HttpSinkBuilder:
-        """Set how often a request is sent again while the server is away or overloaded. Default: 5."""
-        self._max_retries = checked_at_least("max_retries", max_retries, 0)
-        return self
-
-    def set_backoff_ms(self, first_ms: int, most_ms: int) -> HttpSinkBuilder:
-        """Set the pause before the second try, and the longest; it doubles from try to try. Default: 500, 30,000."""
-        first_ms = checked_at_least("first_ms", first_ms, 1)
-        self._backoff = Backoff(first_ms, checked_at_least("most_ms", most_ms, first_ms))
-        return self
-
-    def set_key_header(self, name: str | None) -> HttpSinkBuilder:
-        """Set the header with the name of a batch; None: there is none. Default: `Idempotency-Key`."""
-        self._key_header = None if name is None else checked_header(name, "")[0]
-        return self
-
-    def set_on_failure(self, on_failure: str) -> HttpSinkBuilder:
-        """Set what happens when the server does not take a batch: `"fail"`, which is the default, or `"log"`.
-
-        "fail": the job fails, and restarts as its strategy says. "log": the records are lost, and the log says so.
-        """
-        if on_failure not in _ON_FAILURE:
-            raise ValueError(f"on_failure must be one of {', '.join(_ON_FAILURE)}, got {on_failure!r}")
-        self._on_failure = on_failure
-        return self
-
-    def set_dead_letters(self, sink: Sink[Any]) -> HttpSinkBuilder:
-        """Set a sink for the records of batches that the server does not take: dicts, the record with the reason."""
-        if not isinstance(sink, Sink):
-            raise TypeError(f"set_dead_letters takes a sink such as a FileSink, got {sink!r}")
-        self._dead_letters = sink
-        return self
-
-    def build(self) -> HttpSink:
-        """Create the sink. Raises ValueError if something necessary is missing."""
-        if self._url is None:
-            raise ValueError("an HttpSink needs an address: set_url('https://host/path')")
-        endpoint = msgspec.structs.replace(self._endpoint, url=self._url)
-        delivery = Delivery(endpoint, self._body.content_type, self._backoff, self._max_retries, self._key_header)
-        one_by_one = self._body is HttpBody.JSON_RECORD
-        execution = self._execution.with_batch_size(1) if one_by_one else self._execution
-        fails = self._on_failure == "fail" and self._dead_letters is None
-        settings = RequestSettings(delivery, self._body, execution, self._payload, fails)
-        return HttpSink(settings, self._dead_letters)

@@ -97,7 +97,7 @@ class Capture(msgspec.Struct, frozen=True):
         if not self._is_published(session):
             if named is None:
                 raise SourceError(
-                    f"there is no publication '{self.publication}': set_tables says for which tables it is to be made"
+                    f"there is no publication '{self.publication}': `tables` says for which tables it is to be made"
                 )
             for table in named:
                 table.check_changes()

@@ -1,4 +1,4 @@
-"""PostgresChangeSource and its builder."""
+"""A source of the changes in tables of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
 from penstock.connectors.base.dividing_enumerator import DividingEnumerator
-from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.options import checked_at_least, checked_names, checked_text
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.change import Change
@@ -21,21 +21,51 @@ _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
 
 class PostgresChangeSource(Source[Change]):
-    """Reads what tables of PostgreSQL have, and then each change of them. Made by `PostgresChangeSource.builder()`.
+    """Reads what tables of PostgreSQL have, and then each change of them.
 
     Each row and each change is emitted once, in the order of commits: positions are in the checkpoints. One subtask
     reads. Timestamps are those of the commits. Source: Flink CDC docs, "Postgres CDC Connector".
     """
 
-    def __init__(self, capture: Capture, fetch_size: int, max_retries: int) -> None:
-        self._capture = capture
-        self._fetch_size = fetch_size
-        self._max_retries = max_retries
+    def __init__(
+        self,
+        *,
+        url: str,
+        slot_name: str,
+        publication_name: str | None = None,
+        tables: Sequence[str] | None = None,
+        startup_options: StartupOptions | None = None,
+        user_name: str | None = None,
+        password: str | None = None,
+        fetch_size: int = 1000,
+        max_retries: int = 3,
+    ) -> None:
+        """Raise TypeError or ValueError for a wrong argument.
 
-    @staticmethod
-    def builder() -> PostgresChangeSourceBuilder:
-        """Start to build one."""
-        return PostgresChangeSourceBuilder()
+        * `url`: the database, `postgresql://host:5432/database`, with libpq's parameters after a `?`.
+        * `slot_name`: the replication slot, which is made unless it is there. Each job needs one of its own.
+        * `publication_name`: the publication, which is made for the tables unless it is there. Default: `slot_name`.
+        * `tables`: the tables that are captured, each after a schema and a dot if necessary. Default: all of the
+          publication.
+        * `startup_options`: where a job without state begins. Default: `StartupOptions.initial()`.
+        * `user_name`, `password`: a role that may replicate. Default: as url, environment and password file have them.
+        * `fetch_size`: rows that the server sends at once, of those that are there at the start.
+        * `max_retries`: how often a server that is away is asked again before the job fails.
+        """
+        if not _SLOT_NAME.fullmatch(checked_text("slot_name", slot_name)):
+            raise ValueError(f"slot_name must be up to 63 small letters, digits and underscores, got {slot_name!r}")
+        startup = StartupOptions.initial() if startup_options is None else startup_options
+        if not isinstance(startup, StartupOptions):
+            raise TypeError(f"startup_options must be StartupOptions such as StartupOptions.latest(), got {startup!r}")
+        self._capture = Capture(
+            database=Database(checked_url(url), user_name, password),
+            slot=slot_name,
+            publication=slot_name if publication_name is None else checked_text("publication_name", publication_name),
+            tables=None if tables is None else checked_names("tables", tables),
+            mode=startup.mode,
+        )
+        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
+        self._max_retries = checked_at_least("max_retries", max_retries, 0)
 
     def describe(self) -> str:
         capture = self._capture
@@ -68,80 +98,3 @@ class PostgresChangeSource(Source[Change]):
 
     def _begin(self) -> list[ChangesSplit]:
         return [retried(self._capture.begin, self._max_retries)]
-
-
-class PostgresChangeSourceBuilder:
-    """Settings of a PostgresChangeSource. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._url: str | None = None
-        self._user_name: str | None = None
-        self._password: str | None = None
-        self._slot: str | None = None
-        self._publication: str | None = None
-        self._tables: tuple[str, ...] | None = None
-        self._startup = StartupOptions.initial()
-        self._fetch_size = 1000
-        self._max_retries = 3
-
-    def set_url(self, url: str) -> PostgresChangeSourceBuilder:
-        """Set the database: `postgresql://host:5432/database`, with libpq's parameters after a `?`."""
-        self._url = checked_url(url)
-        return self
-
-    def set_user_name(self, user_name: str) -> PostgresChangeSourceBuilder:
-        """Set who connects: a role that may replicate. Default: as libpq has it, by url, environment or process."""
-        self._user_name = user_name
-        return self
-
-    def set_password(self, password: str) -> PostgresChangeSourceBuilder:
-        """Set the password. Default: as libpq has it, by url, environment (PGPASSWORD) or password file."""
-        self._password = password
-        return self
-
-    def set_slot_name(self, slot_name: str) -> PostgresChangeSourceBuilder:
-        """Set the replication slot, which is made unless it is there. Each job needs one of its own."""
-        if not _SLOT_NAME.fullmatch(slot_name):
-            raise ValueError(f"a slot's name has up to 63 small letters, digits and underscores, got {slot_name!r}")
-        self._slot = slot_name
-        return self
-
-    def set_publication_name(self, publication_name: str) -> PostgresChangeSourceBuilder:
-        """Set the publication, which is made for the tables unless it is there. Default: the name of the slot."""
-        self._publication = publication_name
-        return self
-
-    def set_tables(self, *tables: str) -> PostgresChangeSourceBuilder:
-        """Set what is captured, each with a schema and a dot before it if need be. Default: all of the publication."""
-        if not tables or not all(tables):
-            raise ValueError(f"set_tables takes names of tables, got {tables!r}")
-        self._tables = tables
-        return self
-
-    def set_startup_options(self, startup_options: StartupOptions) -> PostgresChangeSourceBuilder:
-        """Set where a job without state begins. Default: `StartupOptions.initial()`."""
-        if not isinstance(startup_options, StartupOptions):
-            raise TypeError(f"expected StartupOptions such as StartupOptions.latest(), got {startup_options!r}")
-        self._startup = startup_options
-        return self
-
-    def set_fetch_size(self, fetch_size: int) -> PostgresChangeSourceBuilder:
-        """Set how many of the rows that are there the server sends at once. Default: 1000."""
-        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
-        return self
-
-    def set_max_retries(self, max_retries: int) -> PostgresChangeSourceBuilder:
-        """Set how often a server that is away is asked again before the job fails. Default: 3."""
-        self._max_retries = checked_at_least("max_retries", max_retries, 0)
-        return self
-
-    def build(self) -> PostgresChangeSource:
-        """Create the source. Raises ValueError if something necessary is missing."""
-        if self._url is None:
-            raise ValueError("a PostgresChangeSource needs a database: set_url('postgresql://host:5432/database')")
-        if self._slot is None:
-            raise ValueError("a PostgresChangeSource needs the name of a replication slot: set_slot_name")
-        publication = self._publication or self._slot
-        database = Database(self._url, self._user_name, self._password)
-        capture = Capture(database, self._slot, publication, self._tables, self._startup.mode)
-        return PostgresChangeSource(capture, self._fetch_size, self._max_retries)

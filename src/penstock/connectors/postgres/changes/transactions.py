@@ -95,7 +95,7 @@ class Transactions:
         if former is not None and former.is_wanted and not captured.is_wanted:
             raise SourceError(
                 f"{former.table} is {relation.full_name} from here on, and no table of that name is to be read: its "
-                "changes would be left out. Start the program with set_tables(...) of the new name, from a checkpoint"
+                "changes would be left out. Start the program with the new name in `tables`, from a checkpoint"
             )
         self._relations[relation.oid] = captured
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.common.types import Row
 from penstock.connectors.base.keyed_lookup import KeyedLookup
-from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.postgres.connection import (
     Database,
     PostgresError,
@@ -22,26 +22,49 @@ from penstock.connectors.postgres.connection import (
 class PostgresLookup(KeyedLookup):
     """Joins each record with the rows of a table that have its key: `(record, row)`, or `(record, None)` without any.
 
-    Keys that are asked for while a query runs go by the next one, all together, so a subtask has one connection. Made
-    by `PostgresLookup.builder()`.
+    Keys that are asked for while a query runs go by the next one, all together, so a subtask has one connection.
     """
 
     def __init__(
         self,
-        database: Database,
-        sql: str,
+        *,
+        url: str,
+        table: str,
+        key_column: str,
         key_selector: Callable[[Any], Hashable],
-        cache: tuple[int, float],
-        max_retries: int,
+        columns: Sequence[str] | None = None,
+        user_name: str | None = None,
+        password: str | None = None,
+        cache_max_rows: int | None = None,
+        cache_expire_after_write_ms: int | None = None,
+        max_retries: int = 3,
     ) -> None:
-        super().__init__(key_selector, cache, max_retries)
-        self._database = database
-        self._sql = sql
+        """Raise TypeError or ValueError for a wrong argument.
 
-    @staticmethod
-    def builder() -> PostgresLookupBuilder:
-        """Start to build one."""
-        return PostgresLookupBuilder()
+        * `url`: the database, `postgresql://host:5432/database`, with libpq's parameters after a `?`.
+        * `table`: the table or view, after a schema and a dot if necessary.
+        * `key_column`: the column that is compared with the key of a record. It needs an index.
+        * `key_selector`: the function that returns the key of a record; for None nothing is looked up.
+        * `columns`: the columns of a row. Default: all.
+        * `user_name`, `password`: the user who connects. Default: as url, environment and password file have them.
+        * `cache_max_rows`, `cache_expire_after_write_ms`: keep the rows of so many keys for so long, also that there
+          are none. Default: no cache. Source: Flink docs, "JDBC", `lookup.partial-cache.max-rows` and
+          `lookup.partial-cache.expire-after-write`.
+        * `max_retries`: how often a server that is away is asked again before the job fails.
+        """
+        super().__init__(
+            key_selector,
+            max_rows=cache_max_rows,
+            expire_after_write_ms=cache_expire_after_write_ms,
+            max_retries=max_retries,
+        )
+        self._database = Database(checked_url(url), user_name, password)
+        key = f"t.{quoted(checked_text('key_column', key_column))}"
+        names = () if columns is None else checked_names("columns", columns)
+        wanted = ", ".join(f"t.{quoted(name)}" for name in names) or "t.*"
+        self._sql = (
+            f"SELECT {key}, {wanted} FROM {quoted_table(checked_text('table', table))} AS t WHERE {key} = ANY(%s)"
+        )
 
     def open(self, runtime_context: Any) -> None:
         """Begin without a connection: the first query makes it, in the event loop."""
@@ -78,79 +101,3 @@ class PostgresLookup(KeyedLookup):
                 await connection.close()
             text = self._database.hide(str(error).strip())
             raise translated(error, f"PostgreSQL at {self._database}: {text}\nin {self._sql}") from None
-
-
-class PostgresLookupBuilder:
-    """Settings of a PostgresLookup. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._url: str | None = None
-        self._user_name: str | None = None
-        self._password: str | None = None
-        self._table: str | None = None
-        self._key_column: str | None = None
-        self._columns: Sequence[str] = ()
-        self._key_selector: Callable[[Any], Hashable] | None = None
-        self._cache = (0, 0.0)
-        self._max_retries = 3
-
-    def set_url(self, url: str) -> PostgresLookupBuilder:
-        """Set the database: `postgresql://host:5432/database`, with libpq's parameters after a `?`."""
-        self._url = checked_url(url)
-        return self
-
-    def set_user_name(self, user_name: str) -> PostgresLookupBuilder:
-        """Set who connects. Default: as libpq has it, by url, environment (PGUSER) or the user of the process."""
-        self._user_name = user_name
-        return self
-
-    def set_password(self, password: str) -> PostgresLookupBuilder:
-        """Set the password. Default: as libpq has it, by url, environment (PGPASSWORD) or password file."""
-        self._password = password
-        return self
-
-    def set_table(self, table: str) -> PostgresLookupBuilder:
-        """Set the table or view, with a schema and a dot before it if need be."""
-        self._table = table
-        return self
-
-    def set_key_column(self, key_column: str) -> PostgresLookupBuilder:
-        """Set the column that is compared with the key of a record. It needs an index."""
-        self._key_column = key_column
-        return self
-
-    def set_columns(self, *columns: str) -> PostgresLookupBuilder:
-        """Set which columns a row has. Default: all."""
-        self._columns = columns
-        return self
-
-    def set_key_selector(self, key_selector: Callable[[Any], Hashable]) -> PostgresLookupBuilder:
-        """Set the function that gives the key of a record; for None nothing is looked up."""
-        self._key_selector = key_selector
-        return self
-
-    def set_cache(self, max_rows: int, expire_after_write_ms: int) -> PostgresLookupBuilder:
-        """Keep the rows of so many keys for so long; also that there are none. Default: no cache.
-
-        Source: Flink docs, "JDBC", `lookup.partial-cache.max-rows` and `lookup.partial-cache.expire-after-write`.
-        """
-        max_rows = checked_at_least("max_rows", max_rows, 1)
-        self._cache = max_rows, checked_at_least("expire_after_write_ms", expire_after_write_ms, 1) / 1000
-        return self
-
-    def set_max_retries(self, max_retries: int) -> PostgresLookupBuilder:
-        """Set how often a server that is away is asked again before the job fails. Default: 3."""
-        self._max_retries = checked_at_least("max_retries", max_retries, 0)
-        return self
-
-    def build(self) -> PostgresLookup:
-        """Create the function. Raises ValueError if something necessary is missing."""
-        if self._url is None:
-            raise ValueError("a PostgresLookup needs a database: set_url('postgresql://host:5432/database')")
-        if self._table is None or self._key_column is None or self._key_selector is None:
-            raise ValueError("a PostgresLookup needs set_table, set_key_column and set_key_selector")
-        key = f"t.{quoted(self._key_column)}"
-        wanted = ", ".join(f"t.{quoted(name)}" for name in self._columns) or "t.*"
-        sql = f"SELECT {key}, {wanted} FROM {quoted_table(self._table)} AS t WHERE {key} = ANY(%s)"
-        database = Database(self._url, self._user_name, self._password)
-        return PostgresLookup(database, sql, self._key_selector, self._cache, self._max_retries)

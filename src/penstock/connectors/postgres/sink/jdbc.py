@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from penstock.common.types.basic_types import TypeInformation
-from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.postgres.connection import Database, checked_url
+from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.postgres.connection import checked_url
 from penstock.connectors.postgres.sink.sink import PostgresSink
 from penstock.connectors.postgres.sink.statement import with_question_marks
 
@@ -111,22 +113,23 @@ class JdbcExecutionOptions:
 
         def with_batch_size(self, size: int) -> JdbcExecutionOptions.Builder:
             """Set how many rows are written at once. Default: 5000."""
-            self._execution = self._execution.with_batch_size(size)
-            return self
+            return self._with(batch_size=checked_at_least("batch_size", size, 1))
 
         def with_batch_interval_ms(self, interval_ms: int) -> JdbcExecutionOptions.Builder:
             """Set how long a row waits for others. Default: 0, until a batch is full or a checkpoint."""
-            self._execution = self._execution.with_batch_interval_ms(interval_ms)
-            return self
+            return self._with(batch_interval_ms=checked_at_least("batch_interval_ms", interval_ms, 0))
 
         def with_max_retries(self, max_retries: int) -> JdbcExecutionOptions.Builder:
             """Set how often a batch is tried again when the server was away. Default: 3."""
-            self._execution = self._execution.with_max_retries(max_retries)
-            return self
+            return self._with(max_retries=checked_at_least("max_retries", max_retries, 0))
 
         def build(self) -> JdbcExecutionOptions:
             """Create the options."""
             return JdbcExecutionOptions(self._execution)
+
+        def _with(self, **changed: int) -> JdbcExecutionOptions.Builder:
+            self._execution = msgspec.structs.replace(self._execution, **changed)
+            return self
 
 
 class JdbcSink:
@@ -146,6 +149,13 @@ class JdbcSink:
         named = getattr(type_info, "get_field_names", None)
         columns = named() if named is not None else None
         options = jdbc_connection_options
-        database = Database(options.get_db_url(), options.get_user_name(), options.get_password())
         execution = (jdbc_execution_options or JdbcExecutionOptions.defaults())._execution
-        return PostgresSink(database, with_question_marks(sql, columns), execution, DeliveryGuarantee.AT_LEAST_ONCE)
+        return PostgresSink(
+            url=options.get_db_url(),
+            user_name=options.get_user_name(),
+            password=options.get_password(),
+            statement=with_question_marks(sql, columns),
+            batch_size=execution.batch_size,
+            batch_interval_ms=execution.batch_interval_ms,
+            max_retries=execution.max_retries,
+        )

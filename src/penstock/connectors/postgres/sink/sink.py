@@ -1,14 +1,16 @@
-"""PostgresSink and its builder."""
+"""A sink to PostgreSQL."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
-from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee, checked_guarantee
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.log_writer import Batch, Batches, Logged
+from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.sink.committer import PostgresCommitter
 from penstock.connectors.postgres.sink.session import Session
@@ -19,7 +21,7 @@ from penstock.connectors.postgres.sink.writers import StatementWriter, Transacti
 
 
 class PostgresSink(Sink[Any]):
-    """Writes rows to PostgreSQL. Made by `PostgresSink.builder()`, or by `JdbcSink.sink`.
+    """Writes rows to PostgreSQL. `JdbcSink.sink` makes one too.
 
     AT_LEAST_ONCE: in batches; after a failure some rows are written again, which changes nothing if they are updated
     by their key. EXACTLY_ONCE: in transactions that are prepared with a checkpoint and committed when it is complete;
@@ -29,23 +31,48 @@ class PostgresSink(Sink[Any]):
 
     def __init__(
         self,
-        database: Database,
-        statement: Statement,
-        execution: Execution,
-        guarantee: DeliveryGuarantee,
         *,
-        write_ahead: bool = False,
+        url: str,
+        table: str | None = None,
+        columns: Sequence[str] = (),
+        key_columns: Sequence[str] = (),
+        statement: str | Statement | None = None,
+        user_name: str | None = None,
+        password: str | None = None,
+        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
+        write_ahead_log: bool = False,
+        batch_size: int = 5000,
+        batch_interval_ms: int = 0,
+        max_retries: int = 3,
     ) -> None:
-        self._database = database
-        self._statement = statement
-        self._execution = execution
-        self._guarantee = guarantee
-        self._write_ahead = write_ahead
+        """Raise TypeError or ValueError for a wrong argument, and without exactly one of `table` and `statement`.
 
-    @staticmethod
-    def builder() -> PostgresSinkBuilder:
-        """Start to build one."""
-        return PostgresSinkBuilder()
+        * `url`: the database, `postgresql://host:5432/database`, with libpq's parameters after a `?`.
+        * `table`: the table, after a schema and a dot if necessary.
+        * `columns`: the columns that are written: fields of the records by name, or all fields by position.
+        * `key_columns`: update the row with the same values of these columns, if there is one. They need a unique
+          index. Default: insert every row.
+        * `statement`: in the place of a table, SQL of your own, with `?` for each field of a record.
+        * `user_name`, `password`: the user who connects. Default: as url, environment and password file have them.
+        * `delivery_guarantee`: AT_LEAST_ONCE or EXACTLY_ONCE.
+        * `write_ahead_log`: EXACTLY_ONCE where prepared transactions are off: hold rows in checkpoints, and write them
+          when these are complete. Rows of an interval are in memory and in the checkpoint; one that the server refuses
+          is found when its checkpoint is complete. Creates the table `penstock_batches`. Source: Flink,
+          `GenericWriteAheadSink`.
+        * `batch_size`: rows that are written at once.
+        * `batch_interval_ms`: how long a row waits for others, with AT_LEAST_ONCE. 0: until a batch is full, or a
+          checkpoint.
+        * `max_retries`: how often a batch, or a commit, is tried again when the server was away.
+        """
+        self._guarantee = checked_guarantee("PostgresSink", delivery_guarantee)
+        if write_ahead_log and delivery_guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
+            raise ValueError(
+                f"write_ahead_log=True needs delivery_guarantee=EXACTLY_ONCE, got {delivery_guarantee.name}"
+            )
+        self._database = Database(checked_url(url), user_name, password)
+        self._statement = _statement_of(table, columns, key_columns, statement)
+        self._execution = Execution.checked(batch_size, batch_interval_ms, max_retries)
+        self._write_ahead = write_ahead_log
 
     def describe(self) -> str:
         how = " by a write-ahead log" if self._write_ahead else ""
@@ -111,7 +138,7 @@ class PostgresSink(Sink[Any]):
             raise ConfigurationError(
                 f"EXACTLY_ONCE needs prepared transactions, and PostgreSQL at {self._database} has none: set "
                 "max_prepared_transactions in postgresql.conf to twice the number of subtasks of all sinks or more, "
-                "and start it again. Or set_write_ahead_log(True): rows are then held in checkpoints. Or use "
+                "and start it again. Or write_ahead_log=True: rows are then held in checkpoints. Or use "
                 "AT_LEAST_ONCE with key columns: a row that is written again then replaces itself"
             )
 
@@ -120,106 +147,19 @@ class PostgresSink(Sink[Any]):
         session.execute(f"PREPARE penstock_check AS {self._statement.numbered()}")
 
 
-class PostgresSinkBuilder:
-    """Settings of a PostgresSink. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._database: Database | None = None
-        self._user_name: str | None = None
-        self._password: str | None = None
-        self._table: str | None = None
-        self._columns: tuple[str, ...] = ()
-        self._key_columns: tuple[str, ...] = ()
-        self._statement: Statement | None = None
-        self._execution = Execution()
-        self._guarantee = DeliveryGuarantee.AT_LEAST_ONCE
-        self._write_ahead = False
-
-    def set_url(self, url: str) -> PostgresSinkBuilder:
-        """Set the database: `postgresql://host:5432/database`, with libpq's parameters after a `?`."""
-        self._database = Database(checked_url(url))
-        return self
-
-    def set_user_name(self, user_name: str) -> PostgresSinkBuilder:
-        """Set who connects. Default: as libpq has it, by url, environment (PGUSER) or the user of the process."""
-        self._user_name = user_name
-        return self
-
-    def set_password(self, password: str) -> PostgresSinkBuilder:
-        """Set the password. Default: as libpq has it, by url, environment (PGPASSWORD) or password file."""
-        self._password = password
-        return self
-
-    def set_table(self, table: str) -> PostgresSinkBuilder:
-        """Set the table, with a schema and a dot before it if need be. Needs `set_columns`."""
-        self._table = table
-        return self
-
-    def set_columns(self, *columns: str) -> PostgresSinkBuilder:
-        """Set the columns that are written: fields of the records by name, or all fields by position."""
-        self._columns = columns
-        return self
-
-    def set_key_columns(self, *key_columns: str) -> PostgresSinkBuilder:
-        """Update the row with the same values of these columns, if there is one. They need a unique index."""
-        self._key_columns = key_columns
-        return self
-
-    def set_statement(self, sql: str) -> PostgresSinkBuilder:
-        """Write by a statement of one's own, with `?` for each field of a record, in the place of a table."""
-        self._statement = with_question_marks(sql)
-        return self
-
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> PostgresSinkBuilder:
-        """Set AT_LEAST_ONCE, which is the default, or EXACTLY_ONCE."""
-        if delivery_guarantee not in (DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE):
-            raise ValueError(f"a PostgresSink is AT_LEAST_ONCE or EXACTLY_ONCE, got {delivery_guarantee!r}")
-        self._guarantee = delivery_guarantee
-        return self
-
-    def set_write_ahead_log(self, write_ahead_log: bool) -> PostgresSinkBuilder:
-        """EXACTLY_ONCE where prepared transactions are off: hold rows in checkpoints, and write them after these.
-
-        Needs checkpoints. Rows of an interval are in memory and in the checkpoint; one that the server refuses is found
-        when its checkpoint is complete. Creates the table `penstock_batches`. Source: Flink, `GenericWriteAheadSink`.
-        """
-        self._write_ahead = write_ahead_log
-        return self
-
-    def set_batch_size(self, batch_size: int) -> PostgresSinkBuilder:
-        """Set how many rows are written at once. Default: 5000."""
-        self._execution = self._execution.with_batch_size(batch_size)
-        return self
-
-    def set_batch_interval_ms(self, batch_interval_ms: int) -> PostgresSinkBuilder:
-        """Set how long a row waits for others, for AT_LEAST_ONCE. Default: 0, until a batch is full or a checkpoint."""
-        self._execution = self._execution.with_batch_interval_ms(batch_interval_ms)
-        return self
-
-    def set_max_retries(self, max_retries: int) -> PostgresSinkBuilder:
-        """Set how often a batch, or a commit, is tried again when the server was away. Default: 3."""
-        self._execution = self._execution.with_max_retries(max_retries)
-        return self
-
-    def build(self) -> PostgresSink:
-        """Create the sink. Raises ValueError if something necessary is missing."""
-        if self._database is None:
-            raise ValueError("a PostgresSink needs a database: set_url('postgresql://host:5432/database')")
-        if (self._table is None) == (self._statement is None):
-            raise ValueError("a PostgresSink needs either a table or a statement: set_table, set_statement")
-        if self._table is not None:
-            statement = insert_into(self._table, self._columns, self._key_columns)
-        else:
-            assert self._statement is not None
-            if self._columns or self._key_columns:
-                raise ValueError(
-                    "a statement says which columns it writes: set_columns and set_key_columns are for tables"
-                )
-            statement = self._statement
-        if self._write_ahead and self._guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
-            raise ValueError(
-                f"the write-ahead log is for EXACTLY_ONCE, and the sink is {self._guarantee.name}: "
-                "set_delivery_guarantee(DeliveryGuarantee.EXACTLY_ONCE), or leave the log out"
-            )
-        database = Database(self._database.url, self._user_name, self._password)
-        return PostgresSink(database, statement, self._execution, self._guarantee, write_ahead=self._write_ahead)
+def _statement_of(
+    table: str | None, columns: Sequence[str], key_columns: Sequence[str], statement: str | Statement | None
+) -> Statement:
+    if (table is None) == (statement is None):
+        raise ValueError(
+            f"a PostgresSink takes either a table or a statement, got {'neither' if table is None else 'both'}"
+        )
+    if table is not None:
+        keys = checked_names("key_columns", key_columns) if key_columns else ()
+        return insert_into(checked_text("table", table), checked_names("columns", columns), keys)
+    if columns or key_columns:
+        raise ValueError(
+            "a statement says which columns it writes: columns and key_columns are for a table, got "
+            f"{[*columns, *key_columns]}"
+        )
+    return statement if isinstance(statement, Statement) else with_question_marks(checked_text("statement", statement))

@@ -1,18 +1,17 @@
-"""RedisSink and its builder."""
+"""A sink to Redis."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
 from penstock.common.errors import ConfigurationError
-from penstock.common.functions.result_kinds import check_result_kind
-from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
+from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee, checked_guarantee
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.options import checked_at_least, checked_function, checked_names
 from penstock.connectors.redis.server import RedisServer, checked_url, redis
 from penstock.connectors.redis.sink.commands import Commands, HashUpsert, StreamAppend, UserCommands
 from penstock.connectors.redis.sink.committer import RedisCommitter
@@ -21,11 +20,9 @@ from penstock.connectors.redis.sink.writers import CommandWriter, LogWriter
 
 _log = logging.getLogger(__name__)
 
-_BATCH = 1000
-
 
 class RedisSink(Sink[Any]):
-    """Sends commands to Redis. Made by `RedisSink.builder()`.
+    """Sends commands to Redis.
 
     AT_LEAST_ONCE: in batches; after a failure some commands are sent again, which changes nothing if they set what they
     have set before. EXACTLY_ONCE: commands wait in a log in Redis, and are applied when their checkpoint is complete;
@@ -34,22 +31,59 @@ class RedisSink(Sink[Any]):
 
     def __init__(
         self,
-        server: RedisServer,
-        commands: Commands,
-        execution: Execution,
-        guarantee: DeliveryGuarantee,
-        description: str,
+        *,
+        url: str,
+        command: Callable[[Any], Any] | None = None,
+        hash_key: Callable[[Any], str] | None = None,
+        stream: str | Callable[[Any], str] | None = None,
+        fields: Sequence[str] = (),
+        max_length: int | None = None,
+        user_name: str | None = None,
+        password: str | None = None,
+        delivery_guarantee: DeliveryGuarantee = DeliveryGuarantee.AT_LEAST_ONCE,
+        batch_size: int = 1000,
+        batch_interval_ms: int = 0,
+        max_retries: int = 3,
     ) -> None:
-        self._server = server
-        self._commands = commands
-        self._execution = execution
-        self._guarantee = guarantee
-        self._description = description
+        """Raise TypeError or ValueError for a wrong argument, and without one of `command`, `hash_key` and `stream`.
 
-    @staticmethod
-    def builder() -> RedisSinkBuilder:
-        """Start to build one."""
-        return RedisSinkBuilder()
+        * `url`: the server, `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`.
+        * `command`: send what this function makes of a record: a tuple such as `("SET", key, value)`, a list of them,
+          or None.
+        * `hash_key`: set `fields` of the record in the hash whose key this function returns for it; a None deletes its
+          field.
+        * `stream`: append an entry with `fields` of the record to the stream with this key, or to the one whose key
+          this function returns for it. `max_length`: the server trims the stream to about so many entries.
+        * `user_name`, `password`: the user who connects. Default: as the url has them, else the user `default`.
+        * `delivery_guarantee`: AT_LEAST_ONCE or EXACTLY_ONCE.
+        * `batch_size`: commands that are sent at once. With EXACTLY_ONCE, Redis applies so many at once.
+        * `batch_interval_ms`: how long a record waits for others, with AT_LEAST_ONCE. 0: until a batch is full.
+        * `max_retries`: how often a batch, or a commit, is tried again when the server was away.
+        """
+        self._server = RedisServer(checked_url(url), user_name, password)
+        given = {"command": command, "hash_key": hash_key, "stream": stream}
+        if len(named := [name for name, value in given.items() if value is not None]) != 1:
+            raise ValueError(f"a RedisSink takes one of {', '.join(given)}, got {' and '.join(named) or 'none'}")
+        if stream is None and max_length is not None:
+            raise ValueError(f"max_length is for a stream, got max_length={max_length} with {named[0]}")
+        self._commands: Commands
+        if command is not None:
+            if fields:
+                raise ValueError(f"fields are for hash_key and stream, got fields={list(fields)} with command")
+            self._commands = UserCommands(checked_function("command", command))
+            self._description = f"commands by {getattr(command, '__name__', type(command).__name__)}"
+        elif hash_key is not None:
+            names = checked_names("fields", fields)
+            self._commands = HashUpsert(checked_function("hash_key", hash_key), names)
+            self._description = f"hashes with {', '.join(names)}"
+        elif stream is not None:
+            names = checked_names("fields", fields)
+            length = None if max_length is None else checked_at_least("max_length", max_length, 1)
+            target = stream if isinstance(stream, str) else checked_function("stream", stream)
+            self._commands = StreamAppend(target, names, length)
+            self._description = f"{_shown_stream(stream)} with {', '.join(names)}"
+        self._execution = Execution.checked(batch_size, batch_interval_ms, max_retries)
+        self._guarantee = checked_guarantee("RedisSink", delivery_guarantee)
 
     def describe(self) -> str:
         return f"{self._guarantee.value}, {self._server}: {self._description}"
@@ -98,104 +132,5 @@ class RedisSink(Sink[Any]):
             )
 
 
-class RedisSinkBuilder:
-    """Settings of a RedisSink. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._url: str | None = None
-        self._user_name: str | None = None
-        self._password: str | None = None
-        self._fields: tuple[str, ...] = ()
-        self._command: Callable[[Any], Any] | None = None
-        self._hash_key: Callable[[Any], str] | None = None
-        self._stream: str | Callable[[Any], str] | None = None
-        self._max_length: int | None = None
-        self._execution = Execution(batch_size=_BATCH)
-        self._guarantee = DeliveryGuarantee.AT_LEAST_ONCE
-
-    def set_url(self, url: str) -> RedisSinkBuilder:
-        """Set the server: `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`."""
-        self._url = checked_url(url)
-        return self
-
-    def set_user_name(self, user_name: str) -> RedisSinkBuilder:
-        """Set who connects. Default: who is in the url, else the user `default`."""
-        self._user_name = user_name
-        return self
-
-    def set_password(self, password: str) -> RedisSinkBuilder:
-        """Set the password. Default: that of the url, else none."""
-        self._password = password
-        return self
-
-    def set_command(self, command: Callable[[Any], Any]) -> RedisSinkBuilder:
-        """Send what a function makes of a record: a tuple such as `("SET", key, value)`, a list of them, or None."""
-        if not callable(command):
-            raise TypeError(f"set_command takes a function of a record, got {command!r}")
-        check_result_kind(command, "the command function")
-        self._command = command
-        return self
-
-    def set_hash(self, key_selector: Callable[[Any], str], *fields: str) -> RedisSinkBuilder:
-        """Set these fields of the record in the hash whose key the function makes of it; a None deletes its field."""
-        if not fields:
-            raise ValueError(
-                "set_hash takes a function that makes a key of a record, and then names of fields: got no name"
-            )
-        self._hash_key, self._fields = key_selector, fields
-        return self
-
-    def set_stream(
-        self, stream: str | Callable[[Any], str], *fields: str, max_length: int | None = None
-    ) -> RedisSinkBuilder:
-        """Append an entry with these fields of the record to a stream, or to the one that a function names.
-
-        `max_length`: the server trims the stream to about so many entries.
-        """
-        if not fields:
-            raise ValueError("set_stream takes a stream, and then names of fields: got no name")
-        self._stream, self._fields = stream, fields
-        self._max_length = None if max_length is None else checked_at_least("max_length", max_length, 1)
-        return self
-
-    def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> RedisSinkBuilder:
-        """Set AT_LEAST_ONCE, which is the default, or EXACTLY_ONCE."""
-        if delivery_guarantee not in (DeliveryGuarantee.AT_LEAST_ONCE, DeliveryGuarantee.EXACTLY_ONCE):
-            raise ValueError(f"a RedisSink is AT_LEAST_ONCE or EXACTLY_ONCE, got {delivery_guarantee!r}")
-        self._guarantee = delivery_guarantee
-        return self
-
-    def set_batch_size(self, batch_size: int) -> RedisSinkBuilder:
-        """Set how many commands are sent at once. Default: 1000. With EXACTLY_ONCE, Redis applies so many at once."""
-        self._execution = self._execution.with_batch_size(batch_size)
-        return self
-
-    def set_batch_interval_ms(self, batch_interval_ms: int) -> RedisSinkBuilder:
-        """Set how long a record waits for others, for AT_LEAST_ONCE. Default: 0, until a batch is full."""
-        self._execution = self._execution.with_batch_interval_ms(batch_interval_ms)
-        return self
-
-    def set_max_retries(self, max_retries: int) -> RedisSinkBuilder:
-        """Set how often a batch, or a commit, is tried again when the server was away. Default: 3."""
-        self._execution = self._execution.with_max_retries(max_retries)
-        return self
-
-    def build(self) -> RedisSink:
-        """Create the sink. Raises ValueError if something necessary is missing."""
-        if self._url is None:
-            raise ValueError("a RedisSink needs a server: set_url('redis://host:6379/0')")
-        commands: list[tuple[str, Commands]] = []
-        if self._command is not None:
-            name = getattr(self._command, "__name__", type(self._command).__name__)
-            commands.append((f"commands by {name}", UserCommands(self._command)))
-        if self._hash_key is not None:
-            commands.append((f"hashes with {', '.join(self._fields)}", HashUpsert(self._hash_key, self._fields)))
-        if self._stream is not None:
-            stream = f"the stream {self._stream}" if isinstance(self._stream, str) else "streams"
-            added = StreamAppend(self._stream, self._fields, self._max_length)
-            commands.append((f"{stream} with {', '.join(self._fields)}", added))
-        if len(commands) != 1:
-            raise ValueError("a RedisSink needs one of set_command, set_hash and set_stream")
-        ((description, made),) = commands
-        server = RedisServer(self._url, self._user_name, self._password)
-        return RedisSink(server, made, self._execution, self._guarantee, description)
+def _shown_stream(stream: str | Callable[[Any], str]) -> str:
+    return f"the stream {stream}" if isinstance(stream, str) else "streams"

@@ -125,6 +125,6 @@ def _unique(parts: Sequence[bytes], wanted: bytes | None = None) -> dict[bytes, 
         if repeated:
             raise ValueError(
                 f"its field '{repeated[0].decode(errors='replace')}' occurs {names.count(repeated[0])} times, and a "
-                "record has one value of it: use set_deserializer, whose RedisStreamEntry has all of them in `pairs`"
+                "record has one value of it: use `deserializer`, whose RedisStreamEntry has all of them in `pairs`"
             )
     return fields

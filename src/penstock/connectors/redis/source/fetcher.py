@@ -145,7 +145,7 @@ class Fetcher(SplitFetcher[Fetched]):
         if self._fails_on_trimmed:
             raise SourceError(
                 f"{text}. Trim by MINID, up to what was read, or by a greater MAXLEN; to go on with what is there, "
-                "set_on_trimmed('warn')"
+                "on_trimmed='warn'"
             )
         _log.warning("%s. What is there is read", text)
         is_older = last is None or order_of(last) < order_of(split.position)

@@ -1,15 +1,14 @@
-"""RedisStreamSource and its builder."""
+"""A source of streams in Redis."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
-from penstock.common.functions.result_kinds import check_result_kind
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation
-from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.options import checked_at_least, checked_function, checked_names, checked_text
 from penstock.connectors.redis.server import RedisServer, checked_url
 from penstock.connectors.redis.source.deserialization import (
     Deserializer,
@@ -24,13 +23,11 @@ from penstock.connectors.redis.source.reader import RedisStreamReader
 from penstock.connectors.redis.source.starting_position import RedisStreamPosition
 from penstock.connectors.redis.source.streams import Streams
 
-_DISCOVERY_MS = 30_000
-_FETCH_SIZE = 1000
 _ON_TRIMMED = ("fail", "warn")
 
 
 class RedisStreamSource(Source[Any]):
-    """Reads streams of Redis; each is a split. Made by `RedisStreamSource.builder()`.
+    """Reads streams of Redis; each is a split.
 
     Each entry is emitted once: positions are in the checkpoints. The position of a consumer group only tells others
     how far the job is. Timestamps are those of the entries' ids.
@@ -38,30 +35,68 @@ class RedisStreamSource(Source[Any]):
 
     def __init__(
         self,
-        streams: Streams,
-        discovery_interval_ms: int | None,
-        deserializer: Deserializer,
-        group: str | None,
-        fetch_size: int,
-        fails_on_trimmed: bool,
+        *,
+        url: str,
+        streams: Sequence[str] = (),
+        stream_pattern: str | None = None,
+        discovery_interval_ms: int = 30_000,
+        starting_position: RedisStreamPosition | None = None,
+        bounded: bool = False,
+        value_field: str | None = None,
+        value_deserializer: DeserializationSchema | None = None,
+        deserializer: Callable[[RedisStreamEntry], Any] | None = None,
+        type_info: TypeInformation | None = None,
+        consumer_group: str | None = None,
+        on_trimmed: str = "fail",
+        user_name: str | None = None,
+        password: str | None = None,
+        fetch_size: int = 1000,
+        max_retries: int = 3,
     ) -> None:
-        self._streams = streams
-        self._discovery_interval_ms = discovery_interval_ms
-        self._deserializer = deserializer
-        self._group = group
-        self._fetch_size = fetch_size
-        self._fails_on_trimmed = fails_on_trimmed
+        """Raise TypeError or ValueError for a wrong argument. A source takes either `streams` or `stream_pattern`.
 
-    @staticmethod
-    def builder() -> RedisStreamSourceBuilder:
-        """Start to build one."""
-        return RedisStreamSourceBuilder()
+        Without a deserializer a record is a dict of all fields of an entry, names and values as text.
+
+        * `url`: the server, `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`.
+        * `streams`: the streams with these keys, also those that are not there yet.
+        * `stream_pattern`: all streams whose key matches a pattern of Redis (`orders:*`), also those that come later.
+        * `discovery_interval_ms`: how often streams are looked for that match the pattern.
+        * `starting_position`: where a job without state begins. Default: `earliest()`. Streams found later are read
+          whole.
+        * `bounded`: end with the last entry that each stream has when the job starts.
+        * `value_field`, `value_deserializer`: make records of one field's values, by SimpleStringSchema,
+          JsonDeserializationSchema and others.
+        * `deserializer`: a function that makes a record of an entry, or returns None to leave it out. `type_info`: the
+          type of its records.
+        * `consumer_group`: move the position of this group with each completed checkpoint, so that others see how far
+          the job is. The group does not share entries out, and nothing is pending in it.
+        * `on_trimmed`: `fail`: fail when entries may have been trimmed before they were read. `warn`: log that, and
+          continue with the entries that are there.
+        * `user_name`, `password`: the user who connects. Default: as the url has them, else the user `default`.
+        * `fetch_size`: entries of a stream that are read at once; ten times as many may wait in memory.
+        * `max_retries`: how often a server that is away is asked again before the job fails.
+        """
+        start = RedisStreamPosition.earliest() if starting_position is None else starting_position
+        if not isinstance(start, RedisStreamPosition):
+            raise TypeError(f"starting_position must be a RedisStreamPosition such as earliest(), got {start!r}")
+        if on_trimmed not in _ON_TRIMMED:
+            raise ValueError(f"on_trimmed must be 'fail' or 'warn', got {on_trimmed!r}")
+        keys = _keys(streams, stream_pattern)
+        server = RedisServer(checked_url(url), user_name, password)
+        retries = checked_at_least("max_retries", max_retries, 0)
+        self._streams = Streams(server, keys, stream_pattern, start, bounded, retries)
+        interval_ms = checked_at_least("discovery_interval_ms", discovery_interval_ms, 1)
+        self._discovery_interval_ms = interval_ms if stream_pattern is not None and not bounded else None
+        self._deserializer = _deserializer_of(value_field, value_deserializer, deserializer, type_info)
+        self._group = consumer_group
+        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
+        self._fails_on_trimmed = on_trimmed == "fail"
 
     def describe(self) -> str:
         return f"{self._streams}, {self._streams.server}"
 
     def get_boundedness(self) -> Boundedness:
-        """BOUNDED if the builder was told so by `set_bounded`."""
+        """Return BOUNDED with `bounded`, else CONTINUOUS_UNBOUNDED."""
         return Boundedness.BOUNDED if self._streams.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
 
     def validate(self) -> None:
@@ -96,142 +131,39 @@ class RedisStreamSource(Source[Any]):
         return self._deserializer.get_produced_type()
 
 
-class RedisStreamSourceBuilder:
-    """Settings of a RedisStreamSource. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._url: str | None = None
-        self._user_name: str | None = None
-        self._password: str | None = None
-        self._keys: tuple[str, ...] = ()
-        self._pattern: str | None = None
-        self._starting = RedisStreamPosition.earliest()
-        self._is_bounded = False
-        self._discovery_interval_ms = _DISCOVERY_MS
-        self._deserializer: Deserializer = TextFields()
-        self._group: str | None = None
-        self._fails_on_trimmed = True
-        self._fetch_size = _FETCH_SIZE
-        self._max_retries = 3
-
-    def set_url(self, url: str) -> RedisStreamSourceBuilder:
-        """Set the server: `redis://host:6379/0`, by TLS `rediss://…`; redis-py's settings after a `?`."""
-        self._url = checked_url(url)
-        return self
-
-    def set_user_name(self, user_name: str) -> RedisStreamSourceBuilder:
-        """Set who connects. Default: who is in the url, else the user `default`."""
-        self._user_name = user_name
-        return self
-
-    def set_password(self, password: str) -> RedisStreamSourceBuilder:
-        """Set the password. Default: that of the url, else none."""
-        self._password = password
-        return self
-
-    def set_streams(self, *streams: str) -> RedisStreamSourceBuilder:
-        """Read the streams with these keys, also those that are not there yet. Excludes `set_stream_pattern`."""
-        if not streams or not all(streams):
-            raise ValueError(f"set_streams takes keys of streams, got {streams!r}")
-        self._keys = tuple(dict.fromkeys(streams))
-        return self
-
-    def set_stream_pattern(self, pattern: str) -> RedisStreamSourceBuilder:
-        """Read all streams whose key matches a pattern of Redis (`orders:*`), also those that come later."""
-        if not pattern:
-            raise ValueError("set_stream_pattern takes a pattern such as 'orders:*', got an empty one")
-        self._pattern = pattern
-        return self
-
-    def set_discovery_interval_ms(self, discovery_interval_ms: int) -> RedisStreamSourceBuilder:
-        """Set how often streams are looked for that match the pattern. Default: 30000."""
-        self._discovery_interval_ms = checked_at_least("discovery_interval_ms", discovery_interval_ms, 1)
-        return self
-
-    def set_starting_position(self, starting_position: RedisStreamPosition) -> RedisStreamSourceBuilder:
-        """Set where a job without state begins. Default: `earliest()`. Streams found later are read whole."""
-        if not isinstance(starting_position, RedisStreamPosition):
-            raise TypeError(f"expected a RedisStreamPosition such as earliest(), got {starting_position!r}")
-        self._starting = starting_position
-        return self
-
-    def set_bounded(self) -> RedisStreamSourceBuilder:
-        """End with the last entry that each stream has when the job starts. The source is bounded then."""
-        self._is_bounded = True
-        return self
-
-    def set_value_deserializer(
-        self, field: str, deserialization_schema: DeserializationSchema
-    ) -> RedisStreamSourceBuilder:
-        """Make records of one field's values: by SimpleStringSchema, JsonDeserializationSchema and others.
-
-        Default: a record is a dict of all fields, names and values as text.
-        """
-        if not isinstance(deserialization_schema, DeserializationSchema):
-            raise TypeError(
-                f"expected a DeserializationSchema such as SimpleStringSchema(), got {deserialization_schema!r}"
-            )
-        self._deserializer = OneField(field, deserialization_schema)
-        return self
-
-    def set_deserializer(
-        self, deserializer: Callable[[RedisStreamEntry], Any], type_info: TypeInformation | None = None
-    ) -> RedisStreamSourceBuilder:
-        """Make records of whole entries by a function, which returns None for those to be left out."""
-        if not callable(deserializer):
-            raise TypeError(f"expected a function of a RedisStreamEntry, got {deserializer!r}")
-        check_result_kind(deserializer, "the deserializer")
-        self._deserializer = WholeEntry(deserializer, type_info)
-        return self
-
-    def set_consumer_group(self, group: str) -> RedisStreamSourceBuilder:
-        """Move the position of this group with each completed checkpoint, for those who watch the streams.
-
-        It does not share entries out, and nothing is pending in it.
-        """
-        self._group = group
-        return self
-
-    def set_on_trimmed(self, on_trimmed: str) -> RedisStreamSourceBuilder:
-        """Set what happens when entries may have been trimmed before they were read.
-
-        `fail` (default): the job fails. `warn`: it goes on with what is there, and its log says so.
-        """
-        if on_trimmed not in _ON_TRIMMED:
-            raise ValueError(f"on_trimmed must be 'fail' or 'warn', got {on_trimmed!r}")
-        self._fails_on_trimmed = on_trimmed == "fail"
-        return self
-
-    def set_fetch_size(self, fetch_size: int) -> RedisStreamSourceBuilder:
-        """Set how many entries of a stream are read at once; ten times as many may wait in memory. Default: 1000."""
-        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
-        return self
-
-    def set_max_retries(self, max_retries: int) -> RedisStreamSourceBuilder:
-        """Set how often a server that is away is asked again before the job fails. Default: 3."""
-        self._max_retries = checked_at_least("max_retries", max_retries, 0)
-        return self
-
-    def build(self) -> RedisStreamSource:
-        """Create the source. Raises ValueError if something necessary is missing."""
-        if self._url is None:
-            raise ValueError("a RedisStreamSource needs a server: set_url('redis://host:6379/0')")
-        if (self._pattern is None) == (not self._keys):
-            raise ValueError("a RedisStreamSource needs either set_streams or set_stream_pattern")
-        streams = Streams(
-            RedisServer(self._url, self._user_name, self._password),
-            self._keys,
-            self._pattern,
-            self._starting,
-            self._is_bounded,
-            self._max_retries,
+def _keys(streams: Sequence[str], pattern: str | None) -> tuple[str, ...]:
+    if (pattern is None) == (not streams):
+        raise ValueError(
+            "a RedisStreamSource takes either streams or stream_pattern, got "
+            f"{'neither' if pattern is None else 'both'}"
         )
-        looks_again = self._pattern is not None and not self._is_bounded
-        return RedisStreamSource(
-            streams,
-            self._discovery_interval_ms if looks_again else None,
-            self._deserializer,
-            self._group,
-            self._fetch_size,
-            self._fails_on_trimmed,
+    if pattern is not None:
+        checked_text("stream_pattern", pattern)
+        return ()
+    return tuple(dict.fromkeys(checked_names("streams", streams)))
+
+
+def _deserializer_of(
+    field: str | None,
+    schema: DeserializationSchema | None,
+    function: Callable[[RedisStreamEntry], Any] | None,
+    type_info: TypeInformation | None,
+) -> Deserializer:
+    if (field is None) != (schema is None):
+        raise ValueError(
+            "value_field and value_deserializer go together, got only "
+            f"{'value_deserializer' if field is None else 'value_field'}"
         )
+    if function is not None:
+        if schema is not None:
+            raise ValueError("a RedisStreamSource takes value_deserializer or deserializer, got both")
+        return WholeEntry(checked_function("deserializer", function, "a RedisStreamEntry"), type_info)
+    if type_info is not None:
+        raise ValueError(f"type_info is the type of a deserializer's records, got {type_info} without a deserializer")
+    if field is None or schema is None:
+        return TextFields()
+    if not isinstance(schema, DeserializationSchema):
+        raise TypeError(
+            f"value_deserializer must be a DeserializationSchema such as SimpleStringSchema(), got {schema!r}"
+        )
+    return OneField(checked_text("value_field", field), schema)

@@ -84,7 +84,7 @@ class DeltaLakeTable(msgspec.Struct, frozen=True):
         if list(found.partition_columns) != list(partitions):
             raise ConfigurationError(
                 f"{self} is partitioned by {list(found.partition_columns)}, and the sink by {list(partitions)}: "
-                "set_partition_columns"
+                "see its partition_columns"
             )
         settings = found.configuration
         if settings.get("delta.columnMapping.mode", "none") != "none":

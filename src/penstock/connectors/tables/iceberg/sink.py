@@ -1,10 +1,12 @@
-"""IcebergSink and its builder."""
+"""A sink that adds records to a table of Iceberg."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
+from penstock.connectors.base.options import checked_names, checked_text
 from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
 from penstock.connectors.files.sink.bucket import BucketAssigner, BucketContext
 from penstock.connectors.files.sink.part import OutputFileConfig
@@ -18,22 +20,40 @@ from penstock.connectors.tables.writer import TableFileWriter
 
 
 class IcebergSink(Sink[Any]):
-    """Adds records to a table of Iceberg, each once. Made by `IcebergSink.builder()`.
+    """Adds records to a table of Iceberg, each once.
 
     Subtasks write Parquet files; the driver adds those of a checkpoint to the table, in one snapshot of it, when the
     checkpoint is complete; without checkpoints, when the job has succeeded.
     """
 
-    def __init__(self, table: IcebergTable, record_type: RecordType, partitions: tuple[str, ...]) -> None:
-        self._table = table
-        self._record_type = record_type
-        self._partitions = partitions
-        self._factory = ParquetWriterFactory(record_type)
+    def __init__(
+        self,
+        *,
+        table: str,
+        record_type: RecordType,
+        catalog: str = "default",
+        catalog_properties: Mapping[str, str] | None = None,
+        partition_columns: Sequence[str] = (),
+    ) -> None:
+        """Raise TypeError or ValueError for a wrong argument.
 
-    @staticmethod
-    def builder() -> IcebergSinkBuilder:
-        """Start to build one."""
-        return IcebergSinkBuilder()
+        * `table`: the table with its namespace, `air.delays`. It is created if there is none.
+        * `record_type`: the columns: `Types.ROW_NAMED(...)`, a dataclass or NamedTuple with type hints, or a
+          pyarrow.Schema.
+        * `catalog`: the name of the catalog. `catalog_properties`: pyiceberg's properties of it, such as
+          `{"type": "sql", "uri": ..., "warehouse": ...}`. They are never shown. What they do not say is in pyiceberg's
+          own configuration, a file or the environment.
+        * `partition_columns`: the columns by whose values the table is partitioned: texts, integers, booleans or dates.
+          Default: none.
+        """
+        if not all(checked_text("table", table).split(".")) or "." not in table:
+            raise ValueError(f"table must be named with its namespace, such as air.delays, got {table!r}")
+        # Raises here what is wrong with it.
+        schema_of(record_type)
+        self._table = IcebergTable(table, checked_text("catalog", catalog), dict(catalog_properties or {}))
+        self._record_type = record_type
+        self._partitions = checked_names("partition_columns", partition_columns) if partition_columns else ()
+        self._factory = ParquetWriterFactory(record_type)
 
     def describe(self) -> str:
         return f"{self._table.catalog}.{self._table.name}"
@@ -77,53 +97,4 @@ class IcebergFolders(BucketAssigner):
         return "/".join(
             f"{folder_of(name, '-')[:-1]}%" if value == "" else folder_of(name, value)
             for name, value in zip(self._columns, values, strict=True)
-        )
-
-
-class IcebergSinkBuilder:
-    """Settings of an IcebergSink. Each method returns the builder."""
-
-    def __init__(self) -> None:
-        self._table: str | None = None
-        self._catalog = "default"
-        self._properties: dict[str, str] = {}
-        self._record_type: RecordType | None = None
-        self._partitions: tuple[str, ...] = ()
-
-    def set_catalog(self, name: str, **properties: str) -> IcebergSinkBuilder:
-        """Set the catalog, with pyiceberg's properties: `type="sql", uri=..., warehouse=...`. They are never shown.
-
-        What they do not say is in pyiceberg's own configuration, a file or the environment. Default: `default`.
-        """
-        self._catalog = name
-        self._properties = properties
-        return self
-
-    def set_table(self, name: str) -> IcebergSinkBuilder:
-        """Set the table, with its namespace: `air.delays`. It is created if there is none. Raises ValueError."""
-        if not all(name.split(".")) or "." not in name:
-            raise ValueError(f"a table of Iceberg is named with its namespace, as air.delays, got {name!r}")
-        self._table = name
-        return self
-
-    def set_record_type(self, record_type: RecordType) -> IcebergSinkBuilder:
-        """Set the columns: `Types.ROW_NAMED(...)`, a dataclass or NamedTuple with type hints, or a pyarrow.Schema."""
-        # Raises here what is wrong with it.
-        schema_of(record_type)
-        self._record_type = record_type
-        return self
-
-    def set_partition_columns(self, *columns: str) -> IcebergSinkBuilder:
-        """Set by whose values the table is partitioned: texts, integers, booleans or dates. Default: none."""
-        self._partitions = columns
-        return self
-
-    def build(self) -> IcebergSink:
-        """Create the sink. Raises ValueError if something necessary is missing."""
-        if self._table is None:
-            raise ValueError("an IcebergSink needs a table: set_table('air.delays')")
-        if self._record_type is None:
-            raise ValueError("an IcebergSink needs the type of its records: set_record_type(Types.ROW_NAMED(...))")
-        return IcebergSink(
-            IcebergTable(self._table, self._catalog, self._properties), self._record_type, self._partitions
         )

@@ -89,7 +89,7 @@ class IcebergTable(msgspec.Struct, frozen=True):
         found = [columns.find_column_name(field.source_id) for field in table.spec().fields]
         if found != list(partitions):
             raise ConfigurationError(
-                f"{self} is partitioned by {found}, and the sink by {list(partitions)}: set_partition_columns"
+                f"{self} is partitioned by {found}, and the sink by {list(partitions)}: see its partition_columns"
             )
         wide = {field.name: field.type for field in columns.as_arrow()}
         check_columns(_widened(schema, wide), columns.as_arrow(), str(self))

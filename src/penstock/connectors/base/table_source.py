@@ -1,0 +1,211 @@
+"""Read a table of a database by ranges of a column: what all such sources have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import msgspec
+
+from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
+from penstock.connectors.base.dividing_enumerator import DividingEnumerator
+from penstock.connectors.base.key_range import KeyRange, splits_of
+from penstock.connectors.base.options import checked_at_least
+from penstock.connectors.base.retries import retried
+from penstock.connectors.base.split_fetcher import SplitFetcher
+from penstock.connectors.base.split_reader import Chunk, SplitReader
+
+_RANGES_PER_SUBTASK = 4
+"""More than one, so that a subtask with sparse ranges takes some of the others."""
+_BATCHES_MAX = 3
+"""Batches that wait for the reader at most."""
+
+
+class Fetched(msgspec.Struct):
+    """Records, and the value of the column for each.
+
+    `is_whole`: there are no records, and all rows up to the only key were read. `is_last`: the range was read.
+    """
+
+    records: list[Any]
+    keys: list[Any]
+    is_whole: bool = False
+    is_last: bool = False
+
+    def behind(self, split: KeyRange) -> KeyRange:
+        """Return the position behind these records."""
+        if self.is_whole:
+            return KeyRange(split.index, self.keys[0], split.stop, None)
+        return split.after(self.keys)
+
+
+class TableSession(ABC):
+    """A connection that reads ranges of a table. One thread uses it."""
+
+    @abstractmethod
+    def read(self, part: KeyRange) -> Generator[Fetched, None, None]:
+        """Yield the rows of a range from its position on, in batches. Connect first. Raise a JobError."""
+
+    def interrupt(self) -> None:
+        """End a wait for the server. Another thread calls it."""
+
+    @abstractmethod
+    def close(self, batches: Generator[Fetched, None, None] | None) -> None:
+        """End the connection, if there is one, and the query that yields these batches. Raise nothing."""
+
+
+class TableDialect(ABC):
+    """A table of one database, and how that database reads it."""
+
+    name: str
+    """The table."""
+    column: str
+    """The column whose ranges are read."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Return the table, the column and the place of the database, without secrets."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise a JobError if the table cannot be read by this column."""
+
+    @abstractmethod
+    def bounds(self) -> Sequence[Any]:
+        """Return the first and the last value of the column, and whether rows have none. Raise a JobError."""
+
+    @abstractmethod
+    def session(self, fetch_size: int) -> TableSession:
+        """Return a session that fetches `fetch_size` rows at once. It connects when it reads."""
+
+
+class TableFetcher(SplitFetcher[Fetched]):
+    """Fetches one range. A connection that is lost is made again, and reading continues behind the last batch."""
+
+    def __init__(self, session: TableSession, part: KeyRange, max_retries: int, notify: Callable[[], None]) -> None:
+        super().__init__("penstock-table", _BATCHES_MAX, notify, max_retries)
+        self._session = session
+        self._part = part
+        self._batches: Generator[Fetched, None, None] | None = None
+        """Of the query that runs."""
+        self._is_read = False
+
+    def fetch(self) -> None:
+        if self._is_read:
+            self.hold()
+            return
+        if self._batches is None:
+            self._batches = self._session.read(self._part)
+        fetched = next(self._batches, None)
+        if fetched is None:
+            self._batches = None
+            self.range_ended()
+            return
+        self._part = fetched.behind(self._part)
+        self.handover.put(fetched)
+
+    def range_ended(self) -> None:
+        """Called after the last batch."""
+        self._is_read = True
+        self.handover.put(Fetched([], [], is_last=True))
+
+    def interrupt(self) -> None:
+        self._session.interrupt()
+
+    def disconnect(self) -> None:
+        batches, self._batches = self._batches, None
+        self._session.close(batches)
+
+
+class TableReader(SplitReader[Any]):
+    """Reads the ranges of one subtask, one after the other."""
+
+    def __init__(self, context: ReaderContext, fetch: Callable[[KeyRange, Callable[[], None]], TableFetcher]) -> None:
+        super().__init__(context)
+        self._fetch = fetch
+        self._fetcher: TableFetcher | None = None
+        self._current: Fetched | None = None
+        self._taken = 0
+
+    def read(self, split: KeyRange, max_records: int) -> Chunk | Nothing:
+        if self._fetcher is None:
+            self._fetcher = self._fetch(split, self.context.notify_available)
+            self._fetcher.start()
+        if self._current is None:
+            self._current = self._fetcher.take()
+            self._taken = 0
+        fetched = self._current
+        if fetched is None:
+            return Nothing()
+        if fetched.is_last:
+            self.close()
+            return Chunk([], None)
+        if fetched.is_whole:
+            self._current = None
+            return Chunk([], fetched.behind(split))
+        upto = self._taken + max_records
+        records, keys = fetched.records[self._taken : upto], fetched.keys[self._taken : upto]
+        self._taken = upto
+        if upto >= len(fetched.records):
+            self._current = None
+        return Chunk(records, split.after(keys))
+
+    def close(self) -> None:
+        fetcher, self._fetcher, self._current = self._fetcher, None, None
+        if fetcher is not None:
+            fetcher.close()
+
+
+class TableSource(Source[Any]):
+    """Reads a table once, by ranges of a column. Subtasks read ranges side by side."""
+
+    def __init__(
+        self, dialect: TableDialect, *, partition_count: int | None, fetch_size: int, max_retries: int
+    ) -> None:
+        self._dialect = dialect
+        self._partition_count = (
+            None if partition_count is None else checked_at_least("partition_count", partition_count, 1)
+        )
+        self._fetch_size = checked_at_least("fetch_size", fetch_size, 1)
+        self._max_retries = checked_at_least("max_retries", max_retries, 0)
+
+    def describe(self) -> str:
+        return str(self._dialect)
+
+    def get_boundedness(self) -> Boundedness:
+        """Return BOUNDED."""
+        return Boundedness.BOUNDED
+
+    def validate(self) -> None:
+        """Raise a JobError if the table cannot be read."""
+        self._dialect.check()
+
+    def create_enumerator(self, context: EnumeratorContext) -> SplitEnumerator:
+        """Create an enumerator, which asks for the bounds of the column when it starts."""
+        return DividingEnumerator(context, lambda: self.divide(context.parallelism))
+
+    def restore_enumerator(self, context: EnumeratorContext, state: Sequence[KeyRange] | None) -> SplitEnumerator:
+        """Create one with the ranges that were not assigned."""
+        return DividingEnumerator(context, lambda: self.divide(context.parallelism), state)
+
+    def create_reader(self, context: ReaderContext) -> TableReader:
+        """Create the reader of one subtask."""
+        return TableReader(context, self.fetcher)
+
+    def divide(self, parallelism: int) -> list[KeyRange]:
+        """Return the ranges of the table."""
+        bounds = retried(self._dialect.bounds, self._max_retries)
+        column = f"the column '{self._dialect.column}' of {self._dialect.name}"
+        return splits_of(column, bounds, self._partition_count or parallelism * _RANGES_PER_SUBTASK)
+
+    def fetcher(self, part: KeyRange, notify: Callable[[], None]) -> TableFetcher:
+        """Return a fetcher of a range, which is still to be started."""
+        return TableFetcher(self._dialect.session(self._fetch_size), part, self._max_retries, notify)
+
+
+def checked_record_class(record_class: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes a record of a row's values. Raise TypeError if it cannot be called."""
+    if not callable(record_class):
+        raise TypeError(f"record_class must be a class or a function of a row's values, got {record_class!r}")
+    return record_class
