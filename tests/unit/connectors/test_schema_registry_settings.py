@@ -44,7 +44,7 @@ def test_who_asks(url: str, configs: dict[str, str], headers: dict[str, str]) ->
 def test_where_it_is() -> None:
     """Messages would name no registry, or show a password."""
     access = Access(f"http://me:{SECRET}@a:8081/registry/, https://b", {})
-    assert str(access) == "http://a:8081/registry, https://b:443" and SECRET not in repr(access.addresses)
+    assert str(access) == "http://a:8081/registry, https://b" and SECRET not in repr(access.addresses)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.configuration import high_availability_options as options
 from penstock.common.configuration.high_availability_options import HighAvailabilityMode
 from penstock.common.errors import ConfigurationError
+from penstock.common.http import Answer
 from penstock.service.client.rest_client import TOKEN, RestClient, UnreachableError
 from penstock.service.cluster.high_availability.register import LeaderAddress
 from penstock.service.cluster.high_availability.services import cluster_folder, register_of
@@ -71,7 +72,7 @@ class LeaderClient(RestClient):
                     ) from None
                 time.sleep(_PAUSE_S)
 
-    def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> tuple[int, bytes]:
+    def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> Answer:
         """Ask the current leader. Raises UnreachableError if there is none, or it does not answer."""
         leader = self._leader()
         try:

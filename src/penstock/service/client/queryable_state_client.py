@@ -7,13 +7,13 @@ these values back, and all answers of one request are of the same moment.
 
 from __future__ import annotations
 
-import http.client
 import weakref
 from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import Any
 from urllib.parse import urlsplit
 
+from penstock.common.http import NoAnswerError, ask, connection_to
 from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.messages import ReadAnswer
 from penstock.engine.rpc.state_connection import StateConnection
@@ -30,7 +30,7 @@ from penstock.service.client.state_question import (
     unanswered,
     values_of,
 )
-from penstock.service.cluster.rest_tls import connection_to
+from penstock.service.cluster.rest_tls import trusted
 
 
 class QueryableStateClient:
@@ -117,16 +117,11 @@ class QueryableStateClient:
     def _get(self, path: str) -> bytes:
         if not self._host:
             raise no_rest()
-        # Not with urllib, which would send the token to whatever proxy the environment names.
-        connection = connection_to(self._url, TIMEOUT_S)
+        connection = connection_to(self._url, TIMEOUT_S, trusted(self._url))
         try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
-            got = connection.getresponse()
-            return checked(got.status, got.read())
-        except (OSError, http.client.HTTPException) as error:
-            raise unanswered(self._url, error) from error
-        finally:
-            connection.close()
+            return checked(*ask(connection, "GET", path, headers={"Authorization": f"Bearer {self._token}"}))
+        except NoAnswerError as error:
+            raise unanswered(self._url, error.cause) from error
 
 
 def _result_of(asked: Future[ReadAnswer]) -> ReadAnswer:

@@ -11,8 +11,9 @@ from typing import IO, Any
 
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.files.cache_directory import cache_directory
+from penstock.common.http import Answer, NoAnswerError, ask, connection_to
 from penstock.service.cluster.rest_address import RestAddress
-from penstock.service.cluster.rest_tls import connection_to, no_answer, serves_tls
+from penstock.service.cluster.rest_tls import no_answer, serves_tls, trusted
 
 TOKEN = "PENSTOCK_REST_TOKEN"
 """The environment variable with the token of an endpoint of another user or another machine."""
@@ -108,27 +109,20 @@ class RestClient:
             raise JobError(_errors_in(answer) or f"{self.url}{path} answered with status {status}")
         return answer
 
-    def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> tuple[int, bytes]:
+    def answer(self, method: str, path: str, body: bytes | IO[bytes] | None = None) -> Answer:
         """Return status and body, whatever they are. Raises UnreachableError."""
-        connection = connection_to(self.url, self._timeout_s, self._environ)
+        connection = connection_to(self.url, self._timeout_s, trusted(self.url, self._environ))
         headers = {"Authorization": f"Bearer {self._token}"}
         if body is not None and not isinstance(body, bytes):
             headers["Content-Length"] = str(Path(body.name).stat().st_size)
-        is_there = False
         try:
-            connection.connect()
-            is_there = True
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            told = no_answer(self.url, error)
-            if is_there and method != "GET":
+            return ask(connection, method, path, body=body, headers=headers)
+        except NoAnswerError as error:
+            told = no_answer(self.url, error.cause)
+            if error.was_connected and method != "GET":
                 # The endpoint may have hung and may still process the request, or may have crashed after processing it.
                 told += ". The request may still take effect: check before you repeat it"
             raise UnreachableError(told) from None
-        finally:
-            connection.close()
 
 
 def _errors_in(answer: bytes) -> str:

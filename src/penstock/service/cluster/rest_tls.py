@@ -67,17 +67,6 @@ def trusted(url: str, environ: Mapping[str, str] = os.environ) -> ssl.SSLContext
         raise ConfigurationError(f"cannot read {authorities}, which {CA} names: {error}") from None
 
 
-def connection_to(
-    url: str, timeout_s: float | None, environ: Mapping[str, str] = os.environ
-) -> http.client.HTTPConnection:
-    """Return a connection, which the first request opens. Raises ConfigurationError."""
-    parts, context = urlsplit(url), trusted(url, environ)
-    host = parts.hostname or ""
-    if context is None:
-        return http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
-    return http.client.HTTPSConnection(host, parts.port, timeout=timeout_s, context=context)
-
-
 def _known_by(kept: Path) -> ssl.SSLContext:
     """Return an SSL context that trusts exactly the certificate in this file, and none that it has signed."""
     try:

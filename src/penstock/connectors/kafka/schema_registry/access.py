@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import ssl
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-import msgspec
-
+from penstock.common.http import basic_authorization, shown_address, user_info_of
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 
 _PREFIX = "schema.registry."
@@ -27,22 +25,6 @@ _TLS = {
 _OWN = {_SOURCE, _USER_INFO, _BEARER_SOURCE, _TOKEN, _REGISTERS}
 
 
-class Address(msgspec.Struct, frozen=True):
-    """Of one server of a registry. Its text is without user and password."""
-
-    is_secure: bool
-    host: str
-    port: int
-    path: str
-    user_info: str = ""
-
-    def __str__(self) -> str:
-        return f"{'https' if self.is_secure else 'http'}://{self.host}:{self.port}{self.path}"
-
-    def __repr__(self) -> str:
-        return f"Address({self})"
-
-
 class Access:
     """Addresses, credentials and TLS of a registry. Its text says where it is, and nothing of a password.
 
@@ -53,10 +35,12 @@ class Access:
         """`url`: one, or several with commas between, of which any may answer. Raises TypeError or ValueError."""
         if not isinstance(url, str):
             raise TypeError(f"the url of a schema registry is a str, got a {type(url).__name__}")
-        self.addresses = [_address(one.strip()) for one in url.split(",")]
+        urls = [one.strip() for one in url.split(",")]
+        self.addresses = [_address(one) for one in urls]
+        """Of the servers, without user and password."""
         settings = _settings(configs or {})
         self.registers = _as_bool(settings.get(_REGISTERS, "true"))
-        self._authorization = _authorization(settings, self.addresses[0].user_info)
+        self._authorization = _authorization(settings, user_info_of(urls[0]) or "")
         self._tls = {key: value for key, value in settings.items() if key in _TLS}
 
     def __str__(self) -> str:
@@ -82,18 +66,15 @@ class Access:
         return context
 
 
-def _address(url: str) -> Address:
+def _address(url: str) -> str:
     # What can't be read may hold a password: it is not shown.
     try:
-        parts = urlsplit(url)
-        port = parts.port
+        parts, address = urlsplit(url), shown_address(url)
     except ValueError:
         raise ValueError("the url of a schema registry can't be read: it is like http://registry:8081") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the url of a schema registry is like http://registry:8081 or https://…, got another one")
-    is_secure = parts.scheme == "https"
-    user_info = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}" if "@" in parts.netloc else ""
-    return Address(is_secure, parts.hostname, port or (443 if is_secure else 80), parts.path.rstrip("/"), user_info)
+    return address.rstrip("/")
 
 
 def _settings(configs: Mapping[Any, Any]) -> dict[str, str]:
@@ -124,7 +105,7 @@ def _authorization(settings: Mapping[str, Any], of_url: str) -> str:
     user_info = user_info if source == "USER_INFO" else of_url
     if source == "USER_INFO" and ":" not in user_info:
         raise ValueError(f"{_USER_INFO} must be like user:password; what was given is not shown")
-    return f"Basic {base64.b64encode(user_info.encode()).decode()}" if user_info else ""
+    return basic_authorization(user_info) if user_info else ""
 
 
 def _as_bool(text: str) -> bool:

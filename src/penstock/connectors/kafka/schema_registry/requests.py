@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.common.errors import JobError
+from penstock.common.http import TRANSIENT_STATUSES, NoAnswerError, ask, connection_to
 from penstock.connectors.base.retries import TransientError, retried
-from penstock.connectors.kafka.schema_registry.access import Access, Address
+from penstock.connectors.kafka.schema_registry.access import Access
 
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_S = 10.0
 _RETRIES_MAX = 3
-_TRANSIENT = {408, 429, 500, 502, 503, 504}
 _ADVICE = {
     401: "Check user and password: 'basic.auth.user.info' is like user:password",
     403: "The user lacks a right for this subject",
@@ -50,31 +50,22 @@ def _of_any(access: Access, method: str, path: str, body: Any) -> Any:
     return _request(access, access.addresses[-1], method, path, body)
 
 
-def _request(access: Access, address: Address, method: str, path: str, body: Any) -> Any:
+def _request(access: Access, address: str, method: str, path: str, body: Any) -> Any:
     what = f"the schema registry at {address}"
     headers = {"Accept": _CONTENT, "Content-Type": _CONTENT, **access.headers}
-    connection: http.client.HTTPConnection | None = None
+    content = None if body is None else json.dumps(body).encode()
     try:
-        if address.is_secure:
-            connection = http.client.HTTPSConnection(
-                address.host, address.port, timeout=_TIMEOUT_S, context=access.tls()
-            )
-        else:
-            connection = http.client.HTTPConnection(address.host, address.port, timeout=_TIMEOUT_S)
-        content = None if body is None else json.dumps(body).encode()
-        connection.request(method, address.path + path, content, headers)
-        response = connection.getresponse()
-        status, answer = response.status, response.read()
-    except (ssl.SSLCertVerificationError, FileNotFoundError, PermissionError) as error:
-        raise SchemaRegistryError(
-            f"{what} is not trusted, or a file with certificates can't be read: {error}. Set 'ssl.ca.location' to the "
-            "certificates (PEM) that are to be trusted"
-        ) from None
-    except (OSError, http.client.HTTPException) as error:
+        tls = access.tls() if address.startswith("https:") else None
+        connection = connection_to(address, _TIMEOUT_S, tls)
+        status, answer = ask(connection, method, urlsplit(address).path + path, body=content, headers=headers)
+    except OSError as raised:
+        error = raised.cause if isinstance(raised, NoAnswerError) else raised
+        if isinstance(error, (ssl.SSLCertVerificationError, FileNotFoundError, PermissionError)):
+            raise SchemaRegistryError(
+                f"{what} is not trusted, or a file with certificates can't be read: {error}. Set 'ssl.ca.location' to "
+                "the certificates (PEM) that are to be trusted"
+            ) from None
         raise TransientSchemaRegistryError(f"{what} is away: {type(error).__name__}: {error}") from None
-    finally:
-        if connection is not None:
-            connection.close()
     return _content_of(f"{what}, {method} {path}", status, answer)
 
 
@@ -89,5 +80,5 @@ def _content_of(what: str, status: int, answer: bytes) -> Any:
     code = told.get("error_code")
     text = told.get("message") or f"{answer[:200].decode(errors='replace')!r}, which is no answer of a registry"
     advice = f"\n{_ADVICE[status]}" if status in _ADVICE else ""
-    kind = TransientSchemaRegistryError if status in _TRANSIENT else SchemaRegistryError
+    kind = TransientSchemaRegistryError if status in TRANSIENT_STATUSES else SchemaRegistryError
     raise kind(f"{what}: {status}: {text}{advice}", code if isinstance(code, int) else 0)

@@ -9,7 +9,6 @@ Source: Kubernetes docs, "API Concepts" (resource versions), "Access the Kuberne
 
 from __future__ import annotations
 
-import http.client
 import json
 import ssl
 import time
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from penstock.common.errors import ConfigurationError
+from penstock.common.http import NoAnswerError, ask, connection_to
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
 
 Object = dict[str, Any]
@@ -98,7 +98,7 @@ class ApiServer(Objects):
             raise ConfigurationError(
                 f"{url}: an API server without TLS must be on this machine, such as that of `kubectl proxy`"
             )
-        self._host, self._port = parts.hostname, parts.port
+        self._url = url
         self._namespace = namespace
         self._timeout_s = timeout_s
         self._token = account / "token" if account is not None and parts.scheme == "https" else None
@@ -125,21 +125,12 @@ class ApiServer(Objects):
             headers["Content-Type"] = "application/json"
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.read_text(encoding='ascii').strip()}"
-        connection = self._connection()
+        connection = connection_to(self._url, self._timeout_s, self._tls)
         try:
-            connection.request(method, path, data, headers)
-            response = connection.getresponse()
-            status, text = response.status, response.read(_LARGEST)
-        except (OSError, http.client.HTTPException) as error:
-            raise ApiError(f"the API server of Kubernetes did not answer {what}: {_words(error)}") from error
-        finally:
-            connection.close()
+            status, text = ask(connection, method, path, body=data, headers=headers, bytes_max=_LARGEST)
+        except NoAnswerError as error:
+            raise ApiError(f"the API server of Kubernetes did not answer {what}: {error}") from error
         return _object(status, text, what)
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if self._tls is None:
-            return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
-        return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout_s, context=self._tls)
 
 
 def address_in(environ: Mapping[str, str]) -> str | None:
@@ -200,7 +191,3 @@ def _object(status: int, text: bytes, what: str) -> Object:
     if status == 429 or status >= 500:
         raise ApiError(how)
     raise RefusedError(how)
-
-
-def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
