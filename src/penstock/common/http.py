@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Another try may succeed: too slow, too early, too many, or a server in trouble."""
 NO_ANSWER = (OSError, http.client.HTTPException)
-"""What a connection raises if no answer comes."""
+"""The errors of a connection that gets no answer."""
 
 
 class NoAnswerError(OSError):

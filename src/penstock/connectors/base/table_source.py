@@ -73,7 +73,7 @@ class TableDialect(ABC):
 
     @abstractmethod
     def bounds(self) -> Sequence[Any]:
-        """Return the first and the last value of the column, and whether rows have none. Raise a JobError."""
+        """Return the first and the last value of the column, and whether rows have NULL. Raise a JobError."""
 
     @abstractmethod
     def session(self, fetch_size: int) -> TableSession:
