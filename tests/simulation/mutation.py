@@ -13,11 +13,12 @@ import pytest
 
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.generation import generate
+from penstock.hosts.simulator.patience import STEPS_MAX
 from penstock.hosts.simulator.programs import Program
 from penstock.hosts.simulator.report import SimulationError
 
 SEEDS = 500
-_LONG_S = 10.0
+_LONG_S = 3.0
 _NOT_ENDED = "has not ended"
 ADDED_LATER: dict[str, Any] = {
     "cut_at_steps": (),
@@ -67,11 +68,12 @@ def found_by_seeds(
     provoked: dict[str, Any] | None,
     all_kinds: bool = False,
     with_kind: str = "",
+    patience_steps: int = STEPS_MAX,
 ) -> None:
     """Run seeds from `first` on, until one fails, with the fault in `patch`.
 
     `provoked`: circumstances that make a rare fault show soon. `with_kind`: only those whose program has such an
-    operator.
+    operator. `patience_steps`: for a fault by which jobs do not end, and that a short program shows.
 
     Without the kinds of operators that were added later, unless the fault is in one of them (`all_kinds`), and without
     connections that break, advice between slots, unaligned checkpoints and other parallelism at run time, unless they
@@ -80,7 +82,7 @@ def found_by_seeds(
 
     def run(seed: int, program: Program) -> None:
         circumstances = dataclasses.replace(Circumstances.draw(Random(seed + 1)), **{**ADDED_LATER, **(provoked or {})})
-        run_program(program, circumstances, seed, named=all_kinds)
+        run_program(program, circumstances, seed, named=all_kinds, patience_steps=patience_steps)
 
     programs = ((seed, generate(seed, all_kinds)) for seed in range(first, first + SEEDS))
     has_kind = (each for each in programs if not with_kind or any(node.kind == with_kind for node in each[1].nodes))

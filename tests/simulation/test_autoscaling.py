@@ -20,7 +20,7 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 8
+SEEDS_IN_CI = 5
 SEEDS_IN_SOAK = 10_000
 FIRST_SEED = 38
 """One in four jobs runs for long enough to be rescaled: several of those behind this seed."""

@@ -18,6 +18,8 @@ HOLDING: dict[str, Any] = {
     "in_flight_ms": 20, "in_flight_bytes": 60, "advice_lost_rate": 1.0, "advice_false_rate": 0.0,
     "cancel_at_step": None,
 }  # fmt: skip
+PATIENCE_STEPS = 8_000
+"""Of a job that holds for ever: without the fault the program that finds it ends in fewer steps."""
 
 
 def a_limit_never_lapses(patch: pytest.MonkeyPatch) -> None:
@@ -47,6 +49,8 @@ FAULTS = [
     nobody_wakes_a_slot_that_holds,
     rows_that_wait_are_overtaken,
 ]
+FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {a_limit_never_lapses: 9, nobody_wakes_a_slot_that_holds: 9}
+"""The seed that is known to find it. The search begins there and goes on."""
 
 
 @pytest.mark.timeout(900)
@@ -54,4 +58,4 @@ FAULTS = [
 def test_a_fault_is_found(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would pass advice that stops a job, or rows that overtake each other."""
     fault(monkeypatch)
-    found_by_seeds(monkeypatch, 0, HOLDING)
+    found_by_seeds(monkeypatch, FIRST.get(fault, 0), HOLDING, patience_steps=PATIENCE_STEPS)

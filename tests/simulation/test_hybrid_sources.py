@@ -13,7 +13,7 @@ from penstock.hosts.simulator.in_turn import in_turn
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 16
+SEEDS_IN_CI = 12
 SEEDS_IN_SOAK = 3_000
 
 

@@ -14,7 +14,7 @@ from penstock.hosts.simulator.programs import Node, Program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 3
+SEEDS_IN_CI = 2
 SEEDS_IN_SOAK = 2_000
 
 

@@ -13,7 +13,7 @@ from penstock.hosts.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 24
+SEEDS_IN_CI = 16
 SEEDS_IN_SOAK = 10_000
 
 

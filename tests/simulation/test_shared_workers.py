@@ -15,7 +15,7 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 12
+SEEDS_IN_CI = 8
 SEEDS_IN_SOAK = 10_000
 
 

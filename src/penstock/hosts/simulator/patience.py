@@ -11,7 +11,8 @@ STEPS_MAX = 90_000
 STEPS_PER_RECORD = 30
 """On top, for the records of the whole program: sinks with a committer and batched jobs have results at their end."""
 _RESULTS_LEAST = 1_000
-_LONGEST = 13 * STEPS_MAX
+_LONGEST = 13
+"""Times the patience of a run: a job with more steps never ends, whatever its results."""
 
 
 class Patience:
@@ -20,9 +21,10 @@ class Patience:
     `records`: counts those that all operators together give; called when a run is long.
     """
 
-    def __init__(self, records: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, records: Callable[[], int] = lambda: 0, steps: int = STEPS_MAX) -> None:
         self._records = records
-        self._ends_at = STEPS_MAX
+        self._steps = steps
+        self._ends_at = steps
         self._is_long = False
         self._results = 0
 
@@ -38,6 +40,6 @@ class Patience:
             self._ends_at += STEPS_PER_RECORD * self._records()
         if steps < self._ends_at:
             return
-        goes_on = self._results >= _RESULTS_LEAST and steps < _LONGEST
+        goes_on = self._results >= _RESULTS_LEAST and steps < _LONGEST * self._steps
         assert goes_on, f"after {steps} steps the job has not ended: deadlock or livelock"
-        self._ends_at, self._results = steps + STEPS_MAX, 0
+        self._ends_at, self._results = steps + self._steps, 0

@@ -19,7 +19,7 @@ from penstock.hosts.simulator.evaluation import evaluate
 from penstock.hosts.simulator.generation import generate
 from penstock.hosts.simulator.lifecycles import recorded
 from penstock.hosts.simulator.outside import Results
-from penstock.hosts.simulator.patience import Patience
+from penstock.hosts.simulator.patience import STEPS_MAX, Patience
 from penstock.hosts.simulator.programs import Program
 from penstock.hosts.simulator.report import Trace, failure
 from penstock.hosts.simulator.simulation import Simulation
@@ -50,14 +50,18 @@ def run_program(
     seed: int,
     echo: Callable[[str], None] | None = None,
     named: bool = True,
+    patience_steps: int = STEPS_MAX,
 ) -> Outcome:
-    """Run a program. `seed` determines the schedule; `named`: it also determined the program."""
+    """Run a program. `seed` determines the schedule; `named`: it also determined the program.
+
+    `patience_steps`: after so many steps with hardly a result the job counts as one that never ends.
+    """
     trace = Trace(echo)
     if echo is not None:
         echo(f"{program}\n  {circumstances}")
     try:
         with recorded() as lifecycles:
-            outcome, results, repeated, dealt_anew = _run(program, circumstances, Random(seed), trace)
+            outcome, results, repeated, dealt_anew = _run(program, circumstances, Random(seed), trace, patience_steps)
         wrong = lifecycles.wrong()
         assert not wrong, f"functions that were not opened once and closed once: {wrong[:3]}"
         if outcome.status is JobStatus.FINISHED and not outcome.drained:
@@ -69,11 +73,11 @@ def run_program(
 
 
 def _run(
-    program: Program, circumstances: Circumstances, random: Random, trace: Trace
+    program: Program, circumstances: Circumstances, random: Random, trace: Trace, patience_steps: int
 ) -> tuple[Outcome, dict[int, Any], bool, bool]:
     """Return the outcome, the output by sink and subtask, whether records may have been reread, or dealt anew."""
     built = build(program)
-    patience = Patience(lambda: evaluate(program).records)
+    patience = Patience(lambda: evaluate(program).records, patience_steps)
     if program.batched:
         batched = BatchedSimulation(built.graph, random, circumstances, trace)
         batched.patience = patience
