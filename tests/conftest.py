@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import chdir
@@ -76,6 +77,20 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name a case by its number where its bytes would name it: an archive holds the second in which it was written, and
     the processes that share the tests must agree on their names."""
     return argname if isinstance(val, bytes | bytearray) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without looking for garbage, and never look for it in what was imported.
+
+    Nearly all of that stays. To go through it again and again took a third of the collection, and a tenth of the tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
