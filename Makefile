@@ -11,6 +11,10 @@ BENCH_READY := .venv/.bench-ready
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 SHARED := --dist loadfile --no-loadscope-reorder
+# What each test took, for tests/budget.py and tests/slowest.py.
+REPORT := $(or $(JUNIT),build/tests).xml
+# Touched when all tests have been compiled.
+COMPILED := .venv/.tests-compiled
 WITHOUT_SPARK := tests/simulation tests/unit tests/typing
 
 # Without files of bytecode each process that tests start would compile penstock anew, and pytest the tests: a sixth of a run.
@@ -47,8 +51,11 @@ servers: $(READY) ## a Kafka broker, a schema registry, a PostgreSQL, a Redis an
 
 test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k savepoint"
 # Before the processes share the tests: what they would all do at once, each for itself.
-	@$(if $(ARGS),,$(BIN)/python -m penstock.hosts.spark.driver.class_archive_builder & $(PYTEST) --collect-only -qq > /dev/null; wait)
-	@$(PYTEST) $(if $(ARGS),$(ARGS),-n $$(($(WORKERS) + 2)) $(SHARED) $(JUNIT:%=--junitxml=%.xml))
+	@$(if $(ARGS),,$(BIN)/python -m penstock.hosts.spark.driver.class_archive_builder & \
+		{ test -e $(COMPILED) && test -z "$$(find src tests -name '*.py' -newer $(COMPILED) -print -quit)"; } \
+		|| { $(PYTEST) --collect-only -qq > /dev/null; touch $(COMPILED); }; wait)
+	@$(if $(ARGS),$(PYTEST) $(ARGS),$(PYTEST) -n $$(($(WORKERS) + 2)) $(SHARED) --junitxml=$(REPORT); \
+		status=$$?; $(BIN)/python tests/budget.py $(REPORT); exit $$status)
 
 test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: three to four minutes
 	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)

@@ -1,6 +1,6 @@
 """The slowest tests of a run as a table in Markdown, for docs/internals/testing.md.
 
-make test JUNIT=run && python tests/slowest.py run.xml
+make test && python tests/slowest.py build/tests.xml
 """
 
 from __future__ import annotations
