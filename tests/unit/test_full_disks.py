@@ -37,8 +37,8 @@ ROCKSDB = """
     store.link()
 """
 JOB_STORE = """
-    from penstock.service.dispatcher.whole_files import write_whole
-    write_whole(Path(place) / "state", b"x" * 1_000_000)
+    from penstock.service.dispatcher.atomic_files import write_atomically
+    write_atomically(Path(place) / "state", b"x" * 1_000_000)
 """
 FILE_SINK = """
     from penstock.testing.conformance.sink import SimpleSinkContext, check_sink

@@ -27,7 +27,7 @@ from penstock.datastream.formats.json import JsonDeserializationSchema, JsonSeri
 from penstock.engine.rpc.failures import describe
 from penstock.service.rest.answers import error_answer, json_answer
 from penstock.service.rest.java_exceptions import failure_cause
-from penstock.service.rest.secrets import shown
+from penstock.service.rest.secrets import hide_secrets
 
 SECRET = "pa55-w0rd"
 _NOBODY = "127.0.0.1:1"
@@ -154,7 +154,7 @@ def test_urls_of_files_are_shown_without_passwords() -> None:
     for kind in (PenstockError, ProgramError, SourceError, JobError):
         error = kind(text)
         assert str(error) == expected and str(pickle.loads(pickle.dumps(error))) == expected
-    assert SECRET not in f"{shown({'path': f's3://key:{SECRET}@bucket/a'})}"
+    assert SECRET not in f"{hide_secrets({'path': f's3://key:{SECRET}@bucket/a'})}"
     for answer in (json_answer({"external_path": text}), error_answer(404, text)):
         assert expected in bytes(answer.body).decode()
 
@@ -210,7 +210,7 @@ def test_secrets_by_their_names_are_shown_as_stars(text: str, expected: str | No
 )
 def test_settings_are_known_by_their_names(key: str) -> None:
     """The page of a job's settings would show them."""
-    assert SECRET not in f"{shown({key: SECRET, 'source': f'{{{key}: {SECRET}}}'})}" and shown(
+    assert SECRET not in f"{hide_secrets({key: SECRET, 'source': f'{{{key}: {SECRET}}}'})}" and hide_secrets(
         {"parallelism.default": "2"}
     ) == {"parallelism.default": "2"}
 

@@ -66,7 +66,7 @@ class OpenTelemetryReporter:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         self._provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
         exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", timeout=_EXPORT_S)
-        self._provider.add_span_processor(BatchSpanProcessor(_told_once(exporter, endpoint)))
+        self._provider.add_span_processor(BatchSpanProcessor(_warn_once(exporter, endpoint)))
         self._tracer = self._provider.get_tracer("penstock")
 
     def report(self, span: Span) -> None:
@@ -83,7 +83,7 @@ class OpenTelemetryReporter:
         self._provider.shutdown()
 
 
-def _told_once(exporter: Any, endpoint: str) -> Any:
+def _warn_once(exporter: Any, endpoint: str) -> Any:
     """An exporter that warns at its first failure."""
     from opentelemetry.sdk.trace.export import SpanExportResult
 

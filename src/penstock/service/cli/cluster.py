@@ -244,7 +244,7 @@ def status(directory: Directory = None, settings: Settings = None, conf_file: Co
         return
     found = _clusters(directory)
     if not found:
-        _say_that_none_runs(directory, ": penstock cluster start")
+        _exit_without_cluster(directory, ": penstock cluster start")
     all_answer = True
     for one in found:
         if one.rest is None:
@@ -294,10 +294,10 @@ def stop(
         raise typer.BadParameter("--all stops the clusters of all directories: leave out --dir", param_hint="--all")
     found = _clusters(directory)
     if not found:
-        _say_that_none_runs(directory)
+        _exit_without_cluster(directory)
     # A standby belongs to the cluster with the same directory.
     if not all_clusters and len({one.directory for one in found}) > 1:
-        _say_that_several_run(found)
+        _exit_with_several_clusters(found)
     # Standbys first: they would replace a leader that is stopped before them.
     for one in sorted(found, key=lambda one: one.rest is not None):
         left = 0
@@ -350,7 +350,7 @@ def _wait(happened: Callable[[], bool], otherwise: str) -> None:
         time.sleep(_LOOK_S)
 
 
-def _say_that_none_runs(directory: Path | None, advice: str = "") -> NoReturn:
+def _exit_without_cluster(directory: Path | None, advice: str = "") -> NoReturn:
     others = _clusters()
     if directory is None or not others:
         typer.echo(f"no cluster is running on this machine{advice}", err=True)
@@ -360,7 +360,7 @@ def _say_that_none_runs(directory: Path | None, advice: str = "") -> NoReturn:
     raise typer.Exit(1)
 
 
-def _say_that_several_run(found: list[RunningCluster]) -> NoReturn:
+def _exit_with_several_clusters(found: list[RunningCluster]) -> NoReturn:
     typer.echo("several clusters run on this machine: choose one with --dir DIR, or all with --all", err=True)
     for one in found:
         where = "standby" if one.rest is None else one.rest.url

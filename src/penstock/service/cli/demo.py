@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.common.errors import PenstockError
-from penstock.service.cli.interrupts import EXIT_CODE, Interrupts, give_up_jvm
+from penstock.service.cli.interrupts import EXIT_CODE, Interrupts, abandon_jvm
 
 
 class Mode(StrEnum):
@@ -63,7 +63,7 @@ def demo(
         with Interrupts(), as_context(context):
             run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
     except KeyboardInterrupt:
-        give_up_jvm()
+        abandon_jvm()
         raise typer.Exit(EXIT_CODE) from None
     except PenstockError as error:
         typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)

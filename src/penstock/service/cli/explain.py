@@ -13,8 +13,8 @@ from penstock.service.cli.options import (
     Parallelism,
     PyFlink,
     Settings,
+    check_misplaced_options,
     program_context,
-    say_if_misplaced,
     settings_in,
     settings_of,
 )
@@ -51,7 +51,7 @@ def explain(
     # Imported here, so that `penstock --help` stays fast.
     from penstock.service.client.plan_executor import PlanExecutor
 
-    say_if_misplaced(context, job, arguments or [])
+    check_misplaced_options(context, job, arguments or [])
     executor = PlanExecutor()
     with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
         run_for_graphs(job, arguments or [], lambda: executor.graphs)

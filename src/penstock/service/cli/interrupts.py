@@ -91,7 +91,7 @@ def _tell_of_the_end() -> None:
     _say(_TERMINATED)
 
 
-def give_up_jvm() -> None:
+def abandon_jvm() -> None:
     """Skip what the JVM would write at its end: the program ends by Ctrl-C."""
     session = sys.modules.get("penstock.hosts.spark.driver.session")
     # Looked up, not imported: if the module is not loaded, this process has not started a JVM.

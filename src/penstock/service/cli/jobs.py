@@ -109,11 +109,11 @@ def _of_clusters(with_ended: bool) -> tuple[list[str], list[str]]:
 
     Running jobs are found without their clusters. With `with_ended`, include jobs that have ended.
     """
-    from penstock.service.cli.local_clusters import is_to_begin, job_line, submitted_jobs
+    from penstock.service.cli.local_clusters import has_not_started, job_line, submitted_jobs
 
     jobs, silent = submitted_jobs()
     states = [job.state for job in jobs]
-    lines = [job_line(job) for job in states if is_to_begin(job) or (with_ended and job["phase"] == "ENDED")]
+    lines = [job_line(job) for job in states if has_not_started(job) or (with_ended and job["phase"] == "ENDED")]
     return lines, silent
 
 
@@ -259,14 +259,14 @@ def cancel(
 
 def _cancel(job: str) -> str:
     from penstock.engine.rpc.messages import Command
-    from penstock.service.cli.local_clusters import cancel_before_it_runs
+    from penstock.service.cli.local_clusters import cancel_waiting_job
     from penstock.service.cluster.job_reference import is_named
     from penstock.service.cluster.running_jobs import JobRegistry
 
     # A running job takes precedence over a waiting one with the same name, even if it does not answer.
     running = JobRegistry().named(job)
     is_meant = any(is_named(job, one.name, (one.job_id,)) for one in running)
-    if not is_meant and cancel_before_it_runs(job, another_runs=bool(running)):
+    if not is_meant and cancel_waiting_job(job, another_runs=bool(running)):
         return ""
     # Not running_job(): the waiting jobs have been searched above.
     return _answer(JobRegistry().find(job), Command("cancel"), _ANSWER_SECONDS)

@@ -9,7 +9,7 @@ from penstock.common.errors import JobError, PenstockError
 from penstock.common.errors.raised_line import raised_line
 from penstock.common.text.one_line import on_one_line
 from penstock.common.text.quantities import as_moment
-from penstock.service.cluster.job_reference import is_named, referred_to
+from penstock.service.cluster.job_reference import is_named, matching_jobs
 
 if TYPE_CHECKING:
     from penstock.service.client.rest_client import RestClient
@@ -69,24 +69,24 @@ def submitted_jobs() -> tuple[list[SubmittedJob], list[str]]:
 
 def submitted_as(reference: str, jobs: list[SubmittedJob]) -> list[SubmittedJob]:
     """Return the jobs that `reference` names: by name, id, or prefix of an id."""
-    return referred_to(reference, jobs, lambda job: job.state["name"], lambda job: job.ids)
+    return matching_jobs(reference, jobs, lambda job: job.state["name"], lambda job: job.ids)
 
 
 def job_line(job: dict[str, Any]) -> str:
     """Format a job as its cluster describes it: id, time of submission, status, slots, name, and the reason."""
     shown = (job["status"] or job["phase"]).lower()
-    more = job["waiting"] or _gist_of(job["error"])
+    more = job["waiting"] or _summary_of(job["error"])
     at = as_moment(job["submitted_ms"])
     line = f"{job['job_id'] or job['id']}  {at}  {shown:<9} {job['slots']:>4} slots  {on_one_line(job['name'])}"
     return f"{line}: {more}" if more else line
 
 
-def is_to_begin(job: dict[str, Any]) -> bool:
+def has_not_started(job: dict[str, Any]) -> bool:
     """Return whether a job waits for slots, or is starting and has no id yet."""
     return bool(job["waiting"] or (job["phase"] == "STARTING" and not job["job_id"]))
 
 
-def cancel_before_it_runs(reference: str, another_runs: bool = False) -> bool:
+def cancel_waiting_job(reference: str, another_runs: bool = False) -> bool:
     """Cancel the job of a cluster that has this name, or this prefix of an id, and accepts no commands yet.
 
     Return False if there is no such job. Raises JobError if there are several, or if a cluster that can't be reached
@@ -134,7 +134,7 @@ def running_job(reference: str) -> RunningJob:
 def hint_at_waiting_jobs() -> str:
     """Return what to add to "no job runs": that jobs wait in a cluster, or may; or an empty text."""
     jobs, silent = submitted_jobs()
-    begin = sum(is_to_begin(job.state) for job in jobs)
+    begin = sum(has_not_started(job.state) for job in jobs)
     hints = [f"{begin} job{' waits' if begin == 1 else 's wait'} in a cluster: penstock list -s"] if begin else []
     hints += [f"One may be waiting in a cluster: {why}" for why in silent]
     return "".join(f". {hint}" for hint in hints)
@@ -152,7 +152,7 @@ def _to_begin(reference: str, another_runs: bool) -> tuple[list[SubmittedJob], l
     return found, silent
 
 
-def _gist_of(error: str) -> str:
+def _summary_of(error: str) -> str:
     """Shorten an error to its first line; of a traceback, to where it occurred and what was raised."""
     first = error.partition("\n")[0]
     raised = raised_line(error)

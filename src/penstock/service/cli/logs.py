@@ -64,7 +64,7 @@ def logs(
             with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
                 show_output(job, follow, cluster)
         except PenstockError as error:
-            raise _told(error) from None
+            raise _exit_with(error) from None
         return
     if cluster is not None:
         raise typer.BadParameter("-m needs --output: it names the cluster that keeps the output", param_hint="-m")
@@ -88,10 +88,10 @@ def _folder(job: str | None) -> Path:
     try:
         return find(directory, job)
     except PenstockError as error:
-        raise _told(error) from None
+        raise _exit_with(error) from None
 
 
-def _told(error: PenstockError) -> typer.Exit:
+def _exit_with(error: PenstockError) -> typer.Exit:
     typer.echo(f"penstock.{type(error).__name__}: {error}", err=True)
     return typer.Exit(1)
 

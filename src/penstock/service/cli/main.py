@@ -59,7 +59,7 @@ app = typer.Typer(
 )
 
 
-def _version_and_no_more(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         version()
         raise typer.Exit
@@ -72,7 +72,7 @@ def _options(
         typer.Option(
             "--version",
             is_eager=True,
-            callback=_version_and_no_more,
+            callback=_print_version,
             help="Print the versions of penstock, Python and Spark.",
         ),
     ] = False,

@@ -150,7 +150,9 @@ AllowDuplicates = Annotated[
 ]
 
 
-def say_if_misplaced(context: typer.Context, job: Path, arguments: Sequence[str], has_state: bool = False) -> None:
+def check_misplaced_options(
+    context: typer.Context, job: Path, arguments: Sequence[str], has_state: bool = False
+) -> None:
     """Warn about options of this command that stand after the job, unless the job's own text mentions them.
 
     Raises typer.BadParameter for a misplaced option that names the state to start from, unless the job `has_state`

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from penstock.service.cli.interrupts import EXIT_CODE, Interrupts, give_up_jvm
+from penstock.service.cli.interrupts import EXIT_CODE, Interrupts, abandon_jvm
 from penstock.service.cli.options import (
     AllowDuplicates,
     AllowNonRestored,
@@ -27,8 +27,8 @@ from penstock.service.cli.options import (
     Quiet,
     RestPort,
     Settings,
+    check_misplaced_options,
     program_context,
-    say_if_misplaced,
     settings_in,
     settings_of,
 )
@@ -85,7 +85,7 @@ def run(
         cluster,
         detached,
     )
-    say_if_misplaced(context, job, arguments or [], "execution.state-recovery.path" in defaults)
+    check_misplaced_options(context, job, arguments or [], "execution.state-recovery.path" in defaults)
     if detached and defaults.get("execution.target") != "remote":
         raise typer.BadParameter(
             "only a cluster can run the job after its program has ended: name one with -m HOST:PORT (penstock cluster "
@@ -93,7 +93,7 @@ def run(
             param_hint="-d",
         )
     if not _run(job, arguments or [], defaults, pyflink, quiet, as_json):
-        _say_that_nothing_ran(job)
+        _warn_that_nothing_ran(job)
 
 
 def _run(job: Path, arguments: list[str], defaults: dict[str, str], pyflink: bool, quiet: bool, as_json: bool) -> int:
@@ -111,14 +111,14 @@ def _run(job: Path, arguments: list[str], defaults: dict[str, str], pyflink: boo
         ):
             run_script(job, arguments)
     except KeyboardInterrupt as interrupt:
-        give_up_jvm()
+        abandon_jvm()
         for note in getattr(interrupt, "__notes__", ()):
             typer.echo(note, err=True)
         raise typer.Exit(EXIT_CODE) from None
     return executor.jobs
 
 
-def _say_that_nothing_ran(job: Path) -> None:
+def _warn_that_nothing_ran(job: Path) -> None:
     # A program that only writes a savepoint executes no job.
     if "penstock.state_processor" not in sys.modules:
         typer.echo(

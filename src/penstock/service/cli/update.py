@@ -14,8 +14,8 @@ from penstock.service.cli.options import (
     Parallelism,
     PyFlink,
     Settings,
+    check_misplaced_options,
     program_context,
-    say_if_misplaced,
     settings_in,
     settings_of,
 )
@@ -56,7 +56,7 @@ def update(
     # Imported here, so that `penstock --help` stays fast.
     from penstock.service.client.update_executor import UpdateExecutor
 
-    say_if_misplaced(context, program, arguments or [])
+    check_misplaced_options(context, program, arguments or [])
     executor = UpdateExecutor()
     with program_context(settings_in(conf_file) | settings_of(parallelism, settings), pyflink, executor):
         run_for_graphs(program, arguments or [], lambda: executor.graphs)

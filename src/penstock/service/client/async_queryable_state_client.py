@@ -19,9 +19,9 @@ from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.state_connection import StateConnection
 from penstock.engine.snapshots.state_answer import Isolation, QueryableStates, StateAnswer
 from penstock.engine.state.container_keys import as_key
-from penstock.service.client.state_question import (
+from penstock.service.client.state_request import (
     TIMEOUT_S,
-    StateQuestion,
+    StateRequest,
     checked,
     connect,
     no_rest,
@@ -109,14 +109,14 @@ class AsyncQueryableStateClient:
 
         See QueryableStateClient.entries.
         """
-        question = StateQuestion(name, operator, state, keys, limit, isolation)
-        if question.is_live and self._connection is not None:
-            asked = self._connection.ask(question.command(job_id, self._connected_job))
+        request = StateRequest(name, operator, state, keys, limit, isolation)
+        if request.is_live and self._connection is not None:
+            asked = self._connection.ask(request.command(job_id, self._connected_job))
             try:
-                return question.told(await asyncio.wait_for(asyncio.wrap_future(asked), TIMEOUT_S))
+                return request.from_job(await asyncio.wait_for(asyncio.wrap_future(asked), TIMEOUT_S))
             except TimeoutError:
                 raise too_late() from None
-        return question.read(await self._get(question.path(job_id)))
+        return request.from_rest(await self._get(request.path(job_id)))
 
     async def _get(self, path: str) -> bytes:
         if not self._host:

@@ -39,10 +39,10 @@ def check_connectors(graph: JobGraph) -> None:
                     text = user_traceback(without_our_frames(error))
                     raise ProgramError(f"operator '{node.name}': {text}") from None
                 # A connector may name itself, and operators without a name are named after their connectors.
-                told = f"operator '{node.name}': {str(error).removeprefix(f'{node.name}: ')}"
+                message = f"operator '{node.name}': {str(error).removeprefix(f'{node.name}: ')}"
                 # The same error may be raised again: by another operator with the same source, or for another job.
                 if not str(error).startswith("operator '"):
-                    error.args = (told, *error.args[1:]) if len(error.args) == 1 else (told,)
+                    error.args = (message, *error.args[1:]) if len(error.args) == 1 else (message,)
                 raise
 
 

@@ -63,7 +63,7 @@ class Dependencies:
             ),
         )
 
-    def and_modules(self, modules: Iterable[Path]) -> Dependencies:
+    def with_modules(self, modules: Iterable[Path]) -> Dependencies:
         """Return a copy with further modules, which come last on the path."""
         return dataclasses.replace(self, modules=(*self.modules, *modules))
 

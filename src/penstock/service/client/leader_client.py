@@ -41,9 +41,9 @@ class LeaderClient(RestClient):
         self._lock = threading.Lock()
         self._found: RestClient | None = None
 
-    def patient(self) -> RestClient:
+    def without_timeout(self) -> RestClient:
         """The address of the current leader, once known."""
-        return self._leader().patient()
+        return self._leader().without_timeout()
 
     def address(self) -> LeaderAddress:
         """Find the current leader. Raises UnreachableError."""

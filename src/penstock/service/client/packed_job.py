@@ -67,7 +67,7 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
     """
     graph, configuration = submission.graph, submission.configuration
     _check_results(submission.result_sinks)
-    files, path = bundle(Dependencies.of(configuration).and_modules(script_modules()))
+    files, path = bundle(Dependencies.of(configuration).with_modules(script_modules()))
     # If the cluster runs on this machine, it finds the modules that this process finds.
     files = msgspec.structs.replace(files, path=import_folders())
     try:

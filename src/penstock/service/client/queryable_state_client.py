@@ -19,9 +19,9 @@ from penstock.engine.rpc.messages import ReadAnswer
 from penstock.engine.rpc.state_connection import StateConnection
 from penstock.engine.snapshots.state_answer import Isolation, QueryableStates, StateAnswer
 from penstock.engine.state.container_keys import as_key
-from penstock.service.client.state_question import (
+from penstock.service.client.state_request import (
     TIMEOUT_S,
-    StateQuestion,
+    StateRequest,
     checked,
     connect,
     no_rest,
@@ -108,11 +108,11 @@ class QueryableStateClient:
         the number of keys, is at most 10,000; with `isolation="read-uncommitted"`, which reads the tasks' current state
         and which a failure may roll back, at most 1,000. Raises TypeError or ValueError for invalid arguments.
         """
-        question = StateQuestion(name, operator, state, keys, limit, isolation)
-        if question.is_live and self._connection is not None:
-            command = question.command(job_id, self._connected_job)
-            return question.told(_result_of(self._connection.ask(command)))
-        return question.read(self._get(question.path(job_id)))
+        request = StateRequest(name, operator, state, keys, limit, isolation)
+        if request.is_live and self._connection is not None:
+            command = request.command(job_id, self._connected_job)
+            return request.from_job(_result_of(self._connection.ask(command)))
+        return request.from_rest(self._get(request.path(job_id)))
 
     def _get(self, path: str) -> bytes:
         if not self._host:

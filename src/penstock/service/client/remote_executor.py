@@ -84,7 +84,7 @@ class RemoteExecutor(PipelineExecutor):
         name = submission.graph.name
         is_told = False
         with LiveLine() as line:
-            while not (state := run.patient_state())["job_id"]:
+            while not (state := run.retried_state())["job_id"]:
                 if state["status"] is not None:
                     raise run.wait() or ConfigurationError(f"the job '{name}' was canceled before it started")
                 line.show(f"job '{name}' {state['waiting'] or 'starts'} …")

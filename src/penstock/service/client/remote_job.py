@@ -60,7 +60,7 @@ class RemoteJob:
             self._cluster.send("POST", f"/submissions?id={self._id}", packed)
 
         if self._cluster.follows_leader:
-            self._patiently(send, "whether it has accepted the job")
+            self._retry(send, "whether it has accepted the job")
         else:
             send()
 
@@ -72,7 +72,7 @@ class RemoteJob:
     @property
     def status(self) -> JobStatus:
         """Return the path of the job in REST."""
-        state = self.patient_state()
+        state = self.retried_state()
         if state["status"] is not None:
             return JobStatus[state["status"]]
         return JobStatus.RUNNING if state["phase"] == "RUNNING" else JobStatus.CREATED
@@ -124,7 +124,7 @@ class RemoteJob:
             if status != http.client.CONFLICT:
                 self._cluster.checked(status, answer, self._path)
 
-        self._patiently(ask, "whether the job is canceled")
+        self._retry(ask, "whether the job is canceled")
 
     def savepoint(self, directory: str | None) -> Future[str]:
         """Take a savepoint; the future completes with its path."""
@@ -144,14 +144,14 @@ class RemoteJob:
         Does not wait for a detached job, which has an error only if it ended before it started.
         """
         if not self._attached:
-            state = self.patient_state()
+            state = self.retried_state()
             if state["job_id"] or state["status"] is None:
                 return None
         try:
             while True:
-                state = self.patient_state()
+                state = self.retried_state()
                 # A job that has ended prints nothing further: read the rest.
-                self._patiently(self._output.show)
+                self._retry(self._output.show)
                 if state["phase"] in ("ENDING", "ENDED"):
                     # From now on, answer with the counters of its end.
                     self._asked_s = 0.0
@@ -160,11 +160,11 @@ class RemoteJob:
         except UnreachableError as error:
             return JobError(str(error))
 
-    def patient_state(self) -> dict[str, Any]:
+    def retried_state(self) -> dict[str, Any]:
         """Ask the cluster, and keep trying while another process takes over. Raises UnreachableError."""
-        return self._patiently(self.state)
+        return self._retry(self.state)
 
-    def _patiently(self, ask: Callable[[], Answer], unknown: str = "whether the job runs") -> Answer:
+    def _retry(self, ask: Callable[[], Answer], unknown: str = "whether the job runs") -> Answer:
         until_s = time.monotonic() + (_LEADERLESS_S if self._cluster.follows_leader else LOST_S)
         while True:
             try:
@@ -196,7 +196,7 @@ class RemoteJob:
         return text
 
     def _later(self, command: Command) -> Future[str]:
-        return in_a_thread(lambda: self._ask(command, self._cluster.patient()))
+        return in_a_thread(lambda: self._ask(command, self._cluster.without_timeout()))
 
 
 def _error_of(state: Mapping[str, Any]) -> BaseException | None:

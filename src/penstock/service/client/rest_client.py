@@ -48,7 +48,7 @@ class RestClient:
         self._token = token
         self._timeout_s = timeout_s
 
-    def patient(self) -> RestClient:
+    def without_timeout(self) -> RestClient:
         """Return a client without a timeout, for requests that may take any time."""
         return RestClient(self.url, self._token, None, self._environ)
 
@@ -118,11 +118,11 @@ class RestClient:
         try:
             return ask(connection, method, path, body=body, headers=headers)
         except NoAnswerError as error:
-            told = no_answer(self.url, error.cause)
+            message = no_answer(self.url, error.cause)
             if error.was_connected and method != "GET":
                 # The endpoint may have hung and may still process the request, or may have crashed after processing it.
-                told += ". The request may still take effect: check before you repeat it"
-            raise UnreachableError(told) from None
+                message += ". The request may still take effect: check before you repeat it"
+            raise UnreachableError(message) from None
 
 
 def _errors_in(answer: bytes) -> str:

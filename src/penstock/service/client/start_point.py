@@ -226,12 +226,12 @@ class RunIdentity:
         if self.lease is not None:
             self.lease.release()
         temporary = self.place.temporary
-        if temporary is not None and self._is_to_be_gone_on_with():
+        if temporary is not None and self._is_resumable():
             temporary.keep()
         elif temporary is not None:
             temporary.remove()
 
-    def _is_to_be_gone_on_with(self) -> bool:
+    def _is_resumable(self) -> bool:
         """Return whether the job has left a checkpoint, as a failed job does. Raises nothing."""
         try:
             left = recorded(record_in(self.place.directory))

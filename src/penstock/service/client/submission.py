@@ -233,7 +233,7 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
             files, path = bundle(dependencies)
             files = msgspec.structs.replace(files, path=import_folders())
         else:
-            files, path = bundle(dependencies.and_modules(script_modules()))
+            files, path = bundle(dependencies.with_modules(script_modules()))
         return JobSession(spark, configuration, files, path, log.settings, graph.slots)
     except BaseException:
         HELD.release(str(job_id))

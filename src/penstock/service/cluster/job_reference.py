@@ -8,7 +8,7 @@ from typing import TypeVar
 Job = TypeVar("Job")
 
 
-def referred_to(
+def matching_jobs(
     reference: str, jobs: Sequence[Job], name_of: Callable[[Job], str], ids_of: Callable[[Job], Iterable[str]]
 ) -> list[Job]:
     """Return the jobs with this name or id or, without any, those whose id starts with `reference`.

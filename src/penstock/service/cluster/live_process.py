@@ -11,7 +11,7 @@ _ENDED = ("Z", "X")
 """States of a process whose parent has not collected its exit: forever, in a container without an init."""
 
 
-def beginning_of(pid: int) -> str:
+def start_mark_of(pid: int) -> str:
     """Return a mark that distinguishes a process from a later one with the same id; empty: unknown, or it is gone."""
     return _stat_of(pid)[_BEGAN]
 

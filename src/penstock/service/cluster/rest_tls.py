@@ -109,16 +109,16 @@ def _check(shown: bytes | None, known: bytes) -> None:
 def no_answer(url: str, error: BaseException) -> str:
     """Return what to tell the user about a failed request to `url`, and what to do about it."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        told = f"the certificate of {url} is not trusted: {error.verify_message}"
+        message = f"the certificate of {url} is not trusted: {error.verify_message}"
         if error.verify_message.endswith("self-signed certificate") or "issuer" in error.verify_message:
-            told += f". Set {CA} to a file (PEM) with it, or with its authority's"
-        return told
+            message += f". Set {CA} to a file (PEM) with it, or with its authority's"
+        return message
     if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
         return f"the server at {url} does not use TLS: is its address http://{urlsplit(url).netloc}?"
-    told = f"nothing answers at {url}: {error}"
+    message = f"nothing answers at {url}: {error}"
     if url.startswith("http:") and isinstance(error, http.client.BadStatusLine | ConnectionResetError):
-        told += f". If it serves by TLS, its address is https://{urlsplit(url).netloc}"
-    return told
+        message += f". If it serves by TLS, its address is https://{urlsplit(url).netloc}"
+    return message
 
 
 def _kept(port: int, environ: Mapping[str, str]) -> Path:

@@ -12,7 +12,7 @@ import msgspec
 from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.values.decoding import from_json
-from penstock.service.cluster.live_process import beginning_of, is_alive
+from penstock.service.cluster.live_process import is_alive, start_mark_of
 from penstock.service.cluster.rest_address import RestAddress
 
 LOG = "cluster.log"
@@ -38,7 +38,7 @@ def announce(cluster: RunningCluster, environ: Mapping[str, str] = os.environ) -
     folder = _folder(environ)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = folder / f".{cluster.pid}"
-    part.write_bytes(msgspec.json.encode(msgspec.structs.replace(cluster, beginning=beginning_of(cluster.pid))))
+    part.write_bytes(msgspec.json.encode(msgspec.structs.replace(cluster, beginning=start_mark_of(cluster.pid))))
     part.rename(folder / f"{cluster.pid}.json")
 
 

@@ -12,7 +12,7 @@ import msgspec
 from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.values.decoding import from_json
-from penstock.service.cluster.live_process import beginning_of, is_alive
+from penstock.service.cluster.live_process import is_alive, start_mark_of
 
 
 class RunningDashboard(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ def announce_dashboard(url: str, environ: Mapping[str, str] = os.environ) -> Pat
     folder = _folder(environ)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = folder / f"{os.getpid()}.json"
-    path.write_bytes(msgspec.json.encode(RunningDashboard(os.getpid(), url, beginning_of(os.getpid()))))
+    path.write_bytes(msgspec.json.encode(RunningDashboard(os.getpid(), url, start_mark_of(os.getpid()))))
     return path
 
 

@@ -22,8 +22,8 @@ from penstock.common.files.cache_directory import cache_directory
 from penstock.common.text.one_line import on_one_line
 from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.keys import ControlAddress
-from penstock.service.cluster.job_reference import referred_to
-from penstock.service.cluster.live_process import beginning_of, is_alive
+from penstock.service.cluster.job_reference import matching_jobs
+from penstock.service.cluster.live_process import is_alive, start_mark_of
 from penstock.service.cluster.rest_address import RestAddress
 
 _STARTING = ".starting"
@@ -95,7 +95,7 @@ class JobRegistry:
         unfinished = path.with_name(f".{path.name}-{os.getpid()}")
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=beginning_of(job.pid))))
+            file.write(msgspec.json.encode(msgspec.structs.replace(job, beginning=start_mark_of(job.pid))))
         # Replaced in one step: a reader may read at any moment.
         unfinished.replace(path)
 
@@ -182,4 +182,4 @@ def _forget(path: Path, content: bytes) -> None:
 
 
 def _matching(reference: str, jobs: list[Entry]) -> list[Entry]:
-    return referred_to(reference, jobs, lambda job: job.name, lambda job: (job.job_id,))
+    return matching_jobs(reference, jobs, lambda job: job.name, lambda job: (job.job_id,))

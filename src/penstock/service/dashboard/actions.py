@@ -108,9 +108,9 @@ async def _asked(question: str, yes: str, with_directory: bool = False) -> str |
         with ui.row().classes("answers"):
             ui.button("No", on_click=lambda: dialog.submit(False)).props("flat no-caps")
             ui.button(yes, on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
-    said = await dialog
+    confirmed = await dialog
     dialog.delete()
-    return (where.value.strip() if where is not None else "") if said else None
+    return (where.value.strip() if where is not None else "") if confirmed else None
 
 
 async def _parallelism(vertices: list[VertexFigures]) -> dict[str, int]:
@@ -126,9 +126,9 @@ async def _parallelism(vertices: list[VertexFigures]) -> dict[str, int]:
         with ui.row().classes("answers"):
             ui.button("No", on_click=lambda: dialog.submit(False)).props("flat no-caps")
             ui.button("Rescale job", on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
-    said = await dialog
+    confirmed = await dialog
     dialog.delete()
-    if not said:
+    if not confirmed:
         return {}
     given = {one.id: counts[one.id].value for one in vertices}
     return {one.id: int(given[one.id]) for one in vertices if given[one.id] and int(given[one.id]) != one.parallelism}

@@ -19,7 +19,7 @@ def flames(tree: dict[str, Any], chosen: str = "") -> Markup:
     If the newest samples do not have it, show the nearest of its callers. Frames common to all samples are left out.
     """
     way = ""
-    rows, node = [_frame(tree, way, tree["value"])], _below_what_all_share(tree)
+    rows, node = [_frame(tree, way, tree["value"])], _below_common_frames(tree)
     for name in chosen.split(_BETWEEN) if chosen else ():
         found = next((child for child in node["children"] if child["name"] == name), None)
         if found is None:
@@ -29,7 +29,7 @@ def flames(tree: dict[str, Any], chosen: str = "") -> Markup:
     return element("div", *rows, _below(node, way, tree["value"], 1.0), cls="flames")
 
 
-def _below_what_all_share(tree: dict[str, Any]) -> dict[str, Any]:
+def _below_common_frames(tree: dict[str, Any]) -> dict[str, Any]:
     """Return the last frame of the engine that all samples share: the frames below it are the same in each job."""
     node, last = tree, tree
     while len(node["children"]) == 1:
@@ -56,10 +56,10 @@ def _columns(node: dict[str, Any], way: str, total: int, width: float) -> Iterat
 
 def _frame(node: dict[str, Any], way: str, total: int) -> Markup:
     name, count = node["name"], node["value"]
-    said = f"{name}: {count:,} of {total:,} samples, {count * 100 / max(total, 1):.1f} %"
+    summary = f"{name}: {count:,} of {total:,} samples, {count * 100 / max(total, 1):.1f} %"
     kind = "frame" if name.startswith(_OF_THE_ENGINE) or not way else "frame users"
     # A button, so that the keyboard can choose it.
-    return element("button", name if way else f"{total:,} samples", cls=kind, title=said, data_frame=way)
+    return element("button", name if way else f"{total:,} samples", cls=kind, title=summary, data_frame=way)
 
 
 def _beyond(way: str, name: str) -> str:

@@ -33,9 +33,12 @@ POLICY = (
 
 
 def serve(
-    endpoints: Endpoints, ports: str, said: Callable[[RestAddress], object], environ: Mapping[str, str] = os.environ
+    endpoints: Endpoints,
+    ports: str,
+    on_served: Callable[[RestAddress], object],
+    environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Serve until the process is interrupted. `said` receives the address once requests are accepted.
+    """Serve until the process is interrupted. `on_served` receives the address once requests are accepted.
 
     Raises ConfigurationError if NiceGUI is not installed, or no port is free.
     """
@@ -61,7 +64,7 @@ def serve(
         )
         # Remove its files for both signals that end it.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        said(RestAddress(f"http://127.0.0.1:{port}", str(file)))
+        on_served(RestAddress(f"http://127.0.0.1:{port}", str(file)))
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
     finally:

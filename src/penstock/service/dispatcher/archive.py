@@ -18,7 +18,7 @@ from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.values.decoding import from_json
 from penstock.service.client.rest_client import RestClient
 from penstock.service.cluster.rest_address import RestAddress
-from penstock.service.dispatcher.whole_files import write_at_the_end
+from penstock.service.dispatcher.atomic_files import write_reserved
 
 _OF_JOB = (
     "", "/accumulators", "/checkpoints", "/checkpoints/config", "/config", "/exceptions", "/execution-result",
@@ -63,10 +63,10 @@ def archive(address: RestAddress, job_id: str, file: Path) -> None:
     try:
         answers = [Answer(path, msgspec.json.encode(value).decode()) for path, value in _read(address, job_id)]
         try:
-            write_at_the_end(file, msgspec.json.encode(Archive(answers)))
+            write_reserved(file, msgspec.json.encode(Archive(answers)))
         except OSError:
             # Reserve this much, so that a full disk still has room, whatever the parallelism of the job.
-            write_at_the_end(file, msgspec.json.encode(Archive([a for a in answers if _BY_SUBTASK not in a.path])))
+            write_reserved(file, msgspec.json.encode(Archive([a for a in answers if _BY_SUBTASK not in a.path])))
     except (OSError, ValueError, LookupError, PenstockError) as error:
         # Also for answers that are not JSON.
         _log.warning("cannot archive the ended job, so the cluster will show little of it: %s", error)

@@ -19,8 +19,8 @@ from penstock.service.cluster.running_cluster import RunningCluster, announce, w
 from penstock.service.dispatcher.cluster_settings import ClusterSettings
 from penstock.service.dispatcher.job_states import FencedStates
 from penstock.service.dispatcher.job_store import JobStore
-from penstock.service.dispatcher.lead import Lead
-from penstock.service.dispatcher.leading import lead, rest_server
+from penstock.service.dispatcher.leader import rest_server, run_leader
+from penstock.service.dispatcher.leadership_lease import LeadershipLease
 from penstock.service.dispatcher.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Candidate:
         self._ended = ended
         self._folder = checked_folder(configuration)
         self._register = register_of(configuration)
-        self._lead = Lead(self._register.lease_ms)
+        self._lease = LeadershipLease(self._register.lease_ms)
         self._warm_up: WarmUp | None = None
         self._terms: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -49,7 +49,7 @@ class Candidate:
         """Return when the process must end. A leader that is deposed ends the process at once, with status 1."""
         # Start Spark before the election, so that a new leader has it at once.
         session = start_session(self._settings.slots, self._settings.spark)
-        election = Election(self._register, self._terms.put, self._lead.extend, self._deposed)
+        election = Election(self._register, self._terms.put, self._lease.extend, self._deposed)
         election.start()
         try:
             term = self._wait(session)
@@ -59,7 +59,16 @@ class Candidate:
                 _log.info("this process leads the cluster, in term %d", term)
                 store = JobStore(self._folder, FencedStates(self._folder, term, self._register.pointers()))
                 server = rest_server(store, self._settings)
-                lead(session, store, server, self._settings, self._ended, self._lead, self._deposed, election.publish)
+                run_leader(
+                    session,
+                    store,
+                    server,
+                    self._settings,
+                    ended=self._ended,
+                    lease=self._lease,
+                    deposed=self._deposed,
+                    publish=election.publish,
+                )
         finally:
             # Leave the election last: by now the processes of jobs have ended.
             election.stop()

@@ -43,6 +43,7 @@ from penstock.common.job_status import JobStatus
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.events import (
+    AcceptsCommands,
     Began,
     CancelJob,
     CancelRequested,
@@ -50,16 +51,15 @@ from penstock.service.dispatcher.events import (
     Effect,
     EndRecorded,
     Event,
+    JobAboutToEnd,
     JobEnded,
-    JobEnds,
-    LeftoversGone,
-    Listens,
+    LeftoversStopped,
     ProcessEnded,
     Record,
-    ReturnSlots,
+    ReleaseSlots,
     SlotsAnswer,
     SlotsCounted,
-    SlotsSpare,
+    SlotsIdle,
     SlotsWanted,
     StartProcess,
     StopLeftovers,
@@ -106,7 +106,7 @@ class DispatchedJob:
     cancel_ms: int | None = None
     """Whether a user has canceled the job: its process gets a request to end, and so does that of the next dispatcher.
     """
-    ends: JobEnds | None = None
+    ends: JobAboutToEnd | None = None
     """The final status that the job's process has announced before it ends."""
 
     @property
@@ -160,7 +160,7 @@ class Dispatcher:
         if isinstance(event, SlotsCounted):
             self.slots = event.slots
             return self._grant(event.at_ms)
-        if isinstance(event, SlotsSpare):
+        if isinstance(event, SlotsIdle):
             return self._returned(event.slots)
         job = self.jobs.get(event.id)  # type: ignore[attr-defined]
         return [] if job is None else self._of_job(job, event)
@@ -170,12 +170,12 @@ class Dispatcher:
         if isinstance(event, Began) and runs:
             job.job_id, job.rest, job.phase = event.job_id, event.rest, Phase.RUNNING
             return [Record(job.id)]
-        if isinstance(event, Listens) and runs:
+        if isinstance(event, AcceptsCommands) and runs:
             job.control = event.control
             return []
         if isinstance(event, SlotsWanted) and runs:
             return self._wanted(job, event)
-        if isinstance(event, JobEnds) and runs:
+        if isinstance(event, JobAboutToEnd) and runs:
             job.ends = event
             return [Record(job.id)]
         if isinstance(event, JobEnded) and runs:
@@ -186,7 +186,7 @@ class Dispatcher:
             return self._cancel(job, event.at_ms)
         if isinstance(event, ProcessEnded):
             return self._gone(job, event)
-        if isinstance(event, LeftoversGone) and job.phase is Phase.ENDING:
+        if isinstance(event, LeftoversStopped) and job.phase is Phase.ENDING:
             return self._freed(job, event.at_ms)
         return []
 
@@ -195,7 +195,7 @@ class Dispatcher:
         if not 0 < slots <= self.free or self.queue:
             return []
         self.slots -= slots
-        return [ReturnSlots("", slots)]
+        return [ReleaseSlots("", slots)]
 
     def _wanted(self, job: DispatchedJob, event: SlotsWanted) -> list[Effect]:
         granted = event.slots <= job.slots + max(0, self.free)

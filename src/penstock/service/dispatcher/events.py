@@ -31,7 +31,7 @@ class Began(Event, frozen=True):
     rest: RestAddress | None
 
 
-class Listens(Event, frozen=True):
+class AcceptsCommands(Event, frozen=True):
     """A job accepts commands at this address."""
 
     id: str
@@ -54,7 +54,7 @@ class JobEnded(Event, frozen=True):
     error: str = ""
 
 
-class JobEnds(Event, frozen=True):
+class JobAboutToEnd(Event, frozen=True):
     """A job is about to end: sent before its process archives it, in case a new dispatcher takes over meanwhile."""
 
     id: str
@@ -70,7 +70,7 @@ class ProcessEnded(Event, frozen=True):
     how: str = ""
 
 
-class LeftoversGone(Event, frozen=True):
+class LeftoversStopped(Event, frozen=True):
     """Spark no longer runs anything of a job whose process is gone."""
 
     id: str
@@ -88,7 +88,7 @@ class SlotsCounted(Event, frozen=True):
     slots: int
 
 
-class SlotsSpare(Event, frozen=True):
+class SlotsIdle(Event, frozen=True):
     """This many slots have been idle for long: they can be released to Spark."""
 
     slots: int
@@ -142,7 +142,7 @@ class Drop(Effect, frozen=True):
     """Forget a job that ended long ago."""
 
 
-class ReturnSlots(Effect, frozen=True):
+class ReleaseSlots(Effect, frozen=True):
     """Release this many slots to Spark. Belongs to no submission: its id is empty."""
 
     slots: int

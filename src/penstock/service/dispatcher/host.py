@@ -34,19 +34,19 @@ from penstock.service.dispatcher.events import (
     EndRecorded,
     Event,
     Leads,
-    LeftoversGone,
+    LeftoversStopped,
     ProcessEnded,
     Record,
-    ReturnSlots,
+    ReleaseSlots,
     SlotsAnswer,
     SlotsCounted,
-    SlotsSpare,
+    SlotsIdle,
     StartProcess,
     StopLeftovers,
     Submitted,
 )
 from penstock.service.dispatcher.job_store import JobStore
-from penstock.service.dispatcher.lead import Lead
+from penstock.service.dispatcher.leadership_lease import LeadershipLease
 from penstock.service.dispatcher.supervised_process import SupervisedProcess
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 class DispatcherHost:
     """`session`: of the Spark application that all jobs share. `store` has the jobs of an earlier dispatcher.
 
-    `lead`: until when this process leads; None: it is always the leader. `deposed` is called with the reason when
+    `lease`: until when this process leads; None: it is always the leader. `deposed` is called with the reason when
     another process leads. `executors`: those that are requested and released with demand; None: their number is fixed.
     """
 
@@ -68,12 +68,12 @@ class DispatcherHost:
         self,
         session: SparkSession,
         store: JobStore,
-        lead: Lead | None = None,
+        lease: LeadershipLease | None = None,
         deposed: Callable[[str], object] = lambda why: None,
         executors: Executors | None = None,
     ) -> None:
         self._executors = executors
-        self._lead = lead or Lead()
+        self._lease = lease or LeadershipLease()
         self._deposed = deposed
         self._submitting = threading.Lock()
         self._session = session
@@ -99,7 +99,7 @@ class DispatcherHost:
     def start(self) -> None:
         """Start with the jobs that an earlier dispatcher has left."""
         self._publish()
-        self._lead.on_extension = self._tell_all
+        self._lease.on_extension = self._forward_lease
         self._thread = start_thread("penstock-dispatcher", self._run, lambda _: self._ended.set())
         # Spark may fail to answer once. Without this thread, jobs would wait for slots forever.
         serve("penstock-slots", self._count_and_ask, lambda _: None)
@@ -202,19 +202,19 @@ class DispatcherHost:
             elif isinstance(effect, (SlotsAnswer, CancelJob, EndRecorded)):
                 process = self._processes.get(effect.id)
                 if process is not None and (stored or not isinstance(effect, EndRecorded)):
-                    process.tell(effect)
+                    process.send(effect)
             elif isinstance(effect, StopLeftovers):
                 # Spark may fail to answer once. Without this thread, the slots of the job would be held forever.
                 name = f"penstock-leftovers-{effect.id[:8]}"
                 serve(name, partial(self._stop_leftovers, effect), lambda _: time.sleep(_COUNT_S))
-            elif isinstance(effect, ReturnSlots) and self._executors is not None:
+            elif isinstance(effect, ReleaseSlots) and self._executors is not None:
                 # In this thread, which grants no slots in the meantime.
-                self._give_back(self._executors)
+                self._release_idle(self._executors)
             elif isinstance(effect, Drop):
                 self.store.drop(effect.id)
 
     @staticmethod
-    def _give_back(executors: Executors) -> None:
+    def _release_idle(executors: Executors) -> None:
         try:
             executors.give_back()
         except RAISED:
@@ -250,7 +250,7 @@ class DispatcherHost:
                 folder,
                 description.working_directory,
                 self._java,
-                self._lead.until_ms,
+                self._lease.until_ms,
                 effect.resumes,
                 self.post,
                 ended,
@@ -260,9 +260,9 @@ class DispatcherHost:
 
     # Run in threads of their own.
 
-    def _tell_all(self, until_ms: int, asked_ms: int) -> None:
+    def _forward_lease(self, until_ms: int, asked_ms: int) -> None:
         for id, process in list(self._processes.items()):
-            process.tell_if_free(Leads(id, until_ms, asked_ms))
+            process.send_unless_blocked(Leads(id, until_ms, asked_ms))
 
     def _stop_leftovers(self, effect: StopLeftovers) -> bool:
         """Stop what Spark still runs of a job. Return whether to call it again."""
@@ -272,7 +272,7 @@ class DispatcherHost:
             if is_tagged(self._session, tag):
                 time.sleep(_LOOK_S)
                 return True
-        self.post(LeftoversGone(now_ms(), effect.id))
+        self.post(LeftoversStopped(now_ms(), effect.id))
         return False
 
     def _count_and_ask(self) -> bool:
@@ -285,7 +285,7 @@ class DispatcherHost:
             if self._executors is not None:
                 self._executors.ask(self._wanted)
                 if spare := self._executors.spare():
-                    self.post(SlotsSpare(now_ms(), spare))
+                    self.post(SlotsIdle(now_ms(), spare))
         except RAISED as error:
             if not is_lost_connection(error):
                 raise

@@ -21,13 +21,13 @@ from penstock.common.time.wall_clock import now_ms
 from penstock.service.dispatcher.dispatcher import DispatchedJob
 from penstock.service.dispatcher.events import CancelRequested
 from penstock.service.dispatcher.host import DispatcherHost
-from penstock.service.dispatcher.job_answers import Asked, JobAnswers
+from penstock.service.dispatcher.job_answers import JobAnswers, JobRequest
 from penstock.service.dispatcher.known_jobs import id_of_job, overview_of, status_of
 from penstock.service.dispatcher.submission_paths import host_of
 from penstock.service.rest.answers import bytes_of, get, id_of, json_answer, not_found
 from penstock.service.rest.cluster_paths import application_exceptions
 from penstock.service.rest.described_route import JSON, DescribedRoute
-from penstock.service.rest.patient_threads import in_patient_thread
+from penstock.service.rest.slow_request_threads import in_slow_request_thread
 
 _OVERVIEW_S = 1.0
 """Seconds for each of all jobs, which are shown together."""
@@ -101,9 +101,9 @@ async def of_job(request: Request) -> Response:
             return json_answer({}, 202)
     # A route that accepts GET accepts HEAD.
     method = "GET" if request.method == "HEAD" else request.method
-    asked = Asked(method, path, request.scope["query_string"].decode("ascii", "replace"), body)
+    asked = JobRequest(method, path, request.scope["query_string"].decode("ascii", "replace"), body)
     # A job that hangs delays only its own requests.
-    status, answer = await in_patient_thread(JobAnswers(host_of(request), job).to, asked)
+    status, answer = await in_slow_request_thread(JobAnswers(host_of(request), job).answer, asked)
     return Response(answer, status, media_type=JSON)
 
 

@@ -49,22 +49,22 @@ from penstock.service.client.packed_job import read_packed_job, repacked, unpack
 from penstock.service.client.submission import submit
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.archive import archive
+from penstock.service.dispatcher.atomic_files import write_reserved
 from penstock.service.dispatcher.events import (
+    AcceptsCommands,
     Began,
     CancelJob,
     EndRecorded,
+    JobAboutToEnd,
     JobEnded,
-    JobEnds,
     Leads,
-    Listens,
     SlotsAnswer,
     SlotsWanted,
 )
 from penstock.service.dispatcher.job_output import keep_bounded
 from penstock.service.dispatcher.job_store import ARCHIVE, CHECKED, FIGURES
-from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.leadership_lease import ForwardedLease
 from penstock.service.dispatcher.link import FromJob, Link, ToJob, job_end
-from penstock.service.dispatcher.whole_files import write_at_the_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,18 +89,18 @@ def main() -> None:
         # Faults go to the job's output, which its client and its logs show.
         logging.lastResort.setFormatter(LogFormat())
     link = job_end(socket.socket(fileno=int(descriptor)))
-    JobProcess(id, Path(folder), link, int(jvm), LentLead(int(until_ms))).run(resumes)
+    JobProcess(id, Path(folder), link, int(jvm), ForwardedLease(int(until_ms))).run(resumes)
 
 
 class JobProcess:
     """The process of one job."""
 
-    def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int, lead: LentLead) -> None:
+    def __init__(self, id: str, folder: Path, link: Link[FromJob, ToJob], jvm: int, lease: ForwardedLease) -> None:
         self._id = id
         self._folder = folder
         self._link = link
         self._java = jvm
-        self._lead = lead
+        self._lease = lease
         self._end_recorded = threading.Event()
         self._answers: queue.SimpleQueue[SlotsAnswer] = queue.SimpleQueue()
         self._asking = threading.Lock()
@@ -145,7 +145,7 @@ class JobProcess:
 
         def keep(graph: JobGraph) -> None:
             """Record new functions and parallelism, so that a restart of this job uses them."""
-            self._lead.write(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
+            self._lease.write(self._folder / "job", msgspec.msgpack.encode(repacked(job, graph)))
 
         session = self._session()
         HELD.others = self
@@ -161,7 +161,7 @@ class JobProcess:
                 on_start=self._begins,
                 on_rest=self._serves,
                 on_plan=keep,
-                on_control=lambda address: self._link.send(Listens(now_ms(), self._id, address)),
+                on_control=lambda address: self._link.send(AcceptsCommands(now_ms(), self._id, address)),
                 rest_ports="0",
                 job_id=resumes or self._id,
                 resumes=resumes,
@@ -170,7 +170,7 @@ class JobProcess:
                 claims=True,
                 # A later leader finds the claim. So if this dispatcher still leads when the claim is made, no other
                 # process resumes the job from the same point.
-                on_claim=self._lead.confirm,
+                on_claim=self._lease.confirm,
             )
         )
         with self._lock:
@@ -182,7 +182,7 @@ class JobProcess:
         if ended.status is JobStatus.FAILED and ended.kind in _OF_LOST_PROCESSES and jvm_ends():
             time.sleep(_CLUSTER_ENDS_S)
         # REST shows the end already: the next dispatcher must not resume the job if this one ends now.
-        self._link.send(JobEnds(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
+        self._link.send(JobAboutToEnd(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
         self._keep(client, submission.graph)
         return ended
 
@@ -243,7 +243,7 @@ class JobProcess:
             if isinstance(message, SlotsAnswer):
                 self._answers.put(message)
             elif isinstance(message, Leads):
-                self._lead.extend(message)
+                self._lease.extend(message)
             elif isinstance(message, EndRecorded):
                 self._end_recorded.set()
             elif isinstance(message, CancelJob):
@@ -304,6 +304,6 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
         updates=client.get_num_updates(),
     )
     try:
-        write_at_the_end(file, msgspec.json.encode(figures))
+        write_reserved(file, msgspec.json.encode(figures))
     except OSError as error:
         _log.warning("what the job has counted cannot be stored: %s", error)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from penstock.common.errors import ConfigurationError
 from penstock.service.cluster.high_availability.pointers import Pointers
-from penstock.service.dispatcher.whole_files import spare_of, write_at_the_end, write_whole
+from penstock.service.dispatcher.atomic_files import reserved_path, write_atomically, write_reserved
 
 STATE = "state"
 POINTER = "pointer"
@@ -93,7 +93,7 @@ class LockedStates(JobStates):
 
     def put(self, id: str, state: bytes, ends: bool = False) -> None:
         """Write the file."""
-        write = write_at_the_end if ends else write_whole
+        write = write_reserved if ends else write_atomically
         write(self._jobs / id / STATE, state)
 
     def remove(self, id: str) -> None:
@@ -137,13 +137,13 @@ class FencedStates(JobStates):
         number = next(self._numbers)
         name = f"state-{self._term}-{number}"
         if ends:
-            write_at_the_end(self._jobs / id / name, state, STATE)
+            write_reserved(self._jobs / id / name, state, STATE)
         else:
-            write_whole(self._jobs / id / name, state)
+            write_atomically(self._jobs / id / name, state)
         try:
             self._pointers.put(id, name)
         except OSError:
-            spare = spare_of(self._jobs / id / POINTER)
+            spare = reserved_path(self._jobs / id / POINTER)
             if not ends or not spare.exists():
                 raise
             # If the register is a folder too, its entry needs space on a disk that may be full.

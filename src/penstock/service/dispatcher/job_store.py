@@ -37,9 +37,9 @@ from penstock.common.errors import ConfigurationError
 from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.files.durable import sync_local
 from penstock.common.values.decoding import from_json
+from penstock.service.dispatcher.atomic_files import reserve_space, reserved_path, write_atomically
 from penstock.service.dispatcher.dispatcher import DispatchedJob
 from penstock.service.dispatcher.job_states import DROPPED, LEFT_OUT, POINTER, STATE, JobStates, LockedStates
-from penstock.service.dispatcher.whole_files import set_aside, spare_of, write_whole
 
 _TOKEN = re.compile(rb"[!-~]+")
 FIGURES = "figures"
@@ -78,7 +78,7 @@ class JobStore:
         file = self.directory / "token"
         if not file.exists():
             new = self.directory / f".token-{secrets.token_hex(4)}"
-            write_whole(new, secrets.token_hex(32).encode())
+            write_atomically(new, secrets.token_hex(32).encode())
             try:
                 # Exclusively: a former leader may be creating it at the same time.
                 os.link(new, file)
@@ -101,7 +101,7 @@ class JobStore:
 
     def keep_port(self, port: int) -> None:
         """Store the port for the next dispatcher. Raises OSError."""
-        write_whole(self.directory / "port", str(port).encode())
+        write_atomically(self.directory / "port", str(port).encode())
 
     def folder(self, id: str) -> Path:
         """Return the folder of a submission."""
@@ -127,7 +127,7 @@ class JobStore:
         folder.mkdir(mode=0o700, exist_ok=True)
         try:
             sync_local(folder.parent)
-            write_whole(folder / "job", packed)
+            write_atomically(folder / "job", packed)
             if bundle:
                 with contextlib.suppress(FileNotFoundError):
                     (folder / bundle).unlink()
@@ -135,7 +135,7 @@ class JobStore:
                 self.bundle(bundle).stat()
                 (folder / bundle).symlink_to(os.path.relpath(self.bundle(bundle), folder))
             for name, size in _SPARE_BYTES.items():
-                set_aside(folder / name, size)
+                reserve_space(folder / name, size)
             self.record(job)
         except OSError:
             self.drop(job.id)
@@ -160,7 +160,7 @@ class JobStore:
         """Remove the code of a job that has ended, which can be large. Keeps its state and archive. Raises nothing."""
         with contextlib.suppress(OSError):
             folder = self.folder(id)
-            for path in [*folder.glob("*.bundle*"), *(spare_of(folder / name) for name in _SPARE_BYTES)]:
+            for path in [*folder.glob("*.bundle*"), *(reserved_path(folder / name) for name in _SPARE_BYTES)]:
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path, ignore_errors=True)
                 else:

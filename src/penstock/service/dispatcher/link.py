@@ -13,18 +13,18 @@ import msgspec
 
 from penstock.common.values.decoding import json_decoder
 from penstock.service.dispatcher.events import (
+    AcceptsCommands,
     Began,
     CancelJob,
     EndRecorded,
+    JobAboutToEnd,
     JobEnded,
-    JobEnds,
     Leads,
-    Listens,
     SlotsAnswer,
     SlotsWanted,
 )
 
-FromJob = Began | Listens | SlotsWanted | JobEnds | JobEnded
+FromJob = Began | AcceptsCommands | SlotsWanted | JobAboutToEnd | JobEnded
 """Events that the process of a job sends."""
 ToJob = SlotsAnswer | CancelJob | EndRecorded | Leads
 """Effects that it receives."""
@@ -47,7 +47,7 @@ class Link(Generic[Sent, Received]):
         with self._lock, contextlib.suppress(OSError):
             self._connection.sendall(data)
 
-    def send_if_free(self, message: Sent) -> None:
+    def send_unless_blocked(self, message: Sent) -> None:
         """Send only if the other end has read most of what was sent: a suspended one must not block the sender."""
         if self._lock.acquire(blocking=False):
             try:

@@ -20,7 +20,7 @@ from penstock.service.cluster.running_cluster import RunningCluster, announce, w
 from penstock.service.dispatcher.candidate import Candidate
 from penstock.service.dispatcher.cluster_settings import SETTINGS, ClusterSettings
 from penstock.service.dispatcher.job_store import JobStore
-from penstock.service.dispatcher.leading import lead, rest_server
+from penstock.service.dispatcher.leader import rest_server, run_leader
 
 _LOCK_S = 0.2
 _FORMAT = "%(asctime)s %(levelname)-7s %(message)s"
@@ -68,7 +68,7 @@ def _run_alone(settings: ClusterSettings, ended: threading.Event) -> None:
         session = start_session(settings.slots, settings.spark)
         standing_by = _stand_by(settings, ended)
         if standing_by is not None:
-            lead(session, standing_by, rest_server(standing_by, settings), settings, ended)
+            run_leader(session, standing_by, rest_server(standing_by, settings), settings, ended=ended)
         return
     store = JobStore(Path(settings.directory))
     # Before Spark, whose start takes seconds, so that an error about ports is reported at once.
@@ -78,7 +78,7 @@ def _run_alone(settings: ClusterSettings, ended: threading.Event) -> None:
     except BaseException:
         server.close()
         raise
-    lead(session, store, server, settings, ended)
+    run_leader(session, store, server, settings, ended=ended)
 
 
 def _stand_by(settings: ClusterSettings, ended: threading.Event) -> JobStore | None:

@@ -22,7 +22,7 @@ from penstock.service.dispatcher.programs import Programs, UploadedProgram
 from penstock.service.rest import cluster_paths
 from penstock.service.rest.answers import body_of, get, json_answer
 from penstock.service.rest.described_route import DescribedRoute, Parameter
-from penstock.service.rest.patient_threads import in_patient_thread
+from penstock.service.rest.slow_request_threads import in_slow_request_thread
 
 T = TypeVar("T")
 
@@ -108,7 +108,9 @@ async def run(request: Request) -> Response:
     file = _file(request, wanted)
     address, token = _address(request), request.app.state.token
     host = address.url.removeprefix("http://")
-    job_id = await in_patient_thread(_told, lambda: run_program(file, options, _arguments(wanted), host, token))
+    job_id = await in_slow_request_thread(
+        _with_refusals, lambda: run_program(file, options, _arguments(wanted), host, token)
+    )
     return json_answer({"jobid": job_id})
 
 
@@ -116,7 +118,9 @@ async def plan(request: Request) -> Response:
     """GET or POST /jars/:jarid/plan: the job graph of a program, which is not run."""
     wanted = await _wanted(request)
     file = _file(request, wanted)
-    found = await in_patient_thread(_told, lambda: plan_program(file, _options(wanted), _arguments(wanted)))
+    found = await in_slow_request_thread(
+        _with_refusals, lambda: plan_program(file, _options(wanted), _arguments(wanted))
+    )
     return json_answer({"plan": found})
 
 
@@ -157,10 +161,10 @@ async def _wanted(request: Request) -> RunRequest:
         "savepointPath": query.get("savepointPath"),
         "allowNonRestoredState": query.get("allowNonRestoredState"),
     }
-    said = {key: value for key, value in (from_query | body).items() if value not in (None, "")}
+    given = {key: value for key, value in (from_query | body).items() if value not in (None, "")}
     try:
         # Not strictly: a page may send a number as text.
-        wanted = converted(said, RunRequest, strict=False)
+        wanted = converted(given, RunRequest, strict=False)
     except msgspec.ValidationError as error:
         raise HTTPException(400, f"Bad request: {error}") from None
     if wanted.job_id is not None:
@@ -184,7 +188,7 @@ def _arguments(wanted: RunRequest) -> list[str]:
         raise HTTPException(400, f"programArgs: {error}") from None
 
 
-def _told(call: Callable[[], T]) -> T:
+def _with_refusals(call: Callable[[], T]) -> T:
     try:
         return call()
     except JobError as error:

@@ -36,13 +36,13 @@ def run_program(file: Path, options: Sequence[str], arguments: Sequence[str], ad
 
     The program may continue: its process is then no longer supervised. `options` are those of `penstock run`. Raises
     JobError with the program's output if it ends, or runs for ten minutes, without submitting a job; then, and by
-    `end_awaited`, its process is killed, with its children.
+    `kill_waiting_programs`, its process is killed, with its children.
     """
     ran = _Run([*_command("run", "--json", "-d", "-m", address, *options), str(file), *arguments], {TOKEN: token})
     return ran.first_job()
 
 
-def end_awaited() -> None:
+def kill_waiting_programs() -> None:
     """Kill the programs that have not submitted a job yet: one that hangs would outlive the cluster."""
     for process in list(_awaited):
         _end(process)

@@ -31,7 +31,7 @@ from penstock.service.dispatcher.job_output import OutputGoneError, part_of_outp
 from penstock.service.dispatcher.job_store import FIGURES
 from penstock.service.rest.answers import body_of, get, id_of, json_answer
 from penstock.service.rest.described_route import TEXT, DescribedRoute, Parameter
-from penstock.service.rest.patient_threads import in_patient_thread
+from penstock.service.rest.slow_request_threads import in_slow_request_thread
 
 _OUTPUT_MOST = 1 << 20
 _FROM = Parameter("from", "The first byte.", int)
@@ -174,7 +174,7 @@ async def command(request: Request) -> Response:
         return found is not None and found.control == control
 
     try:
-        text = await in_patient_thread(ask, control, wanted, timeout_s, is_there)
+        text = await in_slow_request_thread(ask, control, wanted, timeout_s, is_there)
     except JobError as error:
         raise HTTPException(409, str(error)) from None
     return json_answer(CommandAnswer(text))

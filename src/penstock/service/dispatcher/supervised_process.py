@@ -55,13 +55,13 @@ class SupervisedProcess:
             target=self._supervise, args=(received, ended), name=f"penstock-job-{id[:8]}", daemon=True
         ).start()
 
-    def tell(self, message: ToJob) -> None:
+    def send(self, message: ToJob) -> None:
         """Send an effect. Does nothing if the process is gone."""
         self._link.send(message)
 
-    def tell_if_free(self, message: ToJob) -> None:
+    def send_unless_blocked(self, message: ToJob) -> None:
         """Send an effect, unless the process does not read, because it is suspended for example."""
-        self._link.send_if_free(message)
+        self._link.send_unless_blocked(message)
 
     def kill(self) -> None:
         """Kill the process, and wait for its end."""

@@ -42,4 +42,4 @@ class WarmUp:
 
     def _received(self, message: FromJob) -> None:
         if isinstance(message, SlotsWanted) and self._process is not None:
-            self._process.tell(SlotsAnswer(self._id, True, 0))
+            self._process.send(SlotsAnswer(self._id, True, 0))

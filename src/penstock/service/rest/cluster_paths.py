@@ -25,7 +25,7 @@ from penstock.engine.runtime.ids import SlotId
 from penstock.service.rest.answers import get, id_of, job_of, jobs_of, json_answer, not_found
 from penstock.service.rest.described_route import DescribedRoute
 from penstock.service.rest.job_paths import ended_ms, job_overview
-from penstock.service.rest.secrets import shown
+from penstock.service.rest.secrets import hide_secrets
 from penstock.service.rest.served_jobs import JobEntry, slot_name
 from penstock.service.rest.thread_dump import of_worker, thread_infos
 
@@ -161,7 +161,7 @@ def job_settings(request: Request) -> list[Any]:
 
 def as_settings(configuration: dict[str, str]) -> list[Any]:
     """Return settings in Flink's form, with secrets hidden."""
-    return [{"key": key, "value": value} for key, value in sorted(shown(configuration).items())]
+    return [{"key": key, "value": value} for key, value in sorted(hide_secrets(configuration).items())]
 
 
 def environment(request: Request) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from penstock.engine.runtime.ids import SlotId
 from penstock.service.rest.answers import get, job_of, jobs_of
 from penstock.service.rest.described_route import Parameter
 from penstock.service.rest.io_metrics import io_metrics
-from penstock.service.rest.secrets import shown
+from penstock.service.rest.secrets import hide_secrets
 from penstock.service.rest.served_jobs import JobEntry, slot_name
 
 _BY_PRECEDENCE = (
@@ -161,7 +161,7 @@ def config(request: Request) -> dict[str, Any]:
             "restart-strategy": entry.configuration.get_string("restart-strategy.type", "default"),
             "job-parallelism": max(vertex.parallelism for vertex in entry.graph.graph.vertices),
             "object-reuse-mode": get_option(options.OBJECT_REUSE),
-            "user-config": shown(get_option(options.GLOBAL_JOB_PARAMETERS) or {}),
+            "user-config": hide_secrets(get_option(options.GLOBAL_JOB_PARAMETERS) or {}),
         },
     }
 

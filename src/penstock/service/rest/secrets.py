@@ -13,7 +13,7 @@ _INSIDE = re.compile(rf"(?:{_NAMES})[\w.-]*['\"]?\s*[:=]", re.IGNORECASE)
 """A value that contains such a name, as settings with maps do."""
 
 
-def shown(settings: dict[str, str]) -> dict[str, str]:
+def hide_secrets(settings: dict[str, str]) -> dict[str, str]:
     """Return the settings, with stars in place of secrets."""
     return {key: HIDDEN if _is_secret(key, value) else value for key, value in settings.items()}
 

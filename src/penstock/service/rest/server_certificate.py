@@ -50,8 +50,10 @@ def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
     option, in_file = (options.CERTIFICATE, certificate) if key is None else (options.PRIVATE_KEY, key)
     private = _text(option, in_file)
     if "PRIVATE KEY-----" not in private:
-        told = f"{option.key}: {in_file} contains no private key (PEM)"
-        raise ConfigurationError(told if key is not None else f"{told}. Set {options.PRIVATE_KEY.key} to its file")
+        message = f"{option.key}: {in_file} contains no private key (PEM)"
+        raise ConfigurationError(
+            message if key is not None else f"{message}. Set {options.PRIVATE_KEY.key} to its file"
+        )
     if "ENCRYPTED" in private:
         raise ConfigurationError(
             f"{option.key}: the private key in {in_file} is encrypted, and its password cannot be entered here: use an "

@@ -51,7 +51,7 @@ class Schemas:
         number = len(ids) if version in ("latest", "-1") else int(version) if version.isdecimal() else 0
         if not 1 <= number <= len(ids):
             raise RefusedError(404, 40402, f"Version {version} not found.")
-        return self._told(subject, number)
+        return self._described(subject, number)
 
     def by_id(self, schema_id: int) -> dict[str, Any]:
         """Return the schema of an id."""
@@ -64,7 +64,7 @@ class Schemas:
         wanted = self._checked(given)
         for number, schema_id in enumerate(self._of(subject), 1):
             if self._schemas[schema_id - 1] == wanted:
-                return self._told(subject, number)
+                return self._described(subject, number)
         raise RefusedError(404, 40403, "Schema not found")
 
     def register(self, subject: str, given: dict[str, Any]) -> int:
@@ -113,7 +113,7 @@ class Schemas:
             raise RefusedError(404, 40401, f"Subject '{subject}' not found.")
         return self._subjects[subject]
 
-    def _told(self, subject: str, number: int) -> dict[str, Any]:
+    def _described(self, subject: str, number: int) -> dict[str, Any]:
         schema_id = self._subjects[subject][number - 1]
         return {"subject": subject, "version": number, "id": schema_id, **self._schemas[schema_id - 1]}
 

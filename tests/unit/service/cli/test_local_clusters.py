@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from penstock.common.errors import JobError
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cli import local_clusters
-from penstock.service.cli.local_clusters import cancel_before_it_runs, running_job
+from penstock.service.cli.local_clusters import cancel_waiting_job, running_job
 from penstock.service.cli.main import app
 from penstock.service.client.rest_client import RestClient
 from penstock.service.cluster import running_cluster
@@ -56,15 +56,15 @@ def one_waits_as_an_id_begins(cluster: PlayedCluster) -> None:
 
 def test_a_job_that_waits_is_cancelled_by_its_id_in_capitals(cluster: PlayedCluster) -> None:
     """It would wait on, and begin when slots are free, with nobody there."""
-    assert cancel_before_it_runs("DDDD")
+    assert cancel_waiting_job("DDDD")
     (event,) = cluster.posted
     assert isinstance(event, CancelRequested) and event.id == "dddddddd"
 
 
 def test_a_job_that_runs_is_not_cancelled_as_one_that_waits(cluster: PlayedCluster) -> None:
     """It takes commands itself, which is told when it has; and what is empty names none, whatever waits."""
-    assert not cancel_before_it_runs("aaaaaaaa1111")
-    assert not cancel_before_it_runs("")
+    assert not cancel_waiting_job("aaaaaaaa1111")
+    assert not cancel_waiting_job("")
     assert not cluster.posted
 
 
@@ -73,19 +73,19 @@ def test_of_several_jobs_that_wait_none_is_cancelled(cluster: PlayedCluster) -> 
     another = cluster.jobs["dddd0000"] = dataclasses.replace(cluster.jobs["dddddddd"], id="dddd0000")
     cluster.host_jobs.append(another)
     with pytest.raises(JobError, match=r"several waiting jobs; name one by its id:\n  dddddddd  waits\n  dddd0000"):
-        cancel_before_it_runs("waits")
+        cancel_waiting_job("waits")
     assert not cluster.posted
-    assert cancel_before_it_runs("dddd0")
+    assert cancel_waiting_job("dddd0")
 
 
 def test_a_cluster_that_does_not_answer_hides_no_other_one(cluster: PlayedCluster, silent: list[RestClient]) -> None:
     """The job that waits in the other one could not be cancelled."""
     silent.append(RestClient("http://127.0.0.1:9", "token"))
-    assert cancel_before_it_runs("dddddddd")
+    assert cancel_waiting_job("dddddddd")
     with pytest.raises(
         JobError, match=r"no job 'nobody' runs on this machine\. One may be waiting .*\n.*127\.0\.0\.1:9"
     ):
-        cancel_before_it_runs("nobody")
+        cancel_waiting_job("nobody")
 
 
 def test_jobs_that_run_leave_those_of_their_name_that_wait(cluster: PlayedCluster) -> None:
@@ -165,7 +165,7 @@ def test_a_cluster_without_its_token_hides_no_other_one(tmp_path: Path, monkeypa
     gone = RunningCluster(1, "/jobs/of/one", RestAddress("http://127.0.0.1:9", str(tmp_path / "gone")))
     other = RunningCluster(2, "/jobs/of/the/other", RestAddress(one.client.url, str(token)))
     monkeypatch.setattr(running_cluster, "running_clusters", lambda: [gone, other])
-    assert cancel_before_it_runs("dddddddd")
+    assert cancel_waiting_job("dddddddd")
     listed = CliRunner().invoke(app, ["list", "-s"])
     assert (
         "waits for 1 slot" in listed.stdout
@@ -173,5 +173,5 @@ def test_a_cluster_without_its_token_hides_no_other_one(tmp_path: Path, monkeypa
     )
     assert listed.exit_code == 1, "a script would take the list for whole"
     with pytest.raises(JobError, match="cannot reach the cluster with the jobs in /jobs/of/one"):
-        cancel_before_it_runs("nobody")
+        cancel_waiting_job("nobody")
     one.close()

@@ -99,7 +99,7 @@ def test_a_job_that_waits_is_found_again_when_another_process_has_taken_the_clus
         return None if len(asked) < 3 else json.dumps({"job_id": "a"}).encode()
 
     with cluster(answer) as client:
-        assert RemoteJob(client, "a", graph()).patient_state()["job_id"] == "a"
+        assert RemoteJob(client, "a", graph()).retried_state()["job_id"] == "a"
     assert len(asked) == 3
 
 

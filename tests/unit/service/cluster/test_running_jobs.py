@@ -11,7 +11,7 @@ import pytest
 
 from penstock.common.errors import JobError
 from penstock.engine.rpc.keys import ControlAddress
-from penstock.service.cluster.live_process import beginning_of
+from penstock.service.cluster.live_process import start_mark_of
 from penstock.service.cluster.running_jobs import JobRegistry, RunningJob, StartingJob
 
 ADDRESS = ControlAddress("tcp://127.0.0.1:1", b"server", b"client \xff", b"secret")
@@ -27,7 +27,7 @@ def files_in(tmp_path: Path) -> list[Path]:
 
 
 def job(job_id: str, name: str = "counts", started_ms: int = 0, pid: int = os.getpid()) -> RunningJob:
-    return RunningJob(job_id, name, pid, started_ms, ADDRESS, beginning=beginning_of(pid))
+    return RunningJob(job_id, name, pid, started_ms, ADDRESS, beginning=start_mark_of(pid))
 
 
 def ended_process() -> int:
@@ -88,12 +88,12 @@ def test_who_asks_for_a_job_whose_process_has_just_ended_is_told_so(registry: Jo
         registry.find("flights")
 
 
-@pytest.mark.skipif(not beginning_of(os.getpid()), reason="this system does not say when a process began")
+@pytest.mark.skipif(not start_mark_of(os.getpid()), reason="this system does not say when a process began")
 def test_another_process_with_the_number_of_a_killed_one_is_no_job(registry: JobRegistry, tmp_path: Path) -> None:
     """A job would not answer for as long as some other program runs, and its name be ambiguous."""
     registry.add(job("killed"))
     (path,) = files_in(tmp_path)
-    before = beginning_of(os.getpid())
+    before = start_mark_of(os.getpid())
     path.write_bytes(path.read_bytes().replace(before.encode(), b"1"))
     assert registry.jobs() == [] and files_in(tmp_path) == []
 

@@ -16,7 +16,7 @@ from penstock.engine.rpc.messages import Register
 from penstock.engine.runtime.task.events import Acknowledge
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.archive import Archive, archive, read_archive, read_overview
-from penstock.service.dispatcher.whole_files import set_aside
+from penstock.service.dispatcher.atomic_files import reserve_space
 
 
 def test_there_is_none_of_a_job_that_could_not_be_asked(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_on_a_full_disk_what_is_known_by_subtask_is_left_out(kept: tuple[Served,
     served, archived = kept
     file = tmp_path / "another"
     (tmp_path / ".another").mkdir()
-    set_aside(file, len(msgspec.json.encode(archived)) - 1)
+    reserve_space(file, len(msgspec.json.encode(archived)) - 1)
     archive(RestAddress(served.endpoint.address.url, str(tmp_path / "token")), "id", file)
     found = read_archive(file)
     assert found is not None and found.find(f"{served.vertex(1)}/subtasktimes") is not None

@@ -11,22 +11,22 @@ from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.rest_address import RestAddress
 from penstock.service.dispatcher.dispatcher import ENDED_MOST, DispatchedJob, Dispatcher, Phase
 from penstock.service.dispatcher.events import (
+    AcceptsCommands,
     Began,
     CancelJob,
     CancelRequested,
     Drop,
     Effect,
     EndRecorded,
+    JobAboutToEnd,
     JobEnded,
-    JobEnds,
-    LeftoversGone,
-    Listens,
+    LeftoversStopped,
     ProcessEnded,
     Record,
-    ReturnSlots,
+    ReleaseSlots,
     SlotsAnswer,
     SlotsCounted,
-    SlotsSpare,
+    SlotsIdle,
     SlotsWanted,
     StartProcess,
     StopLeftovers,
@@ -111,7 +111,7 @@ def test_a_job_that_was_seen_to_end_has_ended_so(how: str) -> None:
     job would go on with the next dispatcher, or have failed by being killed though it has finished."""
     dispatcher = submitted(1)
     dispatcher.handle(Began(1, "0", "id", REST))
-    assert dispatcher.handle(JobEnds(5, "0", JobStatus.FAILED, "JobError", "it failed")) == [Record("0")]
+    assert dispatcher.handle(JobAboutToEnd(5, "0", JobStatus.FAILED, "JobError", "it failed")) == [Record("0")]
     assert dispatcher.jobs["0"].status is None
     if how == "its process":
         dispatcher.handle(ProcessEnded(6, "0", "was killed"))
@@ -130,7 +130,7 @@ def test_what_a_process_says_of_its_job_is_kept_until_it_ends() -> None:
     dispatcher = submitted(1)
     assert dispatcher.handle(Began(1, "0", "id", None)) == [Record("0")]
     dispatcher.handle(Began(1, "0", "id", REST))
-    dispatcher.handle(Listens(2, "0", CONTROL))
+    dispatcher.handle(AcceptsCommands(2, "0", CONTROL))
     job = dispatcher.jobs["0"]
     assert (job.phase, job.job_id, job.rest, job.control) == (Phase.RUNNING, "id", REST, CONTROL)
     dispatcher.handle(JobEnded(3, "0", JobStatus.FAILED, "JobError", "it failed"))
@@ -147,7 +147,7 @@ def test_slots_of_a_killed_process_are_free_when_nothing_of_it_is_left() -> None
     job = dispatcher.jobs["0"]
     assert (job.status, job.kind, job.error) == (JobStatus.FAILED, "TaskLostError", "was ended by SIGKILL")
     assert dispatcher.jobs["1"].phase is Phase.QUEUED
-    assert StartProcess("1") in dispatcher.handle(LeftoversGone(3, "0"))
+    assert StartProcess("1") in dispatcher.handle(LeftoversStopped(3, "0"))
 
 
 def test_a_running_job_may_have_more_slots_if_they_are_free() -> None:
@@ -180,13 +180,13 @@ def test_slots_are_given_back_that_nobody_holds_or_waits_for() -> None:
     """A job that was just told to start would find its slots gone; or machines be held that no job uses."""
     dispatcher = submitted(2, of=6)
     assert dispatcher.wanted == 2
-    assert dispatcher.handle(SlotsSpare(1, 5)) == []
-    assert dispatcher.handle(SlotsSpare(1, 4)) == [ReturnSlots("", 4)]
+    assert dispatcher.handle(SlotsIdle(1, 5)) == []
+    assert dispatcher.handle(SlotsIdle(1, 4)) == [ReleaseSlots("", 4)]
     assert (dispatcher.slots, dispatcher.free) == (2, 0)
     dispatcher.handle(Submitted(2, "1", "waits", 3))
     assert dispatcher.wanted == 5
     dispatcher.handle(SlotsCounted(3, 4))
-    assert dispatcher.handle(SlotsSpare(4, 2)) == [], "the one that waits is to have them"
+    assert dispatcher.handle(SlotsIdle(4, 2)) == [], "the one that waits is to have them"
 
 
 def test_the_next_dispatcher_goes_on_with_what_had_not_ended() -> None:
@@ -222,8 +222,8 @@ def test_what_comes_late_or_of_nobody_does_nothing() -> None:
     dispatcher.handle(JobEnded(2, "0", JobStatus.FINISHED))
     dispatcher.handle(ProcessEnded(3, "0"))
     for late in (
-        Began(4, "0", "id", REST), Listens(4, "0", CONTROL), SlotsWanted(4, "0", 2), ProcessEnded(4, "0"),
-        JobEnded(4, "0", JobStatus.FAILED), LeftoversGone(4, "0"), CancelRequested(4, "0"),
+        Began(4, "0", "id", REST), AcceptsCommands(4, "0", CONTROL), SlotsWanted(4, "0", 2), ProcessEnded(4, "0"),
+        JobEnded(4, "0", JobStatus.FAILED), LeftoversStopped(4, "0"), CancelRequested(4, "0"),
     ):  # fmt: skip
         assert dispatcher.handle(late) == []
     assert (dispatcher.jobs["0"].status, dispatcher.free) == (JobStatus.FINISHED, 4)
@@ -240,9 +240,9 @@ def test_no_slot_is_held_twice_and_no_job_waits_for_nothing(seed: int) -> None:
         event = random.choice(
             [
                 Submitted(at_ms, str(at_ms), "job", random.randint(1, total)), Began(at_ms, id, f"job-{id}", REST),
-                Listens(at_ms, id, CONTROL), SlotsWanted(at_ms, id, random.randint(1, total)),
+                AcceptsCommands(at_ms, id, CONTROL), SlotsWanted(at_ms, id, random.randint(1, total)),
                 JobEnded(at_ms, id, JobStatus.FINISHED), ProcessEnded(at_ms, id, "was killed"),
-                LeftoversGone(at_ms, id), CancelRequested(at_ms, id),
+                LeftoversStopped(at_ms, id), CancelRequested(at_ms, id),
             ]
         )  # fmt: skip
         started += [effect.id for effect in dispatcher.handle(event) if isinstance(effect, StartProcess)]

@@ -12,9 +12,9 @@ from penstock.common.errors import ConfigurationError
 from penstock.common.job_status import JobStatus
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.rest_address import RestAddress
+from penstock.service.dispatcher.atomic_files import write_reserved
 from penstock.service.dispatcher.dispatcher import DispatchedJob, Phase
 from penstock.service.dispatcher.job_store import ARCHIVE, FIGURES, JobStore
-from penstock.service.dispatcher.whole_files import write_at_the_end
 
 
 def test_jobs_are_there_for_the_next_dispatcher_in_their_order(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_the_end_of_a_job_is_kept_on_a_full_disk(tmp_path: Path, error: str) -> 
         store.record(job)
     ended = dataclasses.replace(job, phase=Phase.ENDED, status=JobStatus.FAILED, ended_ms=5, error=error)
     for name in (FIGURES, ARCHIVE):
-        write_at_the_end(store.folder("a") / name, b"{}")
+        write_reserved(store.folder("a") / name, b"{}")
     store.record(ended)
     store.release("a")
     store.close()
@@ -154,7 +154,7 @@ def test_what_does_not_fit_into_the_space_set_aside_is_not_cut_off(tmp_path: Pat
     archive = store.folder("a") / ARCHIVE
     archive.with_name(f".{ARCHIVE}").mkdir()
     with pytest.raises(OSError, match=ARCHIVE):
-        write_at_the_end(archive, b" " * (1 << 20))
+        write_reserved(archive, b" " * (1 << 20))
     assert not archive.exists()
 
 

@@ -8,7 +8,15 @@ import threading
 from penstock.common.job_status import JobStatus
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.service.cluster.rest_address import RestAddress
-from penstock.service.dispatcher.events import Began, CancelJob, JobEnded, Leads, Listens, SlotsAnswer, SlotsWanted
+from penstock.service.dispatcher.events import (
+    AcceptsCommands,
+    Began,
+    CancelJob,
+    JobEnded,
+    Leads,
+    SlotsAnswer,
+    SlotsWanted,
+)
 from penstock.service.dispatcher.link import dispatcher_end, job_end
 
 
@@ -18,7 +26,7 @@ def test_all_that_is_said_arrives_in_order() -> None:
     job, dispatcher = job_end(theirs), dispatcher_end(ours)
     said = [
         Began(1, "a", "job", RestAddress("http://127.0.0.1:1", "file")),
-        Listens(2, "a", ControlAddress("tcp://127.0.0.1:1", b"\xff\n", b"", b"")),
+        AcceptsCommands(2, "a", ControlAddress("tcp://127.0.0.1:1", b"\xff\n", b"", b"")),
         SlotsWanted(3, "a", 4),
         JobEnded(4, "a", JobStatus.FAILED, "UserFunctionError", "two\nlines, and \N{SNOWMAN}"),
     ]
@@ -53,6 +61,6 @@ def test_a_process_that_reads_nothing_holds_nobody_up() -> None:
     ours, theirs = socket.socketpair()
     job, dispatcher = job_end(theirs), dispatcher_end(ours)
     for number in range(100_000):
-        dispatcher.send_if_free(Leads("a", number, number))
+        dispatcher.send_unless_blocked(Leads("a", number, number))
     answers = job.received()
     assert [next(answers) for _ in range(3)] == [Leads("a", number, number) for number in range(3)]

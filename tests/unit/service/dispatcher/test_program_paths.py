@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.service.dispatcher import program_paths
-from penstock.service.dispatcher.program_runs import end_awaited
+from penstock.service.dispatcher.program_runs import kill_waiting_programs
 from penstock.service.dispatcher.programs import Programs
 from penstock.service.rest.application import guarded
 from penstock.service.rest.token_server import TokenServer
@@ -208,5 +208,5 @@ def test_a_program_that_hangs_ends_with_the_cluster(client: httpx.Client, tmp_pa
         answer = threads.submit(client.post, f"/jars/{id}/run")
         while not began.exists():
             time.sleep(0.05)
-        end_awaited()
+        kill_waiting_programs()
         assert "executed no job" in errors(answer.result(30))

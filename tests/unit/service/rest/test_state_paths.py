@@ -18,7 +18,7 @@ from penstock.datastream.queryable_state import QueryableStateClient
 from penstock.engine.jobmaster.state_query import LiveState, StateQuery
 from penstock.engine.runtime.task.opaque import Opaque
 from penstock.engine.state.keys import KeyTypeError
-from penstock.service.client.state_question import parts_of
+from penstock.service.client.state_request import parts_of
 from penstock.service.rest.newest_state import NewestState
 
 ENTRIES = "/jobs/id/state/entries"

@@ -24,7 +24,7 @@ from penstock.service.client.rest_client import TOKEN, RestClient, UnreachableEr
 from penstock.service.cluster.rest_tls import CA
 from penstock.service.dispatcher.cluster_settings import ClusterSettings
 from penstock.service.dispatcher.job_store import JobStore
-from penstock.service.dispatcher.leading import rest_server
+from penstock.service.dispatcher.leader import rest_server
 from penstock.service.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.service.rest.server_certificate import ServerCertificate
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.hosts.logs.far_lines import FarLines
 from penstock.hosts.logs.file import LogFile
 from penstock.hosts.logs.folders import HeldFolder
 from penstock.hosts.logs.format import LogFormat
+from penstock.hosts.logs.remote_log_lines import RemoteLogLines
 from penstock.hosts.logs.settings import PLACE, LogSettings, worker_log
 
 _OURS = "penstock"
@@ -106,7 +106,7 @@ class _SlotLog:
 
     def __init__(self, file: LogFile, is_far: bool) -> None:
         self._file = file
-        self.far = FarLines(f"{file.baseFilename} on {socket.gethostname()}") if is_far else None
+        self.far = RemoteLogLines(f"{file.baseFilename} on {socket.gethostname()}") if is_far else None
 
     def write(self, record: logging.LogRecord) -> None:
         self._file.handle(record)

@@ -15,6 +15,7 @@ from penstock.common.job_threads import serve, start_thread
 from penstock.service.cluster.high_availability.events import (
     Claim,
     Claimed,
+    ClaimLost,
     Confirm,
     Confirmed,
     Deposed,
@@ -25,7 +26,6 @@ from penstock.service.cluster.high_availability.events import (
     Lead,
     Look,
     Looked,
-    Outrun,
     Resign,
     StepDown,
     StopRequested,
@@ -111,12 +111,12 @@ class Election:
                 answer = Deposed(steady_ms(), str(error))
             except (OSError, PenstockError) as error:
                 answer = Failed(steady_ms(), str(error))
-            self._say(answer)
+            self._log_trouble(answer)
             self._events.put(answer)
         self._register.close()
         self._over.set()
 
-    def _say(self, answer: Event) -> None:
+    def _log_trouble(self, answer: Event) -> None:
         """Once, not at each retry."""
         if isinstance(answer, Looked) and answer.vacant is not None:
             # Reading has succeeded. The next claim or renewal will show whether writing does.
@@ -132,7 +132,7 @@ class Election:
         if isinstance(effect, Claim):
             if self._register.claim(effect.term):
                 return Claimed(steady_ms(), effect.term, asked_ms)
-            return Outrun(steady_ms())
+            return ClaimLost(steady_ms())
         if isinstance(effect, Confirm):
             self._register.confirm(self._url)
             return Confirmed(steady_ms(), asked_ms)

@@ -32,7 +32,7 @@ class Claimed(Event, frozen=True):
     asked_ms: int
 
 
-class Outrun(Event, frozen=True):
+class ClaimLost(Event, frozen=True):
     """Another process has claimed the term."""
 
 
@@ -67,7 +67,7 @@ class Look(Effect, frozen=True):
 
 
 class Claim(Effect, frozen=True):
-    """Claim a term in the register. Answered by Claimed, Outrun or Failed."""
+    """Claim a term in the register. Answered by Claimed, ClaimLost or Failed."""
 
     term: int
 

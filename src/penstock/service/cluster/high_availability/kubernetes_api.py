@@ -141,7 +141,7 @@ def address_in(environ: Mapping[str, str]) -> str | None:
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-def patiently(
+def retry_unanswered(
     call: Callable[[], Answer],
     for_ms: int,
     now_ms: Callable[[], int] = steady_ms,
@@ -177,8 +177,8 @@ def _object(status: int, text: bytes, what: str) -> Object:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    said = found.get("message") if isinstance(found, dict) else None
-    reason = said or text[:200].decode(errors="replace")
+    message = found.get("message") if isinstance(found, dict) else None
+    reason = message or text[:200].decode(errors="replace")
     how = f"the API server of Kubernetes answered {what} with status {status}: {reason}"
     if status == 404:
         raise MissingError(how)

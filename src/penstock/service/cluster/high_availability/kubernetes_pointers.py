@@ -28,7 +28,7 @@ from penstock.service.cluster.high_availability.kubernetes_api import (
     MissingError,
     Object,
     Objects,
-    patiently,
+    retry_unanswered,
 )
 from penstock.service.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
@@ -107,7 +107,7 @@ class ConfigMapPointers(Pointers):
 
     def _change(self, edit: Callable[[dict[str, str]], dict[str, str]]) -> None:
         with self._lock:
-            patiently(lambda: self._try(edit), *self._patience)
+            retry_unanswered(lambda: self._try(edit), *self._patience)
 
     def _try(self, edit: Callable[[dict[str, str]], dict[str, str]]) -> None:
         while True:

@@ -36,7 +36,7 @@ from penstock.service.cluster.high_availability.kubernetes_api import (
     Objects,
 )
 from penstock.service.cluster.high_availability.kubernetes_pointers import ConfigMapPointers
-from penstock.service.cluster.high_availability.lease_watch import Beat, LeaseWatch
+from penstock.service.cluster.high_availability.lease_watch import LeaseObservation, LeaseWatch
 from penstock.service.cluster.high_availability.pointers import NotLeadingError, Pointers
 from penstock.service.cluster.high_availability.register import LeaderAddress, Register
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
@@ -57,7 +57,7 @@ class LeaseTimes(NamedTuple):
     retry: int
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _PublishedAddress(msgspec.Struct, frozen=True):
     """The address that a leader writes into the annotation."""
 
     leader: LeaderAddress
@@ -102,8 +102,8 @@ class KubernetesRegister(Register):
         began_ms = self._now_ms()
         self._seen = self._lease()
         if self._seen is not None:
-            beat = self._beat(self._seen)
-            vacant = self._watch.vacant(beat, began_ms, self._now_ms())
+            observation = self._observe(self._seen)
+            vacant = self._watch.vacant(observation, began_ms, self._now_ms())
             return None if vacant is None else max(vacant, self._term_of_map() + 1)
         try:
             term = self._pointers.read()
@@ -113,13 +113,13 @@ class KubernetesRegister(Register):
                 self._pointers.create()
             term = self._term_of_map()
         # A leader whose Lease was removed may not have noticed yet.
-        return self._watch.vacant(Beat(term, b""), began_ms, self._now_ms())
+        return self._watch.vacant(LeaseObservation(term, b""), began_ms, self._now_ms())
 
     def claim(self, term: int) -> bool:
         """Replace the Lease as it was read, then take the map over."""
         self._term, self._url = term, ""
         try:
-            self._say()
+            self._write_lease()
         except (ConflictError, MissingError):
             return False
         return self._pointers.take_over(term)
@@ -128,11 +128,11 @@ class KubernetesRegister(Register):
         """Renew the Lease, if no other process has claimed it."""
         self._url = url
         try:
-            self._say_again()
+            self._renew()
         except (ConflictError, MissingError):
             # A renewal of this process may have counted although its answer was lost, or someone has added a label.
             self._seen = self._lease()
-            self._say_again()
+            self._renew()
 
     def pointers(self) -> Pointers:
         """The pointers in the map."""
@@ -143,7 +143,7 @@ class KubernetesRegister(Register):
         lease = self._lease()
         with contextlib.suppress(KeyError, *UNREADABLE):
             text = ((lease or {})["metadata"].get("annotations") or {})[ADDRESS]
-            return from_json(text, _Said).leader
+            return from_json(text, _PublishedAddress).leader
         return None
 
     def close(self) -> None:
@@ -159,13 +159,13 @@ class KubernetesRegister(Register):
             return self._objects.get(LEASE, self._name)
         return None
 
-    def _beat(self, lease: Object) -> Beat:
+    def _observe(self, lease: Object) -> LeaseObservation:
         spec, version = lease.get("spec") or {}, str(lease["metadata"].get("resourceVersion"))
         # If the Lease is this process's, its claim has counted and the answer was lost. It does not lead, so the
         # cluster has no leader.
         is_over = not spec.get("holderIdentity") or self._is_own(lease)
         lasts_ms = 1_000 * int(spec.get("leaseDurationSeconds") or 0)
-        return Beat(int(spec.get("leaseTransitions") or 0) + 1, version.encode(), is_over, lasts_ms)
+        return LeaseObservation(int(spec.get("leaseTransitions") or 0) + 1, version.encode(), is_over, lasts_ms)
 
     def _term_of_map(self) -> int:
         try:
@@ -180,15 +180,15 @@ class KubernetesRegister(Register):
     def _is_own(self, lease: Object) -> bool:
         return bool((lease.get("spec") or {}).get("holderIdentity") == self._own)
 
-    def _say_again(self) -> None:
+    def _renew(self) -> None:
         if self._seen is None:
             raise NotLeadingError(f"the Lease {self._name} was removed")
         if not self._is_own(self._seen):
             # Its version is known, so nothing else would keep this process from claiming the Lease.
             raise NotLeadingError(f"the Lease {self._name} was claimed by another process")
-        self._say()
+        self._write_lease()
 
-    def _say(self) -> None:
+    def _write_lease(self) -> None:
         """Write the Lease with this process as holder. Raises ConflictError, MissingError, OSError."""
         self._renewals += 1
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -202,11 +202,11 @@ class KubernetesRegister(Register):
             "renewTime": now,
         }
         leader = LeaderAddress(self._term, socket.gethostname(), os.getpid(), self._url)
-        said = msgspec.json.encode(_Said(leader, self._renewals)).decode()
+        annotation = msgspec.json.encode(_PublishedAddress(leader, self._renewals)).decode()
         metadata = before["metadata"]
         lease = {
             **before,
-            "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), ADDRESS: said}},
+            "metadata": {**metadata, "annotations": {**(metadata.get("annotations") or {}), ADDRESS: annotation}},
             "spec": spec,
         }
         if self._seen is None:

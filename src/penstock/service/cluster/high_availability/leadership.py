@@ -31,6 +31,7 @@ from enum import Enum, auto
 from penstock.service.cluster.high_availability.events import (
     Claim,
     Claimed,
+    ClaimLost,
     Confirm,
     Confirmed,
     Deposed,
@@ -41,7 +42,6 @@ from penstock.service.cluster.high_availability.events import (
     Lead,
     Look,
     Looked,
-    Outrun,
     Resign,
     StepDown,
     StopRequested,
@@ -83,7 +83,7 @@ class Leadership:
         """Handle an event, and return the effects."""
         if self.standing is Standing.ENDED:
             return []
-        if isinstance(event, (Looked, Claimed, Outrun, Confirmed, Failed)):
+        if isinstance(event, (Looked, Claimed, ClaimLost, Confirmed, Failed)):
             self._asked = False
             self._trouble = event.how if isinstance(event, Failed) else ""
         if isinstance(event, StopRequested):
@@ -102,7 +102,7 @@ class Leadership:
         return self._ask(Look(), event.at_ms, self._look_ms)
 
     def _claims(self, event: Event) -> list[Effect]:
-        if isinstance(event, (Outrun, Failed)):
+        if isinstance(event, (ClaimLost, Failed)):
             self.standing = Standing.WAITING
         if not isinstance(event, Claimed):
             return []

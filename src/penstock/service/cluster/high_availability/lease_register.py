@@ -25,7 +25,7 @@ from penstock.common.files.exclusive_creation import exclusive_creation
 from penstock.common.values.decoding import from_json
 from penstock.engine.checkpoint.record_files import RecordFiles
 from penstock.service.cluster.high_availability.journal import Journal
-from penstock.service.cluster.high_availability.lease_watch import Beat, LeaseWatch
+from penstock.service.cluster.high_availability.lease_watch import LeaseObservation, LeaseWatch
 from penstock.service.cluster.high_availability.pointers import Pointers
 from penstock.service.cluster.high_availability.register import LeaderAddress, Register
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
@@ -64,8 +64,8 @@ class LeaseRegister(Register):
         began_ms = steady_ms()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._lock:
-            beat = self._beat(self._journal.read().term)
-        return self._watch.vacant(beat, began_ms, steady_ms())
+            observation = self._observe(self._journal.read().term)
+        return self._watch.vacant(observation, began_ms, steady_ms())
 
     def claim(self, term: int) -> bool:
         """Write a claim to the journal, and start the lease of the term."""
@@ -118,15 +118,15 @@ class LeaseRegister(Register):
         leader = LeaderAddress(self._term, socket.gethostname(), os.getpid(), url)
         os.pwrite(file, msgspec.json.encode(_Lease(leader, _kernel(), self._renewals)).ljust(_SIZE), 0)
 
-    def _beat(self, term: int) -> Beat:
+    def _observe(self, term: int) -> LeaseObservation:
         text = self._text(term)
         if text.strip() == _OVER:
-            return Beat(term, text, is_over=True)
+            return LeaseObservation(term, text, is_over=True)
         with contextlib.suppress(*UNREADABLE):
             lease = from_json(text, _Lease)
-            return Beat(term, text, lease.kernel == _kernel() != "" and not self._is_locked(term))
+            return LeaseObservation(term, text, lease.kernel == _kernel() != "" and not self._is_locked(term))
         # The lease has not been written yet, or is just being written.
-        return Beat(term, text)
+        return LeaseObservation(term, text)
 
     def _text(self, term: int) -> bytes:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Beat(NamedTuple):
+class LeaseObservation(NamedTuple):
     """An observation of a lease."""
 
     term: int
@@ -26,14 +26,14 @@ class LeaseWatch:
 
     def __init__(self, lease_ms: int) -> None:
         self._lease_ms = lease_ms
-        self._beat: Beat | None = None
+        self._last: LeaseObservation | None = None
         self._since_ms = 0
 
-    def vacant(self, beat: Beat, began_ms: int, ended_ms: int) -> int | None:
+    def vacant(self, observation: LeaseObservation, began_ms: int, ended_ms: int) -> int | None:
         """Return the next term if the observation between these times shows that there is no leader, else None."""
-        if beat.term == 0 or beat.is_over:
-            return beat.term + 1
-        if beat != self._beat:
+        if observation.term == 0 or observation.is_over:
+            return observation.term + 1
+        if observation != self._last:
             # The content may have been written as late as at the end of the read.
-            self._beat, self._since_ms = beat, ended_ms
-        return beat.term + 1 if began_ms - self._since_ms >= max(self._lease_ms, beat.lasts_ms) else None
+            self._last, self._since_ms = observation, ended_ms
+        return observation.term + 1 if began_ms - self._since_ms >= max(self._lease_ms, observation.lasts_ms) else None

@@ -10,7 +10,12 @@ from penstock.common.configuration import Configuration
 from penstock.common.configuration import high_availability_options as options
 from penstock.common.configuration.high_availability_options import HighAvailabilityMode
 from penstock.common.errors import ConfigurationError
-from penstock.service.cluster.high_availability.kubernetes_api import SERVICE_ACCOUNT, ApiServer, address_in, patiently
+from penstock.service.cluster.high_availability.kubernetes_api import (
+    SERVICE_ACCOUNT,
+    ApiServer,
+    address_in,
+    retry_unanswered,
+)
 from penstock.service.cluster.high_availability.kubernetes_register import KubernetesRegister, LeaseTimes
 from penstock.service.cluster.high_availability.lease_register import LeaseRegister
 from penstock.service.cluster.high_availability.register import Register
@@ -107,7 +112,7 @@ def _kubernetes_register(configuration: Configuration) -> KubernetesRegister:
     server = ApiServer(url, namespace, account, times.deadline / _TRIES / 1000)
     register = KubernetesRegister(server, namespace, cluster, times)
     try:
-        patiently(register.leader, times.deadline)
+        retry_unanswered(register.leader, times.deadline)
     except OSError as error:
         raise ConfigurationError(
             f"cannot elect leaders in the namespace {namespace}: {error}. Is the API server's address right, and "

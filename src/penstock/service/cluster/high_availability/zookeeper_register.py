@@ -115,7 +115,7 @@ class ZooKeeperRegister(Register):
     def claim(self, term: int) -> bool:
         """Write the claim into the node, if it still exists."""
         try:
-            self._say(term, "")
+            self._write_address(term, "")
             self._ask(lambda client: client.ensure_path_async(f"{self._root}/jobs"))
         except NotLeadingError:
             return False
@@ -123,7 +123,7 @@ class ZooKeeperRegister(Register):
 
     def confirm(self, url: str) -> None:
         """Write the node, do not read it: a server that lags behind the others would still show it."""
-        self._say(self._term(), url)
+        self._write_address(self._term(), url)
 
     def pointers(self) -> Pointers:
         """Return the pointers below the node of jobs."""
@@ -168,7 +168,7 @@ class ZooKeeperRegister(Register):
         except self._failures as error:
             raise OSError(f"ZooKeeper does not answer: {_words(error)}") from error
 
-    def patiently(self, call: Callable[[], Answer]) -> Answer:
+    def retry_unanswered(self, call: Callable[[], Answer]) -> Answer:
         """Retry a call as long as a session lasts: when a server is lost, another one answers within a second."""
         until_s = time.monotonic() + self.lease_ms / 1000
         while True:
@@ -194,7 +194,7 @@ class ZooKeeperRegister(Register):
         stat = self._ask(lambda client: client.exists_async(f"{self._root}/leader/{name}"))
         return stat is not None and stat.ephemeralOwner == self.session[0]
 
-    def _say(self, term: int, url: str) -> None:
+    def _write_address(self, term: int, url: str) -> None:
         from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 
         data = msgspec.json.encode(LeaderAddress(term, socket.gethostname(), os.getpid(), url))
@@ -223,7 +223,7 @@ class _NodePointers(Pointers):
 
     def all(self) -> dict[str, str]:
         # All writes of former leaders are visible: this process has written its claim after them, on the same server.
-        return self._register.patiently(self._read)
+        return self._register.retry_unanswered(self._read)
 
     def _read(self) -> dict[str, str]:
         from kazoo.exceptions import NoNodeError
@@ -236,10 +236,10 @@ class _NodePointers(Pointers):
         return found
 
     def put(self, id: str, pointer: str) -> None:
-        self._register.patiently(lambda: self._put(id, pointer.encode()))
+        self._register.retry_unanswered(lambda: self._put(id, pointer.encode()))
 
     def remove(self, id: str) -> None:
-        self._register.patiently(lambda: self._remove(id))
+        self._register.retry_unanswered(lambda: self._remove(id))
 
     def _put(self, id: str, data: bytes) -> None:
         from kazoo.exceptions import NodeExistsError, NoNodeError

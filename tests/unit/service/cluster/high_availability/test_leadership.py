@@ -7,6 +7,7 @@ import pytest
 from penstock.service.cluster.high_availability.events import (
     Claim,
     Claimed,
+    ClaimLost,
     Confirm,
     Confirmed,
     Deposed,
@@ -17,7 +18,6 @@ from penstock.service.cluster.high_availability.events import (
     Lead,
     Look,
     Looked,
-    Outrun,
     Resign,
     StepDown,
     StopRequested,
@@ -66,7 +66,7 @@ def test_a_register_says_how_often_it_is_asked() -> None:
     assert handled(leadership, TimePassed(4_010)) == [Confirm()]
 
 
-@pytest.mark.parametrize("answer", [Outrun(20), Failed(20, "no quorum")])
+@pytest.mark.parametrize("answer", [ClaimLost(20), Failed(20, "no quorum")])
 def test_one_that_was_outrun_goes_on_waiting(answer: Event) -> None:
     """Two would lead; or the second never take over from the first."""
     leadership = Leadership(LEASE_MS)

@@ -18,6 +18,7 @@ from tests.unit.service.cluster.high_availability.kubernetes_objects import NAME
 from penstock.service.cluster.high_availability.events import (
     Claim,
     Claimed,
+    ClaimLost,
     Confirm,
     Confirmed,
     Deposed,
@@ -27,7 +28,6 @@ from penstock.service.cluster.high_availability.events import (
     Failed,
     Lead,
     Looked,
-    Outrun,
     StepDown,
     TimePassed,
 )
@@ -116,7 +116,7 @@ class Process:
     def _answer(self, effect: Effect, asked_ms: int) -> Event:
         if isinstance(effect, Claim):
             if not self.register.claim(effect.term):
-                return Outrun(self.world.now_ms)
+                return ClaimLost(self.world.now_ms)
             return Claimed(self.world.now_ms, effect.term, self.world.asked(asked_ms))
         if isinstance(effect, Confirm):
             self.register.confirm("")

@@ -16,6 +16,7 @@ import pytest
 from penstock.service.cluster.high_availability.events import (
     Claim,
     Claimed,
+    ClaimLost,
     Confirm,
     Confirmed,
     Deposed,
@@ -24,13 +25,12 @@ from penstock.service.cluster.high_availability.events import (
     Extend,
     Lead,
     Looked,
-    Outrun,
     StepDown,
     TimePassed,
 )
 from penstock.service.cluster.high_availability.journal import Entry, Journal
 from penstock.service.cluster.high_availability.leadership import Leadership, Standing
-from penstock.service.cluster.high_availability.lease_watch import Beat, LeaseWatch
+from penstock.service.cluster.high_availability.lease_watch import LeaseObservation, LeaseWatch
 from penstock.service.cluster.high_availability.pointers import NotLeadingError
 
 LEASE_MS = 1_000
@@ -114,7 +114,7 @@ class Process:
         world, asked_ms = self.world, self.world.now_ms
         if isinstance(effect, Claim):
             if not self.journal.claim(effect.term):
-                return Outrun(world.now_ms)
+                return ClaimLost(world.now_ms)
             self._renew(effect.term)
             return Claimed(world.now_ms, effect.term, world.asked(asked_ms))
         if isinstance(effect, Confirm):
@@ -125,9 +125,9 @@ class Process:
             self._renew(self.leadership.term)
             return Confirmed(world.now_ms, world.asked(asked_ms))
         term = self.journal.read().term
-        beat = Beat(term, world.leases.get(term, b""))
+        observation = LeaseObservation(term, world.leases.get(term, b""))
         world.may_stop(self)
-        return Looked(world.now_ms, self.watch.vacant(beat, asked_ms, world.now_ms))
+        return Looked(world.now_ms, self.watch.vacant(observation, asked_ms, world.now_ms))
 
     def _renew(self, term: int) -> None:
         self.world.may_stop(self)

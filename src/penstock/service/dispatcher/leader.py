@@ -20,8 +20,8 @@ from penstock.service.dispatcher.cluster_log import keep_bounded
 from penstock.service.dispatcher.cluster_settings import ClusterSettings
 from penstock.service.dispatcher.host import DispatcherHost
 from penstock.service.dispatcher.job_store import JobStore
-from penstock.service.dispatcher.lead import Lead
-from penstock.service.dispatcher.program_runs import end_awaited
+from penstock.service.dispatcher.leadership_lease import LeadershipLease
+from penstock.service.dispatcher.program_runs import kill_waiting_programs
 from penstock.service.rest.ports import preferring
 from penstock.service.rest.server_certificate import ServerCertificate
 from penstock.service.rest.token_server import TokenServer
@@ -44,23 +44,24 @@ def rest_server(store: JobStore, settings: ClusterSettings) -> TokenServer:
     return TokenServer(preferring(store.port(), settings.ports), os.environ, _REQUEST_S, store.token(), tls)
 
 
-def lead(
+def run_leader(
     session: SparkSession,
     store: JobStore,
     server: TokenServer,
     settings: ClusterSettings,
+    *,
     ended: threading.Event,
-    held: Lead | None = None,
+    lease: LeadershipLease | None = None,
     deposed: Callable[[str], object] = lambda why: None,
     publish: Callable[[str], object] = lambda url: None,
 ) -> None:
     """Run and serve jobs until `ended` is set, Spark's JVM has ended, or the dispatcher has failed.
 
-    `held`, `deposed`: see DispatcherHost. `publish` is called with the URL of REST as soon as it is served.
+    `lease`, `deposed`: see DispatcherHost. `publish` is called with the URL of REST as soon as it is served.
     """
     try:
         store.keep_port(server.port)
-        host = DispatcherHost(session, store, held, deposed, _executors(session, settings))
+        host = DispatcherHost(session, store, lease=lease, deposed=deposed, executors=_executors(session, settings))
         host.log_directory = Path(settings.directory)
         host.start()
         server.start(lambda: application(host, server, settings.spark), lambda: None, _LOOK_S)
@@ -79,7 +80,7 @@ def lead(
         host.close()
     finally:
         server.close()
-        end_awaited()
+        kill_waiting_programs()
 
 
 def _executors(session: SparkSession, settings: ClusterSettings) -> Executors | None:

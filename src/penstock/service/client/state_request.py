@@ -35,7 +35,7 @@ _RAISED: dict[str, type[Exception]] = {
 }
 
 
-class StateQuestion:
+class StateRequest:
     """A query. Raises TypeError, ValueError or KeyTypeError for invalid arguments."""
 
     def __init__(
@@ -85,19 +85,21 @@ class StateQuestion:
             )
         return path
 
-    def told(self, told: ReadAnswer) -> StateAnswer:
+    def from_job(self, answer: ReadAnswer) -> StateAnswer:
         """Decode an answer of the control port. Raises the error that it contains."""
-        if told.error:
-            raise _RAISED.get(told.error, JobError)(told.text)
+        if answer.error:
+            raise _RAISED.get(answer.error, JobError)(answer.text)
         # As over REST: an object of a class that not every reader has is a MissingObject.
-        rows = rows_of(told.entries)[: None if self._literals else self._limit]
+        rows = rows_of(answer.entries)[: None if self._literals else self._limit]
         entries = [
-            {column: value_of(exact_of(part)) for column, part in zip(told.columns, row, strict=True)} for row in rows
+            {column: value_of(exact_of(part)) for column, part in zip(answer.columns, row, strict=True)} for row in rows
         ]
-        return StateAnswer(told.operator, told.state, told.schema, entries, told.is_complete, "read-uncommitted")
+        return StateAnswer(
+            answer.operator, answer.state, answer.schema, entries, answer.is_complete, "read-uncommitted"
+        )
 
     @staticmethod
-    def read(body: bytes) -> StateAnswer:
+    def from_rest(body: bytes) -> StateAnswer:
         """Decode an answer of REST."""
         answer = from_json(body, StateAnswer)
         exact = [{column: value_of(part) for column, part in entry.items()} for entry in answer.entries]

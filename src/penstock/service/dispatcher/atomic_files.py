@@ -11,7 +11,7 @@ from penstock.common.errors.disk_errors import naming
 from penstock.common.files.durable import sync_local, sync_written
 
 
-def write_whole(
+def write_atomically(
     path: Path, content: bytes, unfinished: Path | None = None, check: Callable[[], object] = lambda: None
 ) -> None:
     """Write a file under another name, and rename it once it is on disk; the new name is then on disk too.
@@ -35,15 +35,15 @@ def write_whole(
     sync_local(path.parent)
 
 
-def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> None:
+def write_reserved(path: Path, content: bytes, set_aside_for: str = "") -> None:
     """Write a file into the space that is reserved for it, if the disk has no other.
 
     Raises OSError.
     """
     try:
-        write_whole(path, content)
+        write_atomically(path, content)
     except OSError:
-        spare = spare_of(path.with_name(set_aside_for or path.name))
+        spare = reserved_path(path.with_name(set_aside_for or path.name))
         if not spare.exists() or len(content) > spare.stat().st_size:
             raise
         with spare.open("r+b") as file:
@@ -54,14 +54,14 @@ def write_at_the_end(path: Path, content: bytes, set_aside_for: str = "") -> Non
         sync_local(path.parent)
 
 
-def set_aside(path: Path, size: int) -> None:
+def reserve_space(path: Path, size: int) -> None:
     """Reserve this many bytes for a file of that name, which does not exist yet. Raises OSError."""
     # Written, not only extended: a file of zeros may have no blocks.
-    with naming(str(path)), open(spare_of(path), "wb", opener=_for_the_user_alone) as file:
+    with naming(str(path)), open(reserved_path(path), "wb", opener=_for_the_user_alone) as file:
         file.write(b" " * size)
 
 
-def spare_of(path: Path) -> Path:
+def reserved_path(path: Path) -> Path:
     """Return the path of the reserved space for a file."""
     return path.with_name(f".{path.name}.spare")
 

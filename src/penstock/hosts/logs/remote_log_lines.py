@@ -8,7 +8,7 @@ MOST_CHARACTERS = 1 << 16
 """Most characters in one heartbeat. A function that prints all the time must not delay control messages."""
 
 
-class FarLines:
+class RemoteLogLines:
     """Lines since the last heartbeat. If there are too many, the last line says how many are missing.
 
     `where`: the file that has all lines, and its machine.

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def in_patient_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def in_slow_request_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a call like Starlette's `run_in_threadpool`, whose forty threads could all be waiting."""
     return await to_thread.run_sync(partial(call, *args, **kwargs), limiter=_limiter())
 

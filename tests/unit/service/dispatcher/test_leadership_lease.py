@@ -8,30 +8,30 @@ import threading
 
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
 from penstock.service.dispatcher.events import Leads
-from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.leadership_lease import ForwardedLease
 
 DAY_MS = 86_400_000
 """Its end would be that of this process."""
 ENDS = """
 import time
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
-from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.leadership_lease import ForwardedLease
 
-LentLead(steady_ms() + 200)
+ForwardedLease(steady_ms() + 200)
 time.sleep(60)
 """
 OVER = """
-from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.leadership_lease import ForwardedLease
 
-LentLead(1).confirm()
+ForwardedLease(1).confirm()
 """
 
 
 OVER_WRITES = """
 from pathlib import Path
-from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.leadership_lease import ForwardedLease
 
-LentLead(1).write(Path"""
+ForwardedLease(1).write(Path"""
 
 
 def ended(program: str) -> subprocess.CompletedProcess[str]:
@@ -41,12 +41,12 @@ def ended(program: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_lead_that_nobody_else_can_have_needs_no_confirmation() -> None:
     """Jobs of a cluster on one machine would wait for what never comes."""
-    LentLead(0).confirm()
+    ForwardedLease(0).confirm()
 
 
 def test_only_what_was_asked_later_confirms() -> None:
     """A job would begin behind a claim that a later leader has not seen."""
-    lead = LentLead(steady_ms() + DAY_MS)
+    lead = ForwardedLease(steady_ms() + DAY_MS)
     lead.extend(Leads("a", steady_ms() + DAY_MS, steady_ms()))
     confirmed = threading.Event()
     threading.Thread(target=lambda: (lead.confirm(), confirmed.set()), daemon=True).start()
@@ -64,7 +64,7 @@ def test_a_lead_that_is_over_is_not_confirmed() -> None:
 def test_the_plan_of_a_process_that_was_followed_is_not_kept(tmp_path) -> None:
     """The leader's process would start the job again with functions, or a parallelism, that it does not have."""
     file = tmp_path / "job"
-    LentLead(0).write(file, b"of the one that leads")
+    ForwardedLease(0).write(file, b"of the one that leads")
     done = ended(f"{OVER_WRITES}({str(file)!r}), b'of the one before')")
     assert (done.returncode, "no longer leads the cluster" in done.stderr) == (1, True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"job": b"of the one that leads"}
@@ -74,15 +74,15 @@ WAITS = """
 import threading, time
 from penstock.service.cluster.high_availability.steady_clock import steady_ms
 from penstock.service.dispatcher.events import Leads
-from penstock.service.dispatcher.lent_lead import LentLead
+from penstock.service.dispatcher.leadership_lease import ForwardedLease
 
-file, lead = Path(sys.argv[1]), LentLead(steady_ms() + 100)
+file, lead = Path(sys.argv[1]), ForwardedLease(steady_ms() + 100)
 time.sleep(0.2)
 writing = threading.Thread(target=lead.write, args=(file, b"new"), daemon=True)
 writing.start()
 writing.join(0.2)
 assert writing.is_alive() and not file.exists()
-# Asked before the call: it waited in the socket of a process that was stopped.
+# JobRequest before the call: it waited in the socket of a process that was stopped.
 lead.extend(Leads("a", steady_ms() + 60_000, steady_ms() - 10_000))
 writing.join(10)
 assert file.read_bytes() == b"new"
