@@ -134,4 +134,10 @@ class Bootstrap:
         except (TypeError, *UNREADABLE) as error:
             raise ProgramError(f"a {type(self._function).__name__} fills state and emits nothing") from error
         subtasks.sort(key=lambda part: part.subtask)
-        return OperatorPart(uid, f"Bootstrap {uid}", len(subtasks), max_parallelism, subtasks)
+        return OperatorPart(
+            state_id=uid,
+            name=f"Bootstrap {uid}",
+            parallelism=len(subtasks),
+            max_parallelism=max_parallelism,
+            subtasks=subtasks,
+        )

@@ -123,7 +123,7 @@ def write_entries(
     """Write a table of one subtask. Returns None if it is empty and so has no file."""
     name, schema = table
     frozen = FrozenTable(lambda: pieces_of([entries]), full=True, keyed_by_first=len(place_columns(name)) > 1)
-    return finished(write_columns(storage, file_name, (name, frozen), key_groups, schema))
+    return finished(write_columns(storage, name=file_name, table=(name, frozen), key_groups=key_groups, schema=schema))
 
 
 def finished(steps: Generator[None, None, T]) -> T:

@@ -116,10 +116,16 @@ class OperatorDraft:
         for subtask in range(part.parallelism):
             before = by_subtask.get(subtask, OperatorState())
             name = f"{prefix}-{subtask}"
-            keyed = self._kept(storage, name, subtask, before.keyed, key_groups)
+            keyed = self._kept(storage, prefix=name, subtask=subtask, files=before.keyed, key_groups=key_groups)
             for number, (table, entries) in enumerate(dealt):
                 file_name = f"{name}-new-{number}.parquet"
-                file = write_entries(storage, file_name, (table.name, table.schema), entries[subtask], key_groups)
+                file = write_entries(
+                    storage,
+                    file_name=file_name,
+                    table=(table.name, table.schema),
+                    entries=entries[subtask],
+                    key_groups=key_groups,
+                )
                 keyed += [file] if file is not None else []
             lists = self._lists_of(storage, f"{name}-lists", subtask, before.lists)
             if keyed or lists is not None:
@@ -149,7 +155,13 @@ class OperatorDraft:
                 rows = changed(part.state_id, name, change.function, rows)
                 schema = change.schema or schema
             (entries,) = NewTable(name, schema, _returning(rows)).by_subtask(part.max_parallelism, 1)
-            written = write_entries(storage, f"{prefix}-{number}.parquet", (name, schema), entries, key_groups)
+            written = write_entries(
+                storage,
+                file_name=f"{prefix}-{number}.parquet",
+                table=(name, schema),
+                entries=entries,
+                key_groups=key_groups,
+            )
             kept += [written] if written is not None else []
         return kept
 
@@ -196,7 +208,7 @@ class OperatorDraft:
                 crc = zlib.crc32(data, crc)
                 writer.write(data)
             if file.crc is not None:
-                check_crc(crc, file.crc, file.path, 0, size)
+                check_crc(crc, written=file.crc, path=file.path, offset=0, length=size)
         return writer.path
 
     def _check(self, name: str, is_there: bool) -> None:

@@ -48,4 +48,11 @@ def info_of(files: SnapshotFiles, part: OperatorPart) -> OperatorInfo:
     lists = [
         ListStateInfo(one.name, one.redistribution.value, one.items_count, one.bytes) for one in lists_of(part).values()
     ]
-    return OperatorInfo(part.state_id, part.name, part.parallelism, part.max_parallelism, keyed, lists)
+    return OperatorInfo(
+        uid=part.state_id,
+        name=part.name,
+        parallelism=part.parallelism,
+        max_parallelism=part.max_parallelism,
+        keyed_states=keyed,
+        list_states=lists,
+    )

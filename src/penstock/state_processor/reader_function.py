@@ -72,7 +72,14 @@ class KeyReading(_ReaderContext):
         self._function = UserFunction(function, "read_key")
         self._backend = HashMapKeyedStateBackend(lambda: manifest.triggered_ms)
         self._timers: dict[str, dict[Any, set[int]]] = {}
-        info = SubtaskInfo(manifest.job_id, 0, part.name, 0, 1, part.max_parallelism)
+        info = SubtaskInfo(
+            job_id=manifest.job_id,
+            vertex_id=0,
+            task_name=part.name,
+            subtask=0,
+            parallelism=1,
+            max_parallelism=part.max_parallelism,
+        )
         task = TaskContext(info, self._backend.now_ms, Budget(lambda: 0), KeyGroups(part.max_parallelism))
         self._context = OperatorContext(task, part.name, part.state_id, OperatorCounters(part.name))
 
@@ -110,7 +117,9 @@ class KeyReading(_ReaderContext):
         self._timers.clear()
         requested = {name: table for name, table in backend.tables.items() if name in tables or name in TIMERS}
         with classes_found(False):
-            restore_keyed(self._files, chain, span, requested, self._files.store_reader)
+            restore_keyed(
+                self._files, chain=chain, groups=span, tables=requested, store_reader=self._files.store_reader
+            )
         keys: dict[Any, None] = {}
         for name in tables:
             namespaced = len(place_columns(name)) > 1

@@ -210,7 +210,17 @@ class SavepointWriter:
 
     def _manifest(self, parts: list[OperatorPart], start_ms: int) -> Manifest:
         if self._origin is None:
-            return Manifest("", "", 0, 0, start_ms, now_ms(), parts, [], savepoint=True)
+            return Manifest(
+                job_id="",
+                job_name="",
+                checkpoint_id=0,
+                attempt=0,
+                triggered_ms=start_ms,
+                completed_ms=now_ms(),
+                operators=parts,
+                subtasks=[],
+                savepoint=True,
+            )
         before = self._origin.manifest
         return msgspec.structs.replace(
             before,

@@ -6,7 +6,8 @@ same as in a job. After each step the harness checks for values changed in place
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -28,13 +29,12 @@ from penstock.engine.plan.transformations import (
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values
-from penstock.engine.runtime.task.async_calls import AsyncCalls
+from penstock.engine.runtime.task.async_calls import AsyncCalls, CallOutcome, Calls, ended_by
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
 from penstock.engine.runtime.task.counters import OperatorCounters
 from penstock.engine.runtime.task.typed_output import typed_output
 from penstock.engine.state.key_groups import KeyGroups
-from penstock.testing.event_loop import HarnessEventLoop
 from penstock.testing.harness_watch import Watch, WatchedBackend
 
 _STEPS_MAX = 1_000_000
@@ -87,7 +87,13 @@ class OperatorHarness:
         self._event_loop: HarnessEventLoop | None = None
         self._async_calls = AsyncCalls(self._open_event_loop)
         info = SubtaskInfo(
-            "test", 0, transformation.name, subtask, parallelism, max_parallelism, job_parameters=job_parameters or {}
+            job_id="test",
+            vertex_id=0,
+            task_name=transformation.name,
+            subtask=subtask,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            job_parameters=job_parameters or {},
         )
         groups, calls = KeyGroups(max_parallelism), self._async_calls
         task = TaskContext(info, lambda: self.now_ms, self._budget, groups, async_calls=calls)
@@ -384,3 +390,38 @@ def _unpartitioned(input: Transformation) -> Transformation:
     while isinstance(input, PartitionTransformation):
         (input,) = input.inputs
     return input
+
+
+class HarnessEventLoop:
+    """An `EventLoop` without a thread: `run` runs its calls."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._calls: dict[int, Coroutine[Any, Any, CallOutcome]] = {}
+
+    def start(self, calls: Calls) -> None:
+        """Keep calls for the next `run`."""
+        self._calls.update(calls)
+
+    def cancel(self, ids: Iterable[int]) -> None:
+        """Close calls that have not run."""
+        for id in ids:
+            if (call := self._calls.pop(id, None)) is not None:
+                call.close()
+
+    def close(self) -> None:
+        """Close all calls and the loop."""
+        self.cancel(list(self._calls))
+        self._loop.close()
+
+    def run(self) -> list[CallOutcome]:
+        """Run all calls to their ends."""
+        if not self._calls:
+            return []
+        calls, self._calls = self._calls, {}
+
+        async def all_of_them() -> list[CallOutcome | BaseException]:
+            return list(await asyncio.gather(*calls.values(), return_exceptions=True))
+
+        ended = zip(calls, self._loop.run_until_complete(all_of_them()), strict=True)
+        return [ended_by(id, one) if isinstance(one, BaseException) else one for id, one in ended]

@@ -57,12 +57,12 @@ def log_settings(configuration: Configuration, job_id: str, name: str, default_d
     if directory is not None and "://" in directory:
         raise ConfigurationError(f"{options.LOG_DIRECTORY.key} must be a local directory, got {directory}")
     return LogSettings(
-        LoggedJob(job_id, name, now_ms()),
-        str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
-        configuration.get(options.LOG_LEVEL).value,
+        job=LoggedJob(job_id, name, now_ms()),
+        folder=str(Path(directory).absolute() / job_id if directory else default_directory / job_id),
+        level=configuration.get(options.LOG_LEVEL).value,
         # `logging` never rotates a file without a maximum size or a number of backups.
-        max(1, configuration.get(options.LOG_MAX_SIZE)),
-        max(1, configuration.get(options.LOG_MAX)),
-        max(0, configuration.get(options.LOG_RETAINED_JOBS)),
-        secrets.token_hex(),
+        max_bytes=max(1, configuration.get(options.LOG_MAX_SIZE)),
+        backups=max(1, configuration.get(options.LOG_MAX)),
+        retained_jobs=max(0, configuration.get(options.LOG_RETAINED_JOBS)),
+        place=secrets.token_hex(),
     )

@@ -47,7 +47,15 @@ class JobSpans:
             "maxAsyncDurationMs": report.async_ms,
         }
         end_ms = report.triggered_ms + report.duration_ms
-        self._emit(Span("Checkpoint", report.triggered_ms, end_ms, attributes, report.failure))
+        self._emit(
+            Span(
+                name="Checkpoint",
+                begin_ms=report.triggered_ms,
+                end_ms=end_ms,
+                attributes=attributes,
+                error=report.failure,
+            )
+        )
 
     def status(self, status: JobStatus, restarts: int, restored_id: int, now_ms: int) -> None:
         """Track the job's status. `restored_id`: the checkpoint that its tasks were restored from; 0: none."""
@@ -69,4 +77,12 @@ class JobSpans:
         """End the job: a start of tasks that is under way has failed."""
         if self._since_ms is not None and error is not None:
             attributes: dict[str, Attribute] = {**self._job, "initializationStatus": "FAILED"}
-            self._emit(Span("JobInitialization", self._since_ms, now_ms, attributes, str(error)))
+            self._emit(
+                Span(
+                    name="JobInitialization",
+                    begin_ms=self._since_ms,
+                    end_ms=now_ms,
+                    attributes=attributes,
+                    error=str(error),
+                )
+            )

@@ -111,7 +111,17 @@ def start(
     output = _log_at(log)
     warm_up = str(_warm_up_in(path)) if elected else ""
     text = msgspec.json.encode(
-        ClusterSettings(slots, str(path), rest_port, given, standby, elected, ssl, most_slots or 0, warm_up)
+        ClusterSettings(
+            slots=slots,
+            directory=str(path),
+            ports=rest_port,
+            spark=given,
+            standby=standby,
+            high_availability=elected,
+            ssl=ssl,
+            most_slots=most_slots or 0,
+            warm_up=warm_up,
+        )
     ).decode()
     command = [sys.executable, "-P", "-m", "penstock.service.dispatcher.main"]
     environment = {**os.environ, SETTINGS: text}

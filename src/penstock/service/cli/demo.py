@@ -61,7 +61,14 @@ def demo(
         # No lines about the job: the demo prints its own.
         context = ContextEnvironment(Configuration(), load_executor(Configuration(), is_watched=True))
         with Interrupts(), as_context(context):
-            run_demo(Console(highlight=False), _BATCHED[mode], parallelism, bound, events, kill)
+            run_demo(
+                Console(highlight=False),
+                _BATCHED[mode],
+                parallelism=parallelism,
+                bound_minutes=bound,
+                first=events,
+                kill=kill,
+            )
     except KeyboardInterrupt:
         abandon_jvm()
         raise typer.Exit(EXIT_CODE) from None

@@ -345,7 +345,7 @@ def _answer(job: RunningJob, command: Command, timeout_s: float | None) -> str:
         f"the job '{job.name}' does not answer: its process, {job.pid}, is busy or suspended. To see what it did last: "
         f"penstock logs {job.job_id[:8]}. To end it: kill {job.pid}; with checkpoints, run it again with -s latest"
     )
-    return ask(job.address, command, timeout_s, lambda: job in JobRegistry().jobs(), no_answer)
+    return ask(job.address, command, timeout_s, is_there=lambda: job in JobRegistry().jobs(), no_answer=no_answer)
 
 
 def ask_figures(job: RunningJob) -> str:

@@ -194,6 +194,7 @@ def check_misplaced_options(
 def settings_of(
     parallelism: int | None,
     settings: list[str] | None,
+    *,
     from_state: str | None = None,
     allow_non_restored: bool = False,
     allow_duplicates: bool = False,

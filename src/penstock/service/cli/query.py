@@ -48,7 +48,9 @@ def query(
       penstock query flights delays JFK --live
       penstock query flights --operator airport-delay total JFK LGA --json
     """
-    print_result(lambda: _answer(job, state, keys or [], operator, limit, live, as_json))
+    print_result(
+        lambda: _answer(job, state=state, keys=keys or [], operator=operator, limit=limit, live=live, as_json=as_json)
+    )
 
 
 def _answer(

@@ -76,14 +76,14 @@ def run(
     defaults = settings_in(conf_file) | settings_of(
         parallelism,
         settings,
-        from_state,
-        allow_non_restored,
-        allow_duplicates,
-        master,
-        keep_session,
-        rest_port,
-        cluster,
-        detached,
+        from_state=from_state,
+        allow_non_restored=allow_non_restored,
+        allow_duplicates=allow_duplicates,
+        master=master,
+        keep_session=keep_session,
+        rest_port=rest_port,
+        cluster=cluster,
+        detached=detached,
     )
     check_misplaced_options(context, job, arguments or [], "execution.state-recovery.path" in defaults)
     if detached and defaults.get("execution.target") != "remote":
@@ -92,7 +92,7 @@ def run(
             "start)",
             param_hint="-d",
         )
-    if not _run(job, arguments or [], defaults, pyflink, quiet, as_json):
+    if not _run(job, arguments=arguments or [], defaults=defaults, pyflink=pyflink, quiet=quiet, as_json=as_json):
         _warn_that_nothing_ran(job)
 
 

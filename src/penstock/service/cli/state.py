@@ -71,7 +71,7 @@ def show(
       penstock state show SAVEPOINT airport-delay total --key JFK
       penstock state show SAVEPOINT airport-delay total --json --limit 1000000 > total.jsonl
     """
-    print_result(lambda: _show(_reader(path), uid, name, key, limit, as_json))
+    print_result(lambda: _show(_reader(path), uid=uid, name=name, key=key, limit=limit, as_json=as_json))
 
 
 def _summary(reader: SavepointReader) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _show(reader: SavepointReader, uid: str, name: str | None, key: str | None, 
         if several and shown and not as_json:
             typer.echo(f"{title}:")
         for row in shown:
-            typer.echo(_line(title, row, as_json, title in keyed, several))
+            typer.echo(_line(title, row=row, as_json=as_json, keyed=title in keyed, indented=several))
         if next(rows, None) is not None:
             typer.echo(f"'{title}' has more entries: --limit {limit * 10}", err=True)
     if key is not None and not found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,6 @@ from penstock.common.text.one_line import on_one_line
 from penstock.common.text.quantities import as_duration, as_rate, as_size
 from penstock.common.time.wall_clock import now_ms
 from penstock.service.cli.decision import as_decision
-from penstock.service.cli.failures import failure_lines
 from penstock.service.cli.jobs import ask_figures, waiting
 
 if TYPE_CHECKING:
@@ -30,6 +29,10 @@ _COLUMNS = ("operators", "tasks", "in", "out", "busy", "back\npressure", "event\
 _OPERATORS_WIDTH = 24
 _SKEW_PERCENT_MIN = 50
 """Skew (percent) below which no line about it is shown."""
+_FAILURE_LINES = 5
+"""Lines shown of the end of a traceback."""
+_LINE_MOST = 200
+"""Most characters of such a line: the value that a function was called with may be long."""
 
 Job = Annotated[
     str | None,
@@ -90,7 +93,7 @@ def screens(job: RunningJob) -> Iterator[RenderableType]:
     while True:
         time.sleep(_EVERY_S)
         after = _sample(job)
-        yield screen(on_one_line(job.name), job.job_id, job.started_ms, before, after)
+        yield screen(on_one_line(job.name), job_id=job.job_id, started_ms=job.started_ms, before=before, after=after)
         before = after
 
 
@@ -191,3 +194,23 @@ def _row(before: dict[str, Any], after: dict[str, Any], now_ms: int, ms: int) ->
 def _growth(before: dict[str, Any], after: dict[str, Any], counter: str) -> int:
     # A restart resets the counters to zero.
     return max(0, int(after["totals"][counter]) - int(before["totals"][counter]))
+
+
+def failure_lines(failures: Sequence[dict[str, Any]], now_ms: int) -> Iterator[str]:
+    """Format failures, newest first. `failures` are JobFailures as a job answers them, oldest first."""
+    for index, failure in enumerate(reversed(failures)):
+        head = f"failed {as_duration(now_ms - failure['at_ms'])} ago by {failure['error']}"
+        # Without the markers below lines of code (`~~~^^^`), which cost lines and add little.
+        lines = [_cut(line) for line in failure["text"].splitlines() if line.strip(" ^~")]
+        if index or len(lines) < 2:
+            yield ": ".join([head, *(line.strip() for line in lines[-1:])])
+            continue
+        yield f"{head}:"
+        # The first line says where it failed, the last ones why; the frames in between matter less.
+        if len(lines) > _FAILURE_LINES + 1:
+            lines[1:-_FAILURE_LINES] = ["  …"]
+        yield from (f"  {line}" for line in lines)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LINE_MOST else f"{line[:_LINE_MOST]}…"

@@ -109,7 +109,7 @@ class AsyncQueryableStateClient:
 
         See QueryableStateClient.entries.
         """
-        request = StateRequest(name, operator, state, keys, limit, isolation)
+        request = StateRequest(name=name, operator=operator, state=state, keys=keys, limit=limit, isolation=isolation)
         if request.is_live and self._connection is not None:
             asked = self._connection.ask(request.command(job_id, self._connected_job))
             try:

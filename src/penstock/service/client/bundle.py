@@ -64,7 +64,16 @@ def bundle(dependencies: Dependencies) -> tuple[JobFiles, Path | None]:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     # Not *.tar: Spark would unpack it into the executor's folder, which all jobs share.
     path = Path(file.name).rename(Path(file.name).with_name(f"penstock-{digest[:32]}.bundle"))
-    files = JobFiles([], path.name, modules, packed, archives, requirements, wheels, cached)
+    files = JobFiles(
+        path=[],
+        bundle=path.name,
+        modules=modules,
+        packed=packed,
+        archives=archives,
+        requirements=requirements,
+        wheels=wheels,
+        cached=cached,
+    )
     return files, path
 
 

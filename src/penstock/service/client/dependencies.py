@@ -53,11 +53,11 @@ class Dependencies:
         requirements, _, wheels = (get(options.PYTHON_REQUIREMENTS) or "").partition(TARGET)
         option = options.PYTHON_REQUIREMENTS
         return Dependencies(
-            tuple(modules),
-            tuple(archives),
-            _existing(requirements, option, "file") if requirements else None,
-            _existing(wheels, option, "folder") if wheels else None,
-            tuple(
+            modules=tuple(modules),
+            archives=tuple(archives),
+            requirements=_existing(requirements, option, "file") if requirements else None,
+            wheels=_existing(wheels, option, "folder") if wheels else None,
+            cached=tuple(
                 file._replace(path=str(_existing(file.path, CACHED_FILES)))
                 for file in cached_files_in(get(CACHED_FILES) or "")
             ),

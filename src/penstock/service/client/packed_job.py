@@ -79,10 +79,20 @@ def packed(submission: Submission) -> tuple[PackedJob, Path | None]:
             "(a connection, lock, file, generator). Open it in the function's open() instead"
         ) from error
     description = JobDescription(
-        graph.name, graph.slots, penstock.__version__, this_python(), files.bundle, str(Path.cwd())
+        name=graph.name,
+        slots=graph.slots,
+        version=penstock.__version__,
+        python=this_python(),
+        bundle=files.bundle,
+        working_directory=str(Path.cwd()),
     )
     return PackedJob(
-        description, configuration.to_dict(), program, dump_main_classes(), files, pyflink_alias.is_installed()
+        description=description,
+        configuration=configuration.to_dict(),
+        program=program,
+        main_classes=dump_main_classes(),
+        files=files,
+        pyflink=pyflink_alias.is_installed(),
     ), path
 
 

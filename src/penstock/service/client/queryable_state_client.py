@@ -108,7 +108,7 @@ class QueryableStateClient:
         the number of keys, is at most 10,000; with `isolation="read-uncommitted"`, which reads the tasks' current state
         and which a failure may roll back, at most 1,000. Raises TypeError or ValueError for invalid arguments.
         """
-        request = StateRequest(name, operator, state, keys, limit, isolation)
+        request = StateRequest(name=name, operator=operator, state=state, keys=keys, limit=limit, isolation=isolation)
         if request.is_live and self._connection is not None:
             command = request.command(job_id, self._connected_job)
             return request.from_job(_result_of(self._connection.ask(command)))

@@ -188,7 +188,13 @@ class RemoteJob:
         return self._figures
 
     def _unknown_figures(self) -> JobFigures:
-        return JobFigures(JobStatus.CREATED.name, 0, self._unknown.totals(), self._unknown.vertices(), None)
+        return JobFigures(
+            status=JobStatus.CREATED.name,
+            restarts=0,
+            totals=self._unknown.totals(),
+            vertices=self._unknown.vertices(),
+            checkpoint=None,
+        )
 
     def _ask(self, command: Command, cluster: RestClient | None = None) -> str:
         asked = cluster or self._cluster

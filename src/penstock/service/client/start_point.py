@@ -273,7 +273,14 @@ def take_job(
     except OSError as error:
         raise _unwritable(place.directory, error) from error
     begins = _begins(start, job_id, name, base)
-    storage = DirectoryStorage(place.directory, record, record.epoch, newest, start.keeps_end, begins)
+    storage = DirectoryStorage(
+        directory=place.directory,
+        record=record,
+        epoch=record.epoch,
+        newest=newest,
+        keeps_end=start.keeps_end,
+        begins=begins,
+    )
     return RunIdentity(place, storage, record.epoch, lease)
 
 

@@ -70,7 +70,14 @@ class StateRequest:
         name, operator, state = (self._names[part] for part in ("name", "operator", "state"))
         if (name is None) == (operator is None and state is None):
             raise JobError("expected either name (the queryable name), or operator (its uid) and state")
-        return ReadCommand(0, name or "", operator or "", state or "", self._literals or None, self._limit)
+        return ReadCommand(
+            number=0,
+            name=name or "",
+            operator=operator or "",
+            state=state or "",
+            keys=self._literals or None,
+            limit=self._limit,
+        )
 
     def path(self, job_id: str) -> str:
         """Return path and parameters for REST."""
@@ -95,7 +102,12 @@ class StateRequest:
             {column: value_of(exact_of(part)) for column, part in zip(answer.columns, row, strict=True)} for row in rows
         ]
         return StateAnswer(
-            answer.operator, answer.state, answer.schema, entries, answer.is_complete, "read-uncommitted"
+            operator=answer.operator,
+            state=answer.state,
+            type=answer.schema,
+            entries=entries,
+            is_complete=answer.is_complete,
+            isolation="read-uncommitted",
         )
 
     @staticmethod

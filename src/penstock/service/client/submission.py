@@ -102,12 +102,21 @@ def submit(submission: Submission) -> JobClient:
     try:
         session = _job_session(submission, job_id, dependencies, log)
         if graph.batched:
-            run = BatchedRun(graph, submission.result_sinks, configuration, job_id, log, visible.is_served)
+            run = BatchedRun(
+                graph=graph,
+                result_sinks=submission.result_sinks,
+                configuration=configuration,
+                job_id=job_id,
+                log=log,
+                is_served=visible.is_served,
+            )
             run.on_end = visible.serve(run, configuration, "", log)
             payloads = pack(levels, None, 0, files=session.files, logs=log.settings)
-            _start_batched(run, session, graph, job_id, payloads)
+            _start_batched(run, session=session, graph=graph, job_id=job_id, payloads=payloads)
         else:
-            run = _pipelined_run(submission, job_id, settings, session, start, log, visible)
+            run = _pipelined_run(
+                submission, job_id=job_id, settings=settings, session=session, start=start, log=log, visible=visible
+            )
             submission.on_control(run.address)
     except BaseException as error:
         HELD.release(str(job_id))
@@ -163,31 +172,38 @@ def _pipelined_run(
         for host in hosts:
             host.post(HostFailed(FencedError(f"another run has taken over the job '{graph.name}': this one ends")))
 
-    run = take_job(start, str(job_id), graph.name, configuration, session_is_local(session.now()), lost)
+    run = take_job(
+        start,
+        job_id=str(job_id),
+        name=graph.name,
+        configuration=configuration,
+        is_local=session_is_local(session.now()),
+        lost=lost,
+    )
     try:
         master = JobMaster(
-            str(job_id),
-            graph,
-            job_settings,
-            restarts,
-            now_ms(),
-            start.origin,
-            frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
-            run.epoch,
-            start.latest.older() if start.latest is not None else (),
-            start.path,
-            run.place.directory,
+            job_id=str(job_id),
+            graph=graph,
+            settings=job_settings,
+            restarts=restarts,
+            now_ms=now_ms(),
+            origin=start.origin,
+            collected=frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
+            epoch=run.epoch,
+            older=start.latest.older() if start.latest is not None else (),
+            origin_at=start.path,
+            directory=run.place.directory,
         )
         pipelined = PipelinedRun(
-            master,
-            session,
-            result_sinks,
-            run.storage,
-            run.place.directory,
-            lambda base: new_savepoint(str(job_id), base, configuration),
-            configuration,
-            settings | {"epoch": run.epoch},
-            log,
+            master=master,
+            session=session,
+            result_sinks=result_sinks,
+            storage=run.storage,
+            checkpoints=run.place.directory,
+            new_savepoint=lambda base: new_savepoint(str(job_id), base, configuration),
+            configuration=configuration,
+            level_settings=settings | {"epoch": run.epoch},
+            log=log,
         )
         host = pipelined.host
         hosts.append(host)
@@ -219,7 +235,13 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
     """Return the session for a job, with its slots held from now on. Raises what `session_for` raises."""
     graph, configuration = submission.graph, submission.configuration
     with HELD.lock:
-        spark = session_for(graph.slots, not graph.batched, configuration, submission.spark, log.settings)
+        spark = session_for(
+            graph.slots,
+            pipelined=not graph.batched,
+            configuration=configuration,
+            given=submission.spark,
+            logs=log.settings,
+        )
         log.link_jvm(jvm_log_of(spark))
         # Last, so that an error before it leaves nothing held.
         HELD.hold(str(job_id), graph.name, 0 if graph.batched else graph.slots)
@@ -234,7 +256,9 @@ def _job_session(submission: Submission, job_id: JobID, dependencies: Dependenci
             files = msgspec.structs.replace(files, path=import_folders())
         else:
             files, path = bundle(dependencies.with_modules(script_modules()))
-        return JobSession(spark, configuration, files, path, log.settings, graph.slots)
+        return JobSession(
+            session=spark, configuration=configuration, files=files, bundle=path, logs=log.settings, slots=graph.slots
+        )
     except BaseException:
         HELD.release(str(job_id))
         raise

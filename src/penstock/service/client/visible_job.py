@@ -39,7 +39,11 @@ class VisibleJob:
         """Enter the job into the registry: it accepts commands at this address."""
         rest = None if self._endpoint is None else self._endpoint.address
         began_ms = now_ms()
-        self._registry.add(RunningJob(self._job_id, self._name, os.getpid(), began_ms, address, rest))
+        self._registry.add(
+            RunningJob(
+                job_id=self._job_id, name=self._name, pid=os.getpid(), started_ms=began_ms, address=address, rest=rest
+            )
+        )
 
     def deregister(self) -> None:
         """Remove the job from the registry."""
@@ -57,6 +61,14 @@ class VisibleJob:
             return lambda: None
         folder = None if log.settings is None else Path(log.settings.folder)
         meter, flame_graphs = Meter(job.metrics), FlameGraphs(configuration)
-        entry = JobEntry(self._job_id, job, configuration, checkpoints, folder, meter, flame_graphs)
+        entry = JobEntry(
+            job_id=self._job_id,
+            job=job,
+            configuration=configuration,
+            checkpoint_directory=checkpoints,
+            log_folder=folder,
+            meter=meter,
+            flame_graphs=flame_graphs,
+        )
         endpoint.jobs.add(entry)
         return lambda: endpoint.job_ended(entry)

@@ -12,16 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration
+from penstock.common.job_id import JobID
 from penstock.hosts.spark.driver.session import start_session
+from penstock.hosts.spark.internals.shared_context import address_of, cancel_tagged
+from penstock.hosts.spark.job_tag import job_tag
 from penstock.service.cluster.high_availability.election import Election
 from penstock.service.cluster.high_availability.services import checked_folder, register_of
 from penstock.service.cluster.running_cluster import RunningCluster, announce, withdraw
 from penstock.service.dispatcher.cluster_settings import ClusterSettings
+from penstock.service.dispatcher.events import SlotsAnswer, SlotsWanted
 from penstock.service.dispatcher.job_states import FencedStates
 from penstock.service.dispatcher.job_store import JobStore
 from penstock.service.dispatcher.leader import rest_server, run_leader
 from penstock.service.dispatcher.leadership_lease import LeadershipLease
-from penstock.service.dispatcher.warm_up import WarmUp
+from penstock.service.dispatcher.link import FromJob
+from penstock.service.dispatcher.supervised_process import SupervisedProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,3 +110,36 @@ class Candidate:
         sys.stderr.flush()
         # At once: nothing else may happen here. Processes of jobs end with their link, Spark with its driver.
         os._exit(1)
+
+
+class WarmUp:
+    """The warm-up of one process. `folder` has the job, as a client packs it. It starts at once, and ends by itself."""
+
+    def __init__(self, session: SparkSession, folder: Path) -> None:
+        self._session = session
+        self._id = str(JobID.generate())
+        self._process: SupervisedProcess | None = None
+        try:
+            self._process = SupervisedProcess(
+                id=self._id,
+                folder=folder,
+                working_directory=str(folder),
+                jvm=address_of(session),
+                until_ms=0,
+                resumes="",
+                received=self._received,
+                ended=lambda how: None,
+            )
+        except OSError as error:
+            # Without it, the first job only takes longer to start.
+            _log.warning("the warm-up of this standby has failed: %s", error)
+
+    def end(self) -> None:
+        """Cancel it, if it still runs: its slot is needed."""
+        if self._process is not None:
+            self._process.kill()
+            cancel_tagged(self._session, job_tag(self._id))
+
+    def _received(self, message: FromJob) -> None:
+        if isinstance(message, SlotsWanted) and self._process is not None:
+            self._process.send(SlotsAnswer(self._id, True, 0))

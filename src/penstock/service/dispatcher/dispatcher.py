@@ -128,7 +128,7 @@ class Dispatcher:
             job = dataclasses.replace(job, rest=None, control=None)
             if job.status is None and job.ends is not None:
                 # REST has already shown its end, so it is not resumed.
-                self._end(job, job.ends.status, job.ends.at_ms, job.ends.kind, job.ends.error)
+                self._end(job, status=job.ends.status, at_ms=job.ends.at_ms, kind=job.ends.kind, error=job.ends.error)
                 self._ended_meanwhile.append(job.id)
             job.phase = Phase.QUEUED if job.status is None else Phase.ENDED
             self.jobs[job.id] = job
@@ -179,7 +179,7 @@ class Dispatcher:
             job.ends = event
             return [Record(job.id)]
         if isinstance(event, JobEnded) and runs:
-            self._end(job, event.status, event.at_ms, event.kind, event.error)
+            self._end(job, status=event.status, at_ms=event.at_ms, kind=event.kind, error=event.error)
             job.phase = Phase.ENDING
             return [Record(job.id), EndRecorded(job.id)]
         if isinstance(event, CancelRequested):
@@ -222,9 +222,9 @@ class Dispatcher:
         if job.phase not in (Phase.STARTING, Phase.RUNNING):
             return []
         if job.ends is not None:
-            self._end(job, job.ends.status, event.at_ms, job.ends.kind, job.ends.error)
+            self._end(job, status=job.ends.status, at_ms=event.at_ms, kind=job.ends.kind, error=job.ends.error)
         else:
-            self._end(job, JobStatus.FAILED, event.at_ms, "TaskLostError", event.how)
+            self._end(job, status=JobStatus.FAILED, at_ms=event.at_ms, kind="TaskLostError", error=event.how)
         job.phase = Phase.ENDING
         return [Record(job.id), StopLeftovers(job.id, job.job_id)]
 

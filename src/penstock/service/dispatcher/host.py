@@ -246,14 +246,14 @@ class DispatcherHost:
         try:
             description = read_packed_job(folder / "job").description
             self._processes[id] = SupervisedProcess(
-                id,
-                folder,
-                description.working_directory,
-                self._java,
-                self._lease.until_ms,
-                effect.resumes,
-                self.post,
-                ended,
+                id=id,
+                folder=folder,
+                working_directory=description.working_directory,
+                jvm=self._java,
+                until_ms=self._lease.until_ms,
+                resumes=effect.resumes,
+                received=self.post,
+                ended=ended,
             )
         except (OSError, JobError) as error:
             ended(f"cannot start the process of the job: {error}")

@@ -89,7 +89,7 @@ def main() -> None:
         # Faults go to the job's output, which its client and its logs show.
         logging.lastResort.setFormatter(LogFormat())
     link = job_end(socket.socket(fileno=int(descriptor)))
-    JobProcess(id, Path(folder), link, int(jvm), ForwardedLease(int(until_ms))).run(resumes)
+    JobProcess(id=id, folder=Path(folder), link=link, jvm=int(jvm), lease=ForwardedLease(int(until_ms))).run(resumes)
 
 
 class JobProcess:
@@ -182,7 +182,7 @@ class JobProcess:
         if ended.status is JobStatus.FAILED and ended.kind in _OF_LOST_PROCESSES and jvm_ends():
             time.sleep(_CLUSTER_ENDS_S)
         # REST shows the end already: the next dispatcher must not resume the job if this one ends now.
-        self._link.send(JobAboutToEnd(ended.at_ms, ended.id, ended.status, ended.kind, ended.error))
+        self._link.send(JobAboutToEnd(ended.at_ms, ended.id, ended.status, kind=ended.kind, error=ended.error))
         self._keep(client, submission.graph)
         return ended
 
@@ -236,7 +236,7 @@ class JobProcess:
         kind, text, _ = describe(error)
         if not isinstance(error, (PenstockError, KeyboardInterrupt)):
             _log.error("the job has failed because of an internal error, of penstock or of a library", exc_info=error)
-        return JobEnded(now_ms(), self._id, status, kind, text)
+        return JobEnded(now_ms(), self._id, status, kind=kind, error=text)
 
     def _listen(self) -> None:
         for message in self._link.received():
@@ -295,12 +295,12 @@ def _keep_figures(client: JobClient, graph: JobGraph, file: Path) -> None:
     vertices = client.get_vertex_metrics()
     completed = [report for report in client.get_checkpoints() if report.is_completed]
     figures = JobFigures(
-        client.get_job_status().result().name,
-        client.get_num_restarts(),
-        totals_of(graph, vertices),
-        vertices,
-        completed[-1] if completed else None,
-        client.get_num_rescales(),
+        status=client.get_job_status().result().name,
+        restarts=client.get_num_restarts(),
+        totals=totals_of(graph, vertices),
+        vertices=vertices,
+        checkpoint=completed[-1] if completed else None,
+        rescales=client.get_num_rescales(),
         updates=client.get_num_updates(),
     )
     try:

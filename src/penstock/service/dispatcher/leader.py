@@ -41,7 +41,13 @@ def rest_server(store: JobStore, settings: ClusterSettings) -> TokenServer:
     Raises ConfigurationError if no port is free, or TLS is unusable.
     """
     tls = ServerCertificate.of(Configuration.from_dict(settings.ssl))
-    return TokenServer(preferring(store.port(), settings.ports), os.environ, _REQUEST_S, store.token(), tls)
+    return TokenServer(
+        ports=preferring(store.port(), settings.ports),
+        environ=os.environ,
+        request_s=_REQUEST_S,
+        token=store.token(),
+        tls=tls,
+    )
 
 
 def run_leader(

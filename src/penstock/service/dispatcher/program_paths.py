@@ -109,7 +109,7 @@ async def run(request: Request) -> Response:
     address, token = _address(request), request.app.state.token
     host = address.url.removeprefix("http://")
     job_id = await in_slow_request_thread(
-        _with_refusals, lambda: run_program(file, options, _arguments(wanted), host, token)
+        _with_refusals, lambda: run_program(file, options, _arguments(wanted), address=host, token=token)
     )
     return json_answer({"jobid": job_id})
 

@@ -87,18 +87,18 @@ def dispatched(request: Request) -> DispatchedJob:
 def shown(host: DispatcherHost, job: DispatchedJob) -> Submission:
     """Return a job as clients see it."""
     return Submission(
-        job.id,
-        job.name,
-        job.phase.name,
-        job.job_id,
-        job.slots,
-        job.submitted_ms,
-        job.started_ms,
-        job.ended_ms,
-        None if job.status is None else job.status.name,
-        job.kind,
-        job.error,
-        why_it_waits(host, job),
+        id=job.id,
+        name=job.name,
+        phase=job.phase.name,
+        job_id=job.job_id,
+        slots=job.slots,
+        submitted_ms=job.submitted_ms,
+        started_ms=job.started_ms,
+        ended_ms=job.ended_ms,
+        status=None if job.status is None else job.status.name,
+        kind=job.kind,
+        error=job.error,
+        waiting=why_it_waits(host, job),
     )
 
 

@@ -13,11 +13,11 @@ from penstock.common.configuration.checkpoint_interval import checkpoint_interva
 from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
 from penstock.engine.checkpoint.manifest import SubtaskReport
 from penstock.engine.checkpoint.report import CheckpointReport
+from penstock.engine.checkpoint.summary import QUANTILES, Summary
 from penstock.engine.jobmaster.execution_graph import CheckpointUnderWay, ExecutionGraph
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.service.rest.answers import get, job_of, number_of, vertex_of
 from penstock.service.rest.served_jobs import JobEntry
-from penstock.service.rest.summary import summary_of, written
 
 Checkpoint = CheckpointReport | CheckpointUnderWay
 _NONE_EVER = 0x7FFFFFFFFFFFFFFF
@@ -43,12 +43,12 @@ def statistics(request: Request) -> dict[str, Any]:
             "failed": checkpoints.failed_count,
         },
         "summary": {
-            "checkpointed_size": written(summaries.written_bytes),
-            "state_size": written(summaries.total_bytes),
-            "end_to_end_duration": written(summaries.duration_ms),
-            "alignment_buffered": summary_of([0]),
-            "processed_data": summary_of([0]),
-            "persisted_data": written(summaries.in_flight_bytes),
+            "checkpointed_size": _in_flinks_form(summaries.written_bytes),
+            "state_size": _in_flinks_form(summaries.total_bytes),
+            "end_to_end_duration": _in_flinks_form(summaries.duration_ms),
+            "alignment_buffered": _summary_of([0]),
+            "processed_data": _summary_of([0]),
+            "persisted_data": _in_flinks_form(summaries.in_flight_bytes),
         },
         "latest": {
             "completed": None if latest.completed is None else _report(entry, latest.completed),
@@ -251,22 +251,22 @@ def _duration_ms(part: SubtaskReport) -> int:
 
 def _summary(parts: list[SubtaskReport]) -> dict[str, Any]:
     figures = [part.figures for part in parts]
-    none = summary_of([0])
+    none = _summary_of([0])
     return {
-        "checkpointed_size": summary_of([one.written for one in figures]),
-        "state_size": summary_of([one.total for one in figures]),
-        "end_to_end_duration": summary_of([_duration_ms(part) for part in parts]),
+        "checkpointed_size": _summary_of([one.written for one in figures]),
+        "state_size": _summary_of([one.total for one in figures]),
+        "end_to_end_duration": _summary_of([_duration_ms(part) for part in parts]),
         "checkpoint_duration": {
-            "sync": summary_of([one.sync_ms for one in figures]),
-            "async": summary_of([one.async_ms for one in figures]),
+            "sync": _summary_of([one.sync_ms for one in figures]),
+            "async": _summary_of([one.async_ms for one in figures]),
         },
         "alignment": {
             "buffered": none,
             "processed": none,
-            "persisted": summary_of([one.in_flight or 0 for one in figures]),
-            "duration": summary_of([one.alignment_ms for one in figures]),
+            "persisted": _summary_of([one.in_flight or 0 for one in figures]),
+            "duration": _summary_of([one.alignment_ms for one in figures]),
         },
-        "start_delay": summary_of([one.start_delay_ms for one in figures]),
+        "start_delay": _summary_of([one.start_delay_ms for one in figures]),
     }
 
 
@@ -296,6 +296,21 @@ def _subtask(part: SubtaskReport, one: Checkpoint) -> dict[str, Any]:
 def _missing(index: int) -> dict[str, Any]:
     """A subtask that has not acknowledged, or did not before the checkpoint failed."""
     return {"className": "pending", "index": index, "status": "pending_or_failed"}
+
+
+def _summary_of(values: Sequence[float]) -> dict[str, float]:
+    """Return statistics of numbers in any order, in Flink's form."""
+    return _in_flinks_form(Summary.of(values))
+
+
+def _in_flinks_form(summary: Summary) -> dict[str, float]:
+    """Return a summary in Flink's form. Flink: StatsSummaryDto."""
+    return {
+        "min": int(summary.lowest),
+        "max": int(summary.highest),
+        "avg": int(summary.mean),
+        **dict(zip(QUANTILES, summary.quantiles, strict=True)),
+    }
 
 
 routes = [

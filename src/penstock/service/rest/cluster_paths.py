@@ -9,6 +9,8 @@ import asyncio
 import datetime
 import platform
 import sys
+import threading
+import traceback
 from collections import Counter
 from typing import Any
 
@@ -22,12 +24,12 @@ from penstock.common.job_status import JobStatus
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_state import ExecutionState
 from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.task.events import SampledStack
 from penstock.service.rest.answers import get, id_of, job_of, jobs_of, json_answer, not_found
 from penstock.service.rest.described_route import DescribedRoute
 from penstock.service.rest.job_paths import ended_ms, job_overview
 from penstock.service.rest.secrets import hide_secrets
 from penstock.service.rest.served_jobs import JobEntry, slot_name
-from penstock.service.rest.thread_dump import of_worker, thread_infos
 
 _NO_RESOURCES = {
     "cpuCores": 0.0,
@@ -172,7 +174,7 @@ def environment(request: Request) -> dict[str, Any]:
 
 def thread_dump(request: Request) -> dict[str, Any]:
     """GET /jobmanager/thread-dump: the stack of each thread of the driver."""
-    return {"threadInfos": thread_infos()}
+    return {"threadInfos": _thread_infos()}
 
 
 async def worker_thread_dump(request: Request) -> Response:
@@ -189,7 +191,7 @@ async def worker_thread_dump(request: Request) -> Response:
         ) from None
     except JobError as error:
         raise HTTPException(503, str(error)) from None
-    return json_answer({"threadInfos": [of_worker(stack) for one in found for stack in one.stacks]})
+    return json_answer({"threadInfos": [_thread_of_worker(stack) for one in found for stack in one.stacks]})
 
 
 def applications(request: Request) -> dict[str, Any]:
@@ -225,6 +227,27 @@ def _application(entry: JobEntry) -> dict[str, Any]:
         "status": graph.status.name,
         "jobs": {status.name: counts[status.name] for status in JobStatus},
     }
+
+
+def _thread_infos() -> list[dict[str, str]]:
+    """Return the stacks of all threads of this process. Flink: ThreadDumpInfo."""
+    frames = sys._current_frames()
+    return [
+        {
+            "threadName": thread.name,
+            "stringifiedThreadInfo": f'"{thread.name}" Id={thread.ident}\n'
+            + "".join(traceback.format_stack(frames[thread.ident])),
+        }
+        for thread in threading.enumerate()
+        if thread.ident in frames
+    ]
+
+
+def _thread_of_worker(stack: SampledStack) -> dict[str, str]:
+    """Format a thread of a worker, outermost frame first, like Python."""
+    state = "runs" if stack.on_cpu else "waits"
+    frames = "".join(f"  at {frame}\n" for frame in stack.frames)
+    return {"threadName": stack.thread, "stringifiedThreadInfo": f'"{stack.thread}" {state}\n{frames}'}
 
 
 routes = [

@@ -97,12 +97,25 @@ async def _live(request: Request, keys: list[Any], limit: int, write: Callable[[
     if max(len(keys), 0 if keys else limit) > LIVE_MOST:
         raise HTTPException(400, f"a live query may have at most {LIVE_MOST} keys or entries")
     entry = job_of(request)
-    query = StateQuery(name or "", uid or "", own or "", tuple(keys) if keys else None, 0 if keys else limit)
+    query = StateQuery(
+        name=name or "",
+        operator=uid or "",
+        state=own or "",
+        keys=tuple(keys) if keys else None,
+        limit=0 if keys else limit,
+    )
 
     def answer(state: LiveState) -> StateAnswer:
         rows = rows_of(state.entries)
         shown = _entries(state.columns, rows if keys else rows[:limit], write)
-        return StateAnswer(state.operator, state.state, state.type, shown, state.is_complete, _LIVE)
+        return StateAnswer(
+            operator=state.operator,
+            state=state.state,
+            type=state.type,
+            entries=shown,
+            is_complete=state.is_complete,
+            isolation=_LIVE,
+        )
 
     try:
         # In a thread of its own: unpickling runs code of the user's classes.

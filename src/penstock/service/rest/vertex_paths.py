@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -17,7 +19,6 @@ from penstock.service.rest.io_metrics import io_metrics
 from penstock.service.rest.job_paths import state_counts, times_of, vertex_state
 from penstock.service.rest.meter import Growth
 from penstock.service.rest.served_jobs import JobEntry, slot_name
-from penstock.service.rest.task_aggregates import aggregate_of
 
 _DURATIONS = ("CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING")
 _LOW, _HIGH = 0.1, 0.5
@@ -208,6 +209,36 @@ def _aggregated(subtasks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 _VERTEX = "/jobs/{jobid}/vertices/{vertexid}"
+
+
+def aggregate_of(values: Sequence[int]) -> dict[str, int]:
+    """Aggregate integers in any order; all results are 0 without any. Flink: AggregatedTaskDetailsInfo."""
+    ordered = sorted(values) or [0]
+    total = sum(ordered)
+    # Java's division, towards zero. The time in a state that no task has reached is -1.
+    mean = abs(total) // len(ordered) * (-1 if total < 0 else 1)
+    return {
+        "min": ordered[0],
+        "max": ordered[-1],
+        "avg": mean,
+        "sum": total,
+        "median": _percentile(ordered, 50),
+        "p25": _percentile(ordered, 25),
+        "p75": _percentile(ordered, 75),
+        "p95": _percentile(ordered, 95),
+    }
+
+
+def _percentile(ordered: Sequence[int], percent: int) -> int:
+    """Interpolate between the two nearest numbers, like commons-math's Percentile."""
+    place = percent * (len(ordered) + 1) / 100
+    if place < 1:
+        return ordered[0]
+    if place >= len(ordered):
+        return ordered[-1]
+    below, above = ordered[math.floor(place) - 1], ordered[math.floor(place)]
+    return int(below + (place - math.floor(place)) * (above - below))
+
 
 routes = [
     get(_VERTEX, details),

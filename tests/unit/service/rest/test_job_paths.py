@@ -18,7 +18,7 @@ from penstock.engine.rpc.messages import Heartbeat, Register, SlotFailed
 from penstock.engine.runtime.ids import SlotId, SubtaskId
 from penstock.hosts.spark.driver.batched_run import BatchedRun
 from penstock.service.rest.job_paths import vertex_state
-from penstock.service.rest.task_aggregates import aggregate_of
+from penstock.service.rest.vertex_paths import aggregate_of
 
 
 def states(served: Served) -> list[tuple[str, dict[str, int]]]:

@@ -89,7 +89,9 @@ class KubernetesRegister(Register):
         """The Lease as it was last read or written; None: it did not exist."""
         self._watch = LeaseWatch(times.duration)
         empty_map = CONFIG_MAP.empty(namespace, self._name, labels)
-        self._pointers = ConfigMapPointers(objects, empty_map, times.deadline, now_ms, pause)
+        self._pointers = ConfigMapPointers(
+            objects=objects, empty=empty_map, patience_ms=times.deadline, now_ms=now_ms, pause=pause
+        )
         self._term = 0
         self._url = ""
         self._renewals = 0
