@@ -121,7 +121,7 @@ def test_an_interrupt_while_a_sink_is_asked_ends_the_program_and_says_where() ->
     submission = planned(lambda env: env.from_collection([1]).sink_to(Refuses(KeyboardInterrupt())).name("out"))
     with pytest.raises(KeyboardInterrupt) as raised:
         submit(submission)
-    assert raised.value.__notes__ == ["while operator 'out' was asked"]
+    assert raised.value.__notes__ == ["while operator 'out' was checked"]
 
 
 class Forks(Refuses):
