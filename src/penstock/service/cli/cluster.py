@@ -109,25 +109,25 @@ def start(
     path = (directory or cache_directory(os.environ) / "cluster").absolute()
     log = path / LOG
     output = _log_at(log)
-    warm_up = str(_warm_up_in(path)) if elected else ""
-    text = msgspec.json.encode(
-        ClusterSettings(
-            slots=slots,
-            directory=str(path),
-            ports=rest_port,
-            spark=given,
-            standby=standby,
-            high_availability=elected,
-            ssl=ssl,
-            most_slots=most_slots or 0,
-            warm_up=warm_up,
-        )
-    ).decode()
+    cluster_settings = ClusterSettings(
+        slots,
+        str(path),
+        ports=rest_port,
+        spark=given,
+        standby=standby,
+        high_availability=elected,
+        ssl=ssl,
+        most_slots=most_slots or 0,
+        warm_up=str(_warm_up_in(path)) if elected else "",
+    )
     command = [sys.executable, "-P", "-m", "penstock.service.dispatcher.main"]
-    environment = {**os.environ, SETTINGS: text}
+    environment = {**os.environ, SETTINGS: msgspec.json.encode(cluster_settings).decode()}
     if foreground:
         os.execve(sys.executable, command, environment)
-    running = _started(command, environment, log, output)
+    _print_start(_started(command, environment, log, output), log)
+
+
+def _print_start(running: RunningCluster, log: Path) -> None:
     if running.rest is None:
         typer.echo(f"process {running.pid} is a standby. Log: {log}", err=True)
         return

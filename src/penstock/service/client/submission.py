@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,11 +20,12 @@ from penstock.common.job_id import JobID
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.events import HostFailed
 from penstock.engine.jobmaster.job_master import JobMaster
-from penstock.engine.jobmaster.restarts import restart_strategy
+from penstock.engine.jobmaster.restarts import RestartStrategy, restart_strategy
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.static_splits import assign_statically
+from penstock.engine.runtime.task.vertex import LevelSpec
 from penstock.hosts.logs.job_log import JobLog
 from penstock.hosts.logs.settings import DIRECTORY
 from penstock.hosts.spark.driver.batched_job import BatchedJob
@@ -36,7 +38,7 @@ from penstock.hosts.spark.driver.pipelined_run import PipelinedRun
 from penstock.hosts.spark.driver.session import control_host, session_for, session_is_local
 from penstock.hosts.spark.driver.slots import wait_for_slots
 from penstock.hosts.spark.job_tag import job_tag
-from penstock.hosts.spark.payload import Payload, pack
+from penstock.hosts.spark.payload import pack
 from penstock.service.client.bundle import bundle
 from penstock.service.client.connectors_check import check_connectors
 from penstock.service.client.dependencies import Dependencies
@@ -57,8 +59,53 @@ from penstock.service.client.visible_job import VisibleJob
 from penstock.service.rest.endpoint import endpoint_of
 
 
+@dataclass(frozen=True)
+class _StartingJob:
+    """A job that is checked and has its id: what both modes start from."""
+
+    submission: Submission
+    id: JobID
+    start: StartPoint
+    level_settings: dict[str, Any]
+    log: JobLog
+    visible: VisibleJob
+
+
 def submit(submission: Submission) -> JobClient:
     """Start the job. Raises ProgramError, ConfigurationError, NotEnoughSlotsError, SourceError before anything runs."""
+    graph, configuration = submission.graph, submission.configuration
+    dependencies, start = _checked(submission)
+    # A run that takes a job over keeps its id: results that the job has finished are not produced again.
+    new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
+    job_id = new_id if start.latest is None else JobID(start.latest.manifest.job_id)
+    submission.on_start(job_id)
+    endpoint = endpoint_of(configuration, submission.rest_ports)
+    if endpoint is not None:
+        submission.on_rest(endpoint.address)
+    visible = VisibleJob(str(job_id), graph.name, endpoint)
+    settings = _level_settings(graph, configuration)
+    # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
+    levels = graph.levels(str(job_id), **settings)
+    pack(levels, None, 0)
+    log = _job_log(graph, configuration, job_id, start)
+    job = _StartingJob(submission, job_id, start=start, level_settings=settings, log=log, visible=visible)
+    if not graph.batched:
+        visible.starts()
+    try:
+        session = _job_session(submission, job_id, dependencies, log)
+        run = _start_batched(job, session, levels) if graph.batched else _start_pipelined(job, session)
+    except BaseException as error:
+        HELD.release(str(job_id))
+        visible.deregister()
+        log.events.error("the job could not be started: %s", error)
+        log.with_log_location(error)
+        log.close()
+        raise
+    return JobClient(job_id, run)
+
+
+def _checked(submission: Submission) -> tuple[Dependencies, StartPoint]:
+    """Check everything that can be checked before Spark starts. Return what travels with the job, and its state."""
     graph, configuration = submission.graph, submission.configuration
     check_settings(configuration)
     if not graph.batched:
@@ -70,19 +117,15 @@ def submit(submission: Submission) -> JobClient:
     if not submission.is_checked:
         check_connectors(graph)
         submission.on_checked()
-    start = StartPoint()
-    if not graph.batched:
-        start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")
-        submission.on_claim()
-        check_place(start, configuration, submission.spark is not None)
-    # A run that takes a job over keeps its id: results that the job has finished are not produced again.
-    new_id = JobID(submission.job_id) if submission.job_id else JobID.generate()
-    job_id = new_id if start.latest is None else JobID(start.latest.manifest.job_id)
-    submission.on_start(job_id)
-    endpoint = endpoint_of(configuration, submission.rest_ports)
-    if endpoint is not None:
-        submission.on_rest(endpoint.address)
-    visible = VisibleJob(str(job_id), graph.name, endpoint)
+    if graph.batched:
+        return dependencies, StartPoint()
+    start = start_point(graph, configuration, submission.resumes, submission.job_id if submission.claims else "")
+    submission.on_claim()
+    check_place(start, configuration, submission.spark is not None)
+    return dependencies, start
+
+
+def _level_settings(graph: JobGraph, configuration: Configuration) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
@@ -92,49 +135,27 @@ def submit(submission: Submission) -> JobClient:
     if graph.batched:
         splits = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}
         settings |= {"splits": splits, "sorted_inputs_bytes": configuration.get(options.SORTED_INPUTS_MEMORY)}
-    # Pickle once before Spark starts, so that functions that can't be sent to workers fail immediately.
-    levels = graph.levels(str(job_id), **settings)
-    pack(levels, None, 0)
-    log = _job_log(graph, configuration, job_id, start)
-    run: BatchedRun | PipelinedRun
-    if not graph.batched:
-        visible.starts()
-    try:
-        session = _job_session(submission, job_id, dependencies, log)
-        if graph.batched:
-            run = BatchedRun(
-                graph=graph,
-                result_sinks=submission.result_sinks,
-                configuration=configuration,
-                job_id=job_id,
-                log=log,
-                is_served=visible.is_served,
-            )
-            run.on_end = visible.serve(run, configuration, "", log)
-            payloads = pack(levels, None, 0, files=session.files, logs=log.settings)
-            _start_batched(run, session=session, graph=graph, job_id=job_id, payloads=payloads)
-        else:
-            run = _pipelined_run(
-                submission, job_id=job_id, settings=settings, session=session, start=start, log=log, visible=visible
-            )
-            submission.on_control(run.address)
-    except BaseException as error:
-        HELD.release(str(job_id))
-        visible.deregister()
-        log.events.error("the job could not be started: %s", error)
-        log.with_log_location(error)
-        log.close()
-        raise
-    return JobClient(job_id, run)
+    return settings
 
 
-def _start_batched(
-    run: BatchedRun, session: JobSession, graph: JobGraph, job_id: JobID, payloads: list[Payload]
-) -> None:
-    def job() -> BatchedJob:
-        return BatchedJob(session.now(), graph.widths, job_tag(str(job_id)), graph.name)
+def _start_batched(job: _StartingJob, session: JobSession, levels: list[LevelSpec]) -> BatchedRun:
+    submission, graph = job.submission, job.submission.graph
+    run = BatchedRun(
+        graph=graph,
+        result_sinks=submission.result_sinks,
+        configuration=submission.configuration,
+        job_id=job.id,
+        log=job.log,
+        is_served=job.visible.is_served,
+    )
+    run.on_end = job.visible.serve(run, submission.configuration, "", job.log)
+    payloads = pack(levels, None, 0, files=session.files, logs=job.log.settings)
 
-    run.start(job(), control_host(session.now()), payloads, job)
+    def batched_job() -> BatchedJob:
+        return BatchedJob(session.now(), graph.widths, job_tag(str(job.id)), graph.name)
+
+    run.start(batched_job(), control_host(session.now()), payloads, batched_job)
+    return run
 
 
 def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start: StartPoint) -> JobLog:
@@ -154,16 +175,9 @@ def _job_log(graph: JobGraph, configuration: Configuration, job_id: JobID, start
     return log
 
 
-def _pipelined_run(
-    submission: Submission,
-    job_id: JobID,
-    settings: dict[str, Any],
-    session: JobSession,
-    start: StartPoint,
-    log: JobLog,
-    visible: VisibleJob,
-) -> PipelinedRun:
-    graph, configuration, result_sinks = submission.graph, submission.configuration, submission.result_sinks
+def _start_pipelined(job: _StartingJob, session: JobSession) -> PipelinedRun:
+    submission, job_id = job.submission, str(job.id)
+    graph, configuration = submission.graph, submission.configuration
     # Check the settings first: an error in them must not cost a job the run that it has.
     job_settings, restarts = JobSettings.of(configuration), restart_strategy(configuration, random.random)
     hosts: list[JobMasterHost] = []
@@ -173,51 +187,57 @@ def _pipelined_run(
             host.post(HostFailed(FencedError(f"another run has taken over the job '{graph.name}': this one ends")))
 
     run = take_job(
-        start,
-        job_id=str(job_id),
+        job.start,
+        job_id=job_id,
         name=graph.name,
         configuration=configuration,
         is_local=session_is_local(session.now()),
         lost=lost,
     )
     try:
-        master = JobMaster(
-            job_id=str(job_id),
-            graph=graph,
-            settings=job_settings,
-            restarts=restarts,
-            now_ms=now_ms(),
-            origin=start.origin,
-            collected=frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
-            epoch=run.epoch,
-            older=start.latest.older() if start.latest is not None else (),
-            origin_at=start.path,
-            directory=run.place.directory,
-        )
+        master = _job_master(job, run, job_settings, restarts)
         pipelined = PipelinedRun(
             master=master,
             session=session,
-            result_sinks=result_sinks,
+            result_sinks=submission.result_sinks,
             storage=run.storage,
             checkpoints=run.place.directory,
-            new_savepoint=lambda base: new_savepoint(str(job_id), base, configuration),
+            new_savepoint=lambda base: new_savepoint(job_id, base, configuration),
             configuration=configuration,
-            level_settings=settings | {"epoch": run.epoch},
-            log=log,
+            level_settings=job.level_settings | {"epoch": run.epoch},
+            log=job.log,
         )
         host = pipelined.host
         hosts.append(host)
-        host.on_end, host.on_plan = partial(_ended, visible, str(job_id)), submission.on_plan
-        if visible.is_served:
+        host.on_end, host.on_plan = partial(_ended, job.visible, job_id), submission.on_plan
+        if job.visible.is_served:
             host.record()
-        job_ended = visible.serve(host, configuration, run.place.directory, log)
-        host.after_storage = partial(_release, run, log, job_ended)
-        visible.register(pipelined.address)
+        job_ended = job.visible.serve(host, configuration, run.place.directory, job.log)
+        host.after_storage = partial(_release, run, job.log, job_ended)
+        job.visible.register(pipelined.address)
         host.start()
     except BaseException:
         run.release()
         raise
+    submission.on_control(pipelined.address)
     return pipelined
+
+
+def _job_master(job: _StartingJob, run: RunIdentity, settings: JobSettings, restarts: RestartStrategy) -> JobMaster:
+    start, result_sinks = job.start, job.submission.result_sinks
+    return JobMaster(
+        job_id=str(job.id),
+        graph=job.submission.graph,
+        settings=settings,
+        restarts=restarts,
+        now_ms=now_ms(),
+        origin=start.origin,
+        collected=frozenset(id for id, sink in result_sinks.items() if sink.exactly_once),
+        epoch=run.epoch,
+        older=start.latest.older() if start.latest is not None else (),
+        origin_at=start.path,
+        directory=run.place.directory,
+    )
 
 
 def _ended(visible: VisibleJob, job_id: str) -> None:

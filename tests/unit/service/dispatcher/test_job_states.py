@@ -107,7 +107,7 @@ def test_jobs_stay_where_their_leader_keeps_its_pointers_elsewhere(
     again = JobStore(tmp_path) if before == "another register" else led(tmp_path, tmp_path / "second")
     assert again.jobs() == []
     assert sorted(path.name for path in again.folder("").iterdir()) == ["a", "b"]
-    assert "2 jobs are left out" in caplog.text and "They stay: a, b" in caplog.text
+    assert "2 jobs are left out" in caplog.text and "They are kept: a, b" in caplog.text
     again.close()
 
 
