@@ -1,1 +1,1 @@
-"""Examples that are programs of some size, written with the public API. They are installed beside penstock."""
+"""Larger example programs, written with the public API. They are installed together with penstock."""

@@ -31,7 +31,7 @@ def test_the_demo_survives_what_it_kills() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     said = " ".join(run.stdout.split())
     assert re.search(r"worker \d+ is killed.* driver \d+ is killed.* broker \d+ is killed", said), said
-    assert len(re.findall(r"it went on: [\d.]+ s at most", said)) == 3, said
+    assert len(re.findall(r"it recovered: [\d.]+ s at most", said)) == 3, said
     for where in ("topic", "table"):
         assert re.search(rf"In the {where} 'counts' 20,000 counts of \d+ airports: lost 0, doubled 0", said), said
 

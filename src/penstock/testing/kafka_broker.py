@@ -1,6 +1,6 @@
 """A Kafka broker on this machine, in one process, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.kafka_broker
+    python -m penstock.testing.kafka_broker
 
 It is a single broker of Kafka 4 in KRaft mode, with all features of a production broker, including transactions. The
 command `mvn` fetches its jars once from Maven's repository; it runs on the Java that penstock would use for a job.

@@ -1,6 +1,6 @@
 """A cluster of three Kafka brokers on this machine, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.kafka_cluster
+    python -m penstock.testing.kafka_cluster
 
 Each is a broker and a controller of KRaft. All three store what is written to a topic, and a write is confirmed when
 two have it, so any one may be killed. They start in parallel, within some 15 seconds, and need a gigabyte of memory.

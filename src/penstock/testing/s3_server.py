@@ -1,6 +1,6 @@
 """A server of the S3 protocol on this machine, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.s3_server
+    python -m penstock.testing.s3_server
 
 It is moto's server, which keeps its objects in memory: they are lost when it stops.
 """

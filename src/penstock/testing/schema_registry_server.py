@@ -1,6 +1,6 @@
 """A schema registry on this machine, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.schema_registry_server
+    python -m penstock.testing.schema_registry_server
 
 It implements the part of Confluent's protocol that writers and readers of Avro need; for tests and for trying things
 out.

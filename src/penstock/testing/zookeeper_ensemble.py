@@ -1,6 +1,6 @@
 """An ensemble of ZooKeeper servers on this machine, on the loopback, while a block or a command runs.
 
-python -m penstock.testing.zookeeper_ensemble
+    python -m penstock.testing.zookeeper_ensemble
 
 They are ordinary ZooKeeper servers, three by default. The command `mvn` fetches their jars once from Maven's
 repository; they run on the Java that penstock would use for a job.

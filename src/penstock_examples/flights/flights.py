@@ -8,7 +8,7 @@ It is *reported* at the time of the event, which is the order of the replay. So 
 two hours out of order, as in reality, and one that left early arrives before its time. If the time of the event is
 unknown:
 
-    cancelled        no departure           reported at the scheduled departure, without a delay
+    canceled        no departure           reported at the scheduled departure, without a delay
     diverted         a time, no delay       reported at the first such time on the destination's clock after departure
     no arrival       departed, no time      reported at the scheduled arrival plus the delay of its departure
 """

@@ -33,7 +33,7 @@ class Report(msgspec.Struct, frozen=True, order=True, gc=False):
     """The origin of a departure, the destination of an arrival."""
     flight: str
     tailnum: str | None
-    """None for some flights cancelled before an aircraft was assigned."""
+    """Missing for some flights canceled before an aircraft was assigned."""
     scheduled_ms: int
     reported_ms: int
     delay: int | None
@@ -41,7 +41,7 @@ class Report(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class AirportWindow(msgspec.Struct, frozen=True, order=True, gc=False):
-    """One window of an airport's departures or arrivals, at one firing."""
+    """A window of an airport's departures or arrivals, at one firing."""
 
     airport: str
     kind: str

@@ -37,7 +37,7 @@ _SHOWN = 5
 def progress(client: Any, total: int, console: Console) -> Iterator[None]:
     """Context manager that shows a bar with the source's record counter.
 
-    Without a counter the bar only shows activity; a batched job has none before its end.
+    Without a counter the bar only shows activity; a batched job reports no counter before its end.
     """
     over = threading.Event()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -102,8 +102,8 @@ def show_input(reports: Reports, disorder: Disorder, console: Console) -> None:
     without = sum(tailnum is None for tailnum in columns["tailnum"])
     console.print(
         f"[bold]Flights out of New York, 2013[/bold]: {kinds[DEPARTURE]:,} departures"
-        f" ({outcomes[CANCELLED]:,} cancelled, {without:,} of these without an aircraft),"
-        f" {kinds[ARRIVAL]:,} arrivals ({outcomes[DIVERTED]:,} diverted, {outcomes[LOST_SIGHT]:,} that no one saw)."
+        f" ({outcomes[CANCELLED]:,} canceled, {without:,} of these without an aircraft),"
+        f" {kinds[ARRIVAL]:,} arrivals ({outcomes[DIVERTED]:,} diverted, {outcomes[LOST_SIGHT]:,} without an arrival)."
     )
     behind = ", ".join(f"{count:,} by over {_span(mark)}" for mark, count in disorder.behind.items())
     console.print(

@@ -26,7 +26,7 @@ from penstock_examples.flights.records import HOUR_MS, MINUTE_MS, Report
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """One airport's reports from position `start` on; `until_ms` is the time up to which they are replayed."""
+    """An airport's reports from position `start` on; `until_ms` is the time up to which they are replayed."""
 
     index: int
     start: int = 0
@@ -98,7 +98,7 @@ class _FeedReader(SplitReader[Report]):
         self._complete = False
 
     def start(self) -> None:
-        # Also with feeds from a snapshot: the answer is then that there are no more.
+        # Also with feeds from a snapshot: the answer is then that all were assigned.
         self.context.request_split()
 
     def no_more_splits(self) -> None:

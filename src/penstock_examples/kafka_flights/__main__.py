@@ -32,7 +32,7 @@ _POLL_S = 0.1
 
 
 def main() -> None:
-    """Start the servers and the job, kill what it needs, check what it wrote."""
+    """Start the servers and the job, kill processes, and check the job's output."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--first", type=int, default=None, help="so many reports instead of the whole year")
     parser.add_argument("--seconds", type=float, default=30, help="within which the reports come")
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 class _Run:
-    """Of the job, from its start to its end, with what is killed on the way."""
+    """Watches the output of the job from its start to its end, and kills processes on the way."""
 
     def __init__(self, driver: Driver, broker: KafkaBroker, feed: Feed, total: int, console: Console) -> None:
         self._driver = driver
@@ -76,22 +76,22 @@ class _Run:
         self._reader = TopicReader(broker.bootstrap)
         self._came_s = time.monotonic()
         self._pause_s = 0.0
-        """The longest time in which nothing was committed since something was killed."""
+        """The longest time without a commit since a process was killed."""
 
     def go(self) -> None:
-        """Returns when the job is done."""
+        """Return when the job is done."""
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         faults = (self._kill_a_worker, self._kill_the_driver, self._kill_the_broker)
         with Progress(*columns, console=self._console, transient=True) as bar:
             task = bar.add_task("committed counts", total=self._total)
             part = self._total // (len(faults) + 1)
             for number, fault in enumerate(faults, 1):
-                # So that reports still come at each fault, and after it.
+                # So that reports still arrive at each fault, and after it.
                 self._feed.allow(number * part + part // 2)
                 self._follow(bar, task, number * part)
                 if number > 1:
                     self._tell_pause()
-                # Of the start, and of what went before.
+                # Forget pauses of the start, and before this fault.
                 self._pause_s = 0.0
                 fault()
             self._feed.allow(self._total)
@@ -102,7 +102,7 @@ class _Run:
         self._reader.close()
 
     def _follow(self, bar: Progress, task: TaskID, seen: int) -> None:
-        """Read what is committed until so much has come."""
+        """Read committed counts until there are this many."""
         while self._reader.seen < seen and not self._driver.has_ended():
             if self._reader.read(_POLL_S):
                 bar.update(task, completed=self._reader.seen)
@@ -111,7 +111,7 @@ class _Run:
                 self._came_s = now_s
 
     def _tell_pause(self) -> None:
-        self._console.print(f"  … it went on: {self._pause_s:.1f} s at most without new counts in the topic.")
+        self._console.print(f"  … it recovered: {self._pause_s:.1f} s at most without new counts in the topic.")
 
     def _kill_a_worker(self) -> None:
         while not (found := workers()):

@@ -1,4 +1,4 @@
-"""What the job has written: numbers by airport, as a reader of the topic and one of the table see them."""
+"""The output of the job: numbers by airport, as a reader of the topic and a reader of the table see them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Counts = dict[str, list[int]]
 
 
 class MissingOrDoubledError(PenstockError):
-    """The topic, or the table, does not hold each count once."""
+    """The topic, or the table, does not contain each count once."""
 
 
 class TopicReader:
-    """Reads the topic from its beginning on, with `read_committed`."""
+    """Reads the topic from its beginning, with `read_committed`."""
 
     def __init__(self, bootstrap: str) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
         self.counts: Counts = defaultdict(list)
         self.seen = 0
-        """How many counts came so far."""
+        """Number of counts read so far."""
         self._at_end = set[int]()
         self._consumer = Consumer(
             {
@@ -33,14 +33,14 @@ class TopicReader:
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "log_level": 0,
-                # Brokers that are killed are waited for.
+                # The client waits for killed brokers to return.
                 "error_cb": lambda error: None,
             }
         )
         self._consumer.assign([TopicPartition(COUNTS, number, 0) for number in range(PARTITIONS)])
 
     def read(self, seconds: float) -> bool:
-        """Take what comes within these seconds. Returns whether anything has."""
+        """Read what arrives within these seconds. Return whether anything has."""
         before = self.seen
         for message in self._consumer.consume(10_000, seconds):
             partition = message.partition()
@@ -54,19 +54,19 @@ class TopicReader:
         return self.seen > before
 
     def read_all(self) -> Counts:
-        """What is there now; call it on a new reader."""
+        """Read everything that is in the topic now; call it on a new reader."""
         while len(self._at_end) < PARTITIONS:
             self.read(1.0)
         self.close()
         return self.counts
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connection to the broker."""
         self._consumer.close()
 
 
 def create_table(url: str) -> None:
-    """Create the table, which is empty."""
+    """Create the empty table."""
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -74,7 +74,7 @@ def create_table(url: str) -> None:
 
 
 def read_table(url: str) -> Counts:
-    """The numbers in the table, by airport."""
+    """Return the numbers in the table, by airport."""
     import psycopg
 
     with psycopg.connect(url) as connection:
@@ -83,7 +83,7 @@ def read_table(url: str) -> Counts:
 
 
 def lost_and_doubled(where: str, counts: Counts, total: int) -> tuple[int, int]:
-    """How many of `total` numbers are missing, and how many are there again.
+    """Return how many of `total` numbers are missing, and how many are duplicated.
 
     Raises MissingOrDoubledError if any are, or if those of an airport are not 1, 2, 3 and so on.
     """

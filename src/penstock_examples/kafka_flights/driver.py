@@ -1,4 +1,4 @@
-"""The driver of the job: a process by `penstock run`, as a user starts one, and starts it again when it has died."""
+"""The driver of the job: a process of `penstock run`, as a user starts it, and restarts it after a crash."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class JobFailedError(PenstockError):
 
 
 class Driver:
-    """Context manager of the job's process. `folder`: of its checkpoints and what it says."""
+    """Context manager of the job's process. `folder`: of its checkpoints and output."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self._checkpoints = folder / "checkpoints"
@@ -41,20 +41,20 @@ class Driver:
 
     @property
     def pid(self) -> int:
-        """Of the present one."""
+        """The process id of the current driver."""
         return self._process.pid
 
     def kill_and_start_again(self) -> None:
-        """Kill it, and its JVM with it (`kill -9`). Another one goes on from the newest checkpoint."""
+        """Kill the driver, with its JVM (`kill -9`). Another one resumes from the newest checkpoint."""
         self._end()
         self._start()
 
     def has_ended(self) -> bool:
-        """Whether the job is done. Raises JobFailedError if it has failed."""
+        """Return whether the job is done. Raises JobFailedError if it has failed."""
         status = self._process.poll()
         if status:
             said = self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
-            raise JobFailedError(f"the job has ended with status {status}. It said last:\n{said}")
+            raise JobFailedError(f"the job has ended with status {status}. The end of its output:\n{said}")
         return status is not None
 
     def _start(self) -> None:
@@ -71,7 +71,7 @@ class Driver:
             *self._arguments,
         ]
         with self._log.open("ab") as log:
-            # A session of its own: its processes can be killed together, and Ctrl-C is for who has started it.
+            # In a session of its own: its processes can be killed together, and Ctrl-C goes only to this program.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
@@ -81,7 +81,7 @@ class Driver:
         self._process.wait()
         deadline = time.monotonic() + _KILLED_S
         while time.monotonic() < deadline:
-            # The group has its JVM, too, which is not the child of this process.
+            # The group includes its JVM, which is not the child of this process.
             try:
                 os.killpg(self._process.pid, 0)
             except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The reports, as they come: a thread writes them to the topic, evenly, up to those that are held back."""
+"""The feed: a thread that writes the reports to the topic, evenly, except those that are held back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TICK_S = 0.02
 class Feed:
     """Context manager that writes while its block runs. Creates the topics.
 
-    `seconds`: within which all of them come, if none is held back.
+    `seconds`: the time in which all reports are written, if none is held back.
     """
 
     def __init__(self, bootstrap: str, reports: Reports, seconds: float) -> None:
@@ -27,7 +27,7 @@ class Feed:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for created in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (REPORTS, COUNTS)]).values():
             created.result(60)
-        # Each report once and in order, also where brokers fail. What the client logs then is expected.
+        # Each report once and in order, even if brokers fail. Errors that the client logs then are expected.
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
         self._producer = Producer({**settings, "queue.buffering.max.messages": len(reports) + 1})
         self._reports = reports
@@ -48,7 +48,7 @@ class Feed:
         self._producer.purge()
 
     def allow(self, count: int) -> None:
-        """Hold those back that come after so many: whatever the machine's speed, a job then has more to do later."""
+        """Hold back the reports after this number, so that a job on a machine of any speed has work left later."""
         self._allowed = count
 
     def _write(self) -> None:

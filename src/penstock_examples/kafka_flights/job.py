@@ -23,7 +23,7 @@ PARTITIONS = 2
 
 
 def main() -> None:
-    """Run it, up to the number of reports that are to come."""
+    """Run the job, up to this number of reports."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("bootstrap")
     parser.add_argument("url")

@@ -1,8 +1,8 @@
 """The operator that answers: queries in broadcast state, and panes of all of them in one keyed state.
 
-A pane has the figures of one query for a stretch of event time, so windows of any length share one state, and a record
-is added once for each query, whatever the length of its windows. A timer at the end of each pane that has records puts
-the windows together.
+A pane has the figures of one query for an interval of event time, so windows of any length share one state, and a
+record is added once per query, whatever the length of its windows. A timer at the end of each pane with records merges
+panes to windows.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ QUERIES = MapStateDescriptor("queries")
 PANES = MapStateDescriptor("panes")
 """(name, start of the pane in ms) -> Figures, by airport."""
 FAILED = MapStateDescriptor("failed")
-"""name -> why it is not answered for this airport."""
+"""name -> why the query is not answered for this airport."""
 FAILURES: OutputTag[Failure] = OutputTag("failures")
 
 
 class ParseQueries(ProcessFunction[str, Any]):
-    """Lines to queries. What can't be answered is refused here, once, and does not reach the operator."""
+    """Parses lines to queries. Refuses those that can't be answered, before they reach the operator."""
 
     def process_element(self, value: str, ctx: ProcessFunction.Context) -> Iterator[Any]:
-        """Yield the query, or why it is none."""
+        """Yield the query, or its refusal."""
         try:
             yield parsed(value)
         except QueryError as error:
@@ -50,12 +50,12 @@ class AnswerQueries(KeyedBroadcastProcessFunction[str, Report, "Query | Removal"
     """Answers all queries for one airport."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Get the state that all queries share."""
+        """Obtain the state that all queries share."""
         self.panes: MapState[tuple[str, int], Figures] = runtime_context.get_map_state(PANES)
         self.failed: MapState[str, str] = runtime_context.get_map_state(FAILED)
 
     def process_broadcast_element(self, value: Query | Removal, ctx: KeyedBroadcastProcessFunction.Context) -> None:
-        """Add a query, or remove it with all that is kept for it. One of the same name begins from nothing."""
+        """Add a query, or remove it with its state. A query with an existing name replaces it, without its state."""
         queries = ctx.get_broadcast_state(QUERIES)
         if value.name in queries:
             queries.remove(value.name)
@@ -65,7 +65,7 @@ class AnswerQueries(KeyedBroadcastProcessFunction[str, Report, "Query | Removal"
             queries.put(value.name, value)
 
     def process_element(self, value: Report, ctx: KeyedBroadcastProcessFunction.ReadOnlyContext) -> Iterator[Any]:
-        """Add the report to the current pane of each query that it matches. One whose windows are over is left out."""
+        """Add the report to the current pane of each matching query, unless its windows have ended."""
         fields = {name: getattr(value, name) for name in FIELDS}
         watermark = ctx.current_watermark()
         for name, query in ctx.get_broadcast_state(QUERIES).items():
@@ -79,7 +79,7 @@ class AnswerQueries(KeyedBroadcastProcessFunction[str, Report, "Query | Removal"
                     continue
                 figures = (self.panes.get((name, start)) or Figures()).plus(compiled(query.value, FIELDS)(fields))
             except (TypeError, ValueError, ArithmeticError) as error:
-                # Its own fault, for this airport, and nobody else's.
+                # An error of one query, for this airport, must not affect the others.
                 reason = f"{type(error).__name__}: {error}"
                 self.failed.put(name, reason)
                 _forget(self.panes, name)
@@ -89,7 +89,7 @@ class AnswerQueries(KeyedBroadcastProcessFunction[str, Report, "Query | Removal"
             ctx.timer_service().register_event_time_timer(start + query.pane_ms - 1)
 
     def on_timer(self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext) -> Iterator[Answer]:
-        """A pane ends: of all queries with panes that end now, answer the window that ends with it."""
+        """End the panes of this time: answer the windows that end with them."""
         end = timestamp + 1
         for name, query in ctx.get_broadcast_state(QUERIES).items():
             if end % query.pane_ms:
@@ -102,7 +102,7 @@ class AnswerQueries(KeyedBroadcastProcessFunction[str, Report, "Query | Removal"
             for start in starts:
                 window = window.merged(self.panes.get((name, start)) or Figures())
             yield Answer(name, ctx.get_current_key(), first, end, window.count, window.total, window.low, window.high)
-            # No later window has it.
+            # No later window includes it.
             self.panes.remove((name, first))
             if starts != [first]:
                 ctx.timer_service().register_event_time_timer(end + query.pane_ms - 1)

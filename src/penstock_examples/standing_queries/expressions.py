@@ -16,29 +16,29 @@ from numbers import Real
 from typing import Any
 
 LENGTH_MAX = 500
-"""Characters of an expression: with the forms above, what bounds the work for a record."""
+"""Most characters of an expression: with the forms above, this bounds the work per record."""
 
 Fields = Mapping[str, Any]
 Evaluate = Callable[[Fields], Any]
 
 
 class ExpressionError(ValueError):
-    """The text is no expression of this language."""
+    """The text is not an expression of this language."""
 
 
 @lru_cache(maxsize=1024)
 def compiled(text: str, names: frozenset[str]) -> Evaluate:
-    """Return what evaluates `text` for the fields of a record, which are called `names`.
+    """Return a function that evaluates `text` for the fields of a record, whose names are `names`.
 
-    Raises ExpressionError for a text that is not of the language. What it returns raises TypeError or
-    ZeroDivisionError if the values of a record don't fit.
+    Raises ExpressionError for a text outside of the language. The function raises TypeError or ZeroDivisionError if the
+    values of a record don't fit.
     """
     if len(text) > LENGTH_MAX:
         raise ExpressionError(f"an expression has at most {LENGTH_MAX} characters, this one {len(text)}")
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise ExpressionError(f"{text!r} is no expression: {error}") from None
+        raise ExpressionError(f"{text!r} is not an expression: {error}") from None
     return _Compiler(names).compile(tree.body)
 
 

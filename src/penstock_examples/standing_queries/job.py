@@ -22,8 +22,8 @@ from penstock_examples.standing_queries.answering import FAILURES, QUERIES, Answ
 
 
 def answers(reports: DataStream[Any], lines: DataStream[str]) -> tuple[DataStream[Any], DataStream[Any]]:
-    """Return the answers, and why queries are not answered."""
-    # Queries have no event time: after a moment without one, their stream holds nobody's time back.
+    """Return the answers, and the reasons why queries are not answered."""
+    # Queries have no event time: after a moment without one, their stream no longer holds back the watermark.
     untimed = WatermarkStrategy.no_watermarks().with_idleness(Duration.of_millis(100))
     queries = lines.assign_timestamps_and_watermarks(untimed).process(ParseQueries()).uid("parse")
     answered = (

@@ -1,4 +1,4 @@
-"""What an analyst sends, as JSON: a query to be answered from now on, or the name of one that is not any more.
+"""The messages of an analyst, as JSON: a query to be answered from now on, or the name of a query to remove.
 
 {"add": "long delays", "where": "delay is not None and delay > 60", "value": "delay", "minutes": 120, "every": 60}
 {"remove": "long delays"}
@@ -13,17 +13,17 @@ from penstock_examples.standing_queries.expressions import ExpressionError, comp
 
 FIELDS = frozenset(Report.__struct_fields__)
 PANES_MAX = 1440
-"""Panes of a window: what a query may cost when its windows end."""
+"""Most panes of a window: the cost of a query when its windows end."""
 
 
 class QueryError(ValueError):
-    """What was sent is no query."""
+    """The message is not a query."""
 
 
 class Query(msgspec.Struct, frozen=True, tag="add", tag_field="do"):
     """Figures of `value` over the reports of an airport that match `where`, for windows of event time.
 
-    A window is `minutes` long, and one ends `every` so many minutes (0: one after the other).
+    A window is `minutes` long, and one ends every `every` minutes (0: one after the other).
     """
 
     name: str
@@ -43,7 +43,7 @@ class Query(msgspec.Struct, frozen=True, tag="add", tag_field="do"):
         return (self.every or self.minutes) * MINUTE_MS
 
     def check(self) -> None:
-        """Raise QueryError if it can't be answered."""
+        """Raise QueryError if the query can't be answered."""
         every = self.every or self.minutes
         if not self.name or self.minutes < 1 or every < 1 or self.minutes % every:
             raise QueryError(f"a query has a name, and windows of whole multiples of `every`, got {self}")
@@ -57,13 +57,13 @@ class Query(msgspec.Struct, frozen=True, tag="add", tag_field="do"):
 
 
 class Removal(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
-    """The query of this name is not answered any more."""
+    """The removal of the query with this name."""
 
     name: str
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """Of the values in a pane or a window."""
+    """Figures of the values in a pane or a window."""
 
     count: int = 0
     total: float = 0
@@ -71,13 +71,13 @@ class Figures(msgspec.Struct, frozen=True):
     high: float | None = None
 
     def plus(self, value: float) -> Figures:
-        """With one more value."""
+        """Return the figures with one more value."""
         low = value if self.low is None else min(self.low, value)
         high = value if self.high is None else max(self.high, value)
         return Figures(self.count + 1, self.total + value, low, high)
 
     def merged(self, other: Figures) -> Figures:
-        """Of the values of both."""
+        """Return the figures of both."""
         lows = [low for low in (self.low, other.low) if low is not None]
         highs = [high for high in (self.high, other.high) if high is not None]
         return Figures(
@@ -102,7 +102,7 @@ class Answer(msgspec.Struct, frozen=True, order=True):
 
 
 class Failure(msgspec.Struct, frozen=True, order=True):
-    """Why a query is not answered: all of it, or for one airport."""
+    """The reason why a query is not answered, at all or for one airport."""
 
     query: str
     airport: str | None
@@ -119,7 +119,7 @@ class _Sent(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parsed(line: str) -> Query | Removal:
-    """Return what an analyst sent. Raises QueryError if it is no JSON, lacks something, or can't be answered."""
+    """Parse a message of an analyst. Raises QueryError if it is not JSON, is incomplete, or can't be answered."""
     try:
         sent = msgspec.json.decode(line, type=_Sent)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:

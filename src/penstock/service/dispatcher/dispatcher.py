@@ -1,6 +1,6 @@
 """Decide which of the submitted jobs run, given the slots: a state machine without I/O.
 
-phase      event                            next       effects
+    phase      event                            next       effects
     -          submitted                        queued     record; (*)
     queued     enough slots are free, and it    starting   start its process, which holds the slots from now on
                has waited longest

@@ -1,6 +1,6 @@
 """Standard output and error of a job's process: files of bounded size, addressed by byte.
 
-output              from the first byte on
+    output              from the first byte on
     output.00008388655  from that byte on: it continues the file before
 
 The process itself starts a new file, so nothing is lost between two: from then on its descriptors lead there. The

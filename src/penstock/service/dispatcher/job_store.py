@@ -1,6 +1,6 @@
 """The directory of a dispatcher: submitted jobs, their states, and the archives of those that have ended.
 
-DIRECTORY/lock              held by the dispatcher that leads, unless leaders are elected
+    DIRECTORY/lock              held by the dispatcher that leads, unless leaders are elected
     DIRECTORY/token             of REST: the next dispatcher keeps it, so that clients need not change
     DIRECTORY/port              of the newest dispatcher: the next one uses it too, if it is free
     DIRECTORY/programs/ID_NAME  that were uploaded: programs.py

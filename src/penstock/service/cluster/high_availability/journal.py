@@ -1,6 +1,6 @@
 """The journal of a cluster in a shared folder: numbered entries that are created once and never changed.
 
-1   term 1, claim          a process leads
+    1   term 1, claim          a process leads
     2   term 1                 with the pointers to all jobs, as in each entry
     3   term 1
     4   term 2, claim          another process leads

@@ -1,6 +1,6 @@
 """Pointers to jobs in a ConfigMap of Kubernetes, which also says who may change them.
 
-data   leader   {"term": 3, "writer": "…"}     the process that may change it
+    data   leader   {"term": 3, "writer": "…"}     the process that may change it
            job-ID   state-3-17                     the pointer to the newest state of a job
 
 A leader takes the map over by replacing it as it was read, with its own term. A former leader has read an older

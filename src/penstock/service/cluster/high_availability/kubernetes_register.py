@@ -1,6 +1,6 @@
 """Election in Kubernetes: a Lease says who leads, and a ConfigMap has the pointers, which only the leader can change.
 
-Lease       penstock-CLUSTER    the leader, as `kubectl get leases` shows it; in an annotation, its address
+    Lease       penstock-CLUSTER    the leader, as `kubectl get leases` shows it; in an annotation, its address
     ConfigMap   penstock-CLUSTER    whose pointers count, and the pointers: `kubernetes_pointers.py`
 
 The Lease tells others when they may claim the leadership. Its times are for people: a standby watches its version

@@ -1,6 +1,6 @@
 """The part of one process in an election of a leader, as a state machine without I/O.
 
-state      event                                           next       effects
+    state      event                                           next       effects
     waiting    time passes, no request is open                 waiting    Look
     waiting    there is no leader                              claiming   Claim the next term
     claiming   the claim counts                                leading    Lead, until its request's time + the lease

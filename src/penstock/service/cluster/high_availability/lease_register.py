@@ -1,6 +1,6 @@
 """Election in a folder that all processes see, for clusters without ZooKeeper: a journal, and a lease for each term.
 
-STORAGE/CLUSTER/leader/record/00000012    the journal: claims of the leadership, and the pointers to the jobs
+    STORAGE/CLUSTER/leader/record/00000012    the journal: claims of the leadership, and the pointers to the jobs
                           /lease-3            of the leader of term 3, which renews it
 
 The journal ensures that writes of two leaders never both count. The lease tells others when they may claim the

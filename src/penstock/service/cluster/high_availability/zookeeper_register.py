@@ -1,6 +1,6 @@
 """Election in ZooKeeper: its recipe for leaders, and pointers that change only while the leader's node exists.
 
-ROOT/CLUSTER/leader/n-…-0000000004    of each process that stands for election; it disappears with the session.
+    ROOT/CLUSTER/leader/n-…-0000000004    of each process that stands for election; it disappears with the session.
                                           The node with the lowest number leads; it contains the leader's address
                 /jobs/ID                  the pointer to the newest state of a job
 
