@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from penstock.common.configuration import Configuration
@@ -30,6 +31,11 @@ TIGHT = Circumstances(
     buffer_bytes=100,
     channel_rows=1,
 )
+
+
+def seeds(count: int, in_soak: int) -> list[Any]:
+    """Parameters of a test: so many seeds from 0 on, and those behind them in the soak."""
+    return [*range(count), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(count, count + in_soak))]
 
 
 def programs() -> st.SearchStrategy[tuple[Program, Circumstances]]:
