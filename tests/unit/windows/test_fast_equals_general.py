@@ -159,7 +159,7 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("contents", CONTENTS)
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(**SETTINGS)
 def test_event_time(drivers: Any, contents: str, **drawn: Any) -> None:
     """The fast operator would give other results, or lose records whose window goes beyond the end of time."""
@@ -167,7 +167,7 @@ def test_event_time(drivers: Any, contents: str, **drawn: Any) -> None:
 
 
 @pytest.mark.parametrize("contents", CHANGING)
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(**SETTINGS)
 def test_functions_that_change_what_they_are_given(drivers: Any, contents: str, **drawn: Any) -> None:
     """A window would have what another one, or an earlier firing, has made of its records, if none was stored since."""
@@ -214,7 +214,7 @@ def run_beside(
     assert all(job.is_empty for job in (jobs if origin <= 0 else [fast]))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(windows=sizes(), steps=st.lists(st.one_of(records, st.integers(1, 15)), max_size=10))
 def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
     """The fast operator would give other results for processing-time windows."""
@@ -236,7 +236,7 @@ def test_processing_time(drivers: Any, windows: Any, steps: list[Any]) -> None:
     assert all(job.is_empty for job in jobs)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(windows=sizes(), chunks=st.lists(records, max_size=6))
 def test_batched(drivers: Any, windows: Any, chunks: list[Any]) -> None:
     """The fast operator would give other results for a bounded program."""

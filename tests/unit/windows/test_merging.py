@@ -108,7 +108,7 @@ class Indexed(Sessions):
 ADDED = st.tuples(st.integers(0, 60), st.integers(1, 12))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.lists(st.one_of(ADDED, st.integers(0, 5)), max_size=40))
 def test_an_index_changes_nothing(steps: list[Any]) -> None:
     """With many sessions in flight a record would join others than it does with few, or keep the state of another."""

@@ -159,7 +159,7 @@ def test_sessions_have_no_state_of_their_own(drive_once: Any) -> None:
         drive_once.process(SESSIONS, Keeps()).records((("a", 1), 0)).until(MAX_TIMESTAMP)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     records=st.lists(st.tuples(st.sampled_from("ab"), st.integers(-100, 100)), max_size=25),
     gap=st.integers(1, 20),

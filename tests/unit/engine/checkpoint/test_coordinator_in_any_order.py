@@ -144,7 +144,7 @@ def played(steps: list[tuple[str, int]], retained: int) -> Wild:
     return wild
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(STEPS, st.integers(1, 3))
 def test_each_output_is_committed_once_or_aborted_once(steps: list[tuple[str, int]], retained: int) -> None:
     """Rows would be missing, or be there twice, after some rare order of failures."""
@@ -154,7 +154,7 @@ def test_each_output_is_committed_once_or_aborted_once(steps: list[tuple[str, in
     assert outcomes == Counter(name for _, _, name in wild.prepared)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(STEPS, st.integers(1, 3))
 def test_output_of_a_subtask_is_committed_in_the_order_of_its_checkpoints(
     steps: list[tuple[str, int]], retained: int
@@ -168,7 +168,7 @@ def test_output_of_a_subtask_is_committed_in_the_order_of_its_checkpoints(
         assert committed == sorted(committed)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(STEPS, st.integers(1, 3))
 def test_nothing_is_committed_that_no_manifest_names(steps: list[tuple[str, int]], retained: int) -> None:
     """After a failure at that moment the same rows would be written and committed a second time."""
@@ -186,7 +186,7 @@ def committed_in(manifest: Manifest) -> list[str]:
     return [value for texts in manifest.commits.values() for text in texts for value in unpacked(text)[1]]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(STEPS, st.integers(1, 3))
 def test_the_files_of_each_stored_checkpoint_are_there(steps: list[tuple[str, int]], retained: int) -> None:
     """A job could not be restored from its newest checkpoint; or its store would grow for ever."""
@@ -204,7 +204,7 @@ def test_the_files_of_each_stored_checkpoint_are_there(steps: list[tuple[str, in
     assert sorted(wild.job.storage.manifests) == [manifest.checkpoint_id for manifest in kept]
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(STEPS)
 def test_the_host_is_woken_when_a_checkpoint_expires(steps: list[tuple[str, int]]) -> None:
     """After one lost message no checkpoint would complete any more."""

@@ -31,7 +31,7 @@ def concurrent_max(times: CheckpointSettings) -> int:
     return times.concurrent_max if times.pause_ms == 0 else 1
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(SETTINGS, STEPS)
 def test_the_rules_hold_whatever_happens(times: CheckpointSettings, steps: list[tuple[int, str]]) -> None:
     """A job would do nothing but take checkpoints, or would take none though nothing is in their way."""

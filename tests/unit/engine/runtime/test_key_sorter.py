@@ -63,7 +63,7 @@ TIMED = st.lists(st.tuples(KEYS, st.integers(0, 5)), max_size=6)
 UNTIMED_ONES = st.lists(st.tuples(KEYS, st.none()), max_size=6)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     chunks=st.lists(st.one_of(TIMED, UNTIMED_ONES), max_size=12),
     memory_bytes=st.sampled_from([0, 500, 2_000, 1 << 20]),
@@ -157,7 +157,7 @@ def test_what_cannot_be_a_key_is_refused() -> None:
         drained(sorter)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     runs=st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4)), max_size=8), max_size=4),
     block=st.integers(1, 4),

@@ -51,7 +51,7 @@ ACTIONS = st.tuples(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(actions=st.lists(ACTIONS, max_size=80), read_at_once=st.integers(1, 5), cached=st.integers(0, 5))
 def test_random_actions_are_those_of_a_sorted_set(actions: list[Any], read_at_once: int, cached: int) -> None:
     """Some mix of setting, deleting, firing and writing to the store would lose a timer, or fire one twice."""

@@ -51,10 +51,10 @@ def test_each_change_of_the_load_takes_three_steps_at_most() -> None:
     pipeline = Pipeline(pipeline_of(lambda now_ms: rate), SETTINGS)
     for part, steps_most in ((0.1, 1), (1.0, 1), (1.1, 0), (0.2, 3), (0.6, 1), (0.1, 3), (1.0, 1)):
         rate = LOAD * part
-        steps = pipeline.run(30 * MINUTE_MS)
+        steps = pipeline.run(15 * MINUTE_MS)
         assert len(steps) <= steps_most, [str(step) for step in steps]
         check_is_right(pipeline)
-        assert not pipeline.run(30 * MINUTE_MS), "it has what it needs"
+        assert not pipeline.run(15 * MINUTE_MS), "it has what it needs"
         assert sum(pipeline.pending) < rate, "all that waited has been processed"
     assert 450 <= pipeline.subtasks <= 650, pipeline.widths()
 
