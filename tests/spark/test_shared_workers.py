@@ -53,8 +53,7 @@ def test_a_loop_between_slots_of_one_worker() -> None:
     no_worker_left()
 
 
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
-def test_a_killed_worker_and_another_number_of_them(tmp_path: Path, backend: str) -> None:
+def test_a_killed_worker_and_another_number_of_them(tmp_path: Path) -> None:
     """All slots of a worker are lost with it: records would be missing, or come twice."""
     deaths = tmp_path / "deaths"
     deaths.mkdir()
@@ -62,7 +61,7 @@ def test_a_killed_worker_and_another_number_of_them(tmp_path: Path, backend: str
         SHARED: "3",
         "execution.checkpointing.interval": "200 ms",
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-        "state.backend.type": backend,
+        "state.backend.type": "rocksdb",
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.delay": "0 s",
     }
