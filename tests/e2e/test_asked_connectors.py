@@ -80,6 +80,6 @@ def test_a_job_is_cancelled_while_its_sink_is_asked(cluster: Cluster) -> None:
             _, said = submitted.communicate(timeout=30)
         finally:
             submitted.kill()
-    assert submitted.returncode == 1 and "the job 'asked' was cancelled" in said
+    assert submitted.returncode == 1 and "the job 'asked' was canceled" in said
     assert client.get(f"/jobs/{id}")["state"] == "CANCELED"
     assert client.get("/overview")["slots-available"] == 2

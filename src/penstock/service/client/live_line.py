@@ -43,7 +43,7 @@ class LiveLine:
         if self.is_on:
             self.clear()
             for name, before, ours in zip(("stdout", "stderr"), self._before, self._placed, strict=True):
-                # Unless the program has replaced the stream since: then its own stream stays.
+                # A stream with which the program has replaced ours stays.
                 if getattr(sys, name) is ours:
                     setattr(sys, name, before)
             self.is_on = False

@@ -180,7 +180,7 @@ def check_place(start: StartPoint, configuration: Configuration, has_session: bo
     directory = base if start.latest is None else start.latest.directory
     _reach(directory)
     system, root = file_system_of(directory)
-    # Create the store now, so that it warns now: it decides how to tell runs apart there.
+    # Called for its warning, if the file system cannot create files exclusively, by which runs are told apart.
     exclusive_creation(directory, system)
     probe = f"{root}/{uuid.uuid4().hex}.unfinished"
     try:

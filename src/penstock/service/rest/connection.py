@@ -35,13 +35,13 @@ class Connection(H11Protocol):
         self._look_later()
         if len(self.connections) > self._most:
             others = [other for other in self.connections if isinstance(other, Connection) and other._waits]
-            # This connection waits too. The newest is closed only if all others are being answered.
+            # This new connection is one of them, so the list is never empty.
             oldest = min(others, key=lambda other: other._since_s)
             self.connections.discard(oldest)
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection was closed by either side."""
+        """Stop the timer: either side has closed the connection."""
         if self._looks is not None:
             self._looks.cancel()
         super().connection_lost(exc)

@@ -41,7 +41,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
     leader: LeaderAddress
     kernel: str
-    """The boot on whose machine the lock means something: the leader's machine, since it was booted."""
+    """The boot of the leader's machine: only processes of the same boot can rely on the lock of the file."""
     renewals: int
 
 

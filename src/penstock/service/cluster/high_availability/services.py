@@ -24,7 +24,7 @@ from penstock.service.cluster.high_availability.zookeeper_register import ZooKee
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 """Names of objects, within the limits of all their kinds in Kubernetes."""
 _TRIES = 3
-"""A leader survives this many missed renewals: an answer may take this fraction of the deadline."""
+"""Requests within the deadline of a leader: each may take this fraction of it."""
 
 
 def is_highly_available(configuration: Configuration) -> bool:
