@@ -180,7 +180,7 @@ def check_place(start: StartPoint, configuration: Configuration, has_session: bo
     directory = base if start.latest is None else start.latest.directory
     _reach(directory)
     system, root = file_system_of(directory)
-    # Called for its warning, if the file system cannot create files exclusively, by which runs are told apart.
+    # Called for its warning, if the file system cannot create files exclusively, which keeps runs apart.
     exclusive_creation(directory, system)
     probe = f"{root}/{uuid.uuid4().hex}.unfinished"
     try:
