@@ -57,7 +57,7 @@ test: $(READY) ## all tests but the soak; a part: make test ARGS="tests/spark -k
 	@$(if $(ARGS),$(PYTEST) $(ARGS),$(PYTEST) -n $$(($(WORKERS) + 2)) $(SHARED) --junitxml=$(REPORT); \
 		status=$$?; $(BIN)/python tests/budget.py $(REPORT); exit $$status)
 
-test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: three to four minutes
+test-fast: $(READY) ## unit tests, types and a part of the simulation, without Spark: about three minutes
 	@$(PYTEST) -n $(WORKERS) $(SHARED) -m 'not slow and not soak' --ignore-glob 'tests/simulation/test_*mutants.py' $(WITHOUT_SPARK) $(ARGS)
 
 test-flink: $(READY) ## Flink's own command, classes and web pages against our REST, from the wheel apache-flink (fetched once)

@@ -171,7 +171,7 @@ def test_all_runs_give_the_same_if_all_is_waited_for(batched: bool, parallelism:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_what_is_late_is_told_and_nothing_is_lost(parallelism: int) -> None:
     """Late reports would be neither in a window nor on the side output, or in both."""
     ledger = run(False, parallelism, 0)
@@ -204,7 +204,7 @@ def test_the_command() -> None:
 @pytest.mark.own_jvm
 def test_the_command_kills_a_worker() -> None:
     """The demo would claim what it does not do."""
-    command = [str(Path(sys.executable).with_name("penstock")), "demo", "--events", "100000"]
+    command = [str(Path(sys.executable).with_name("penstock")), "demo", "--events", "50000"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
 
     assert run.returncode == 0, run.stderr
