@@ -19,11 +19,10 @@ from penstock.common.errors import SourceError
 from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
-from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
-from penstock.connectors.kafka.sink.open_transaction import TransactionAbortedError
 from penstock.connectors.kafka.sink.producer import ProducerError
-from penstock.connectors.kafka.sink.sink import KafkaSink
+from penstock.connectors.kafka.sink.sink import KafkaCommitter, KafkaSink, TransactionLostError
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction
+from penstock.connectors.kafka.sink.writers import TransactionAbortedError
 from penstock.connectors.kafka.source.offsets import Offsets
 from penstock.connectors.kafka.source.source import KafkaSource
 from penstock.datastream import StreamExecutionEnvironment

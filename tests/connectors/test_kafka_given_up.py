@@ -11,7 +11,7 @@ from tests.connectors.driven import prepared, until
 from tests.connectors.kafka_topics import Topics, sink_of, texts
 
 from penstock.connectors.kafka.protocol.transactions import Described, TransactionClient
-from penstock.connectors.kafka.sink.committer import KafkaCommitter, TransactionLostError
+from penstock.connectors.kafka.sink.sink import KafkaCommitter, TransactionLostError
 from penstock.connectors.kafka.sink.transactions import KafkaTransaction
 from penstock.testing.conformance.sink import SimpleSinkContext
 

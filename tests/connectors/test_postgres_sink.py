@@ -14,7 +14,7 @@ from penstock.common.errors import ConfigurationError
 from penstock.common.typeinfo import Types
 from penstock.common.types import Row
 from penstock.connectors.postgres.connection import PostgresError, TransientPostgresError
-from penstock.connectors.postgres.sink.committer import TransactionLostError
+from penstock.connectors.postgres.sink.sink import TransactionLostError
 from penstock.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcExecutionOptions, JdbcSink
 from penstock.datastream.connectors.postgres import DeliveryGuarantee, PostgresSink
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink

@@ -13,7 +13,7 @@ from tests.connectors.redis_keys import Keys
 from penstock.common.errors import ConfigurationError
 from penstock.common.types import Row
 from penstock.connectors.redis.server import RedisError
-from penstock.connectors.redis.sink.committer import TransactionLostError
+from penstock.connectors.redis.sink.sink import TransactionLostError
 from penstock.datastream.connectors.redis import DeliveryGuarantee, RedisSink
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 from penstock.testing.redis_server import RedisServer

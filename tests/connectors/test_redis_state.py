@@ -22,8 +22,7 @@ from tests.connectors.external_state import (
 from tests.connectors.redis_keys import Keys
 
 from penstock.common.errors import CheckpointError
-from penstock.connectors.redis.connection import RedisConnection
-from penstock.connectors.redis.server import RedisError
+from penstock.connectors.redis.server import RedisConnection, RedisError
 from penstock.connectors.redis.server import RedisServer as Server
 from penstock.engine.state.backends.versioned.store import StoreOwner, StoreVersion
 from penstock.engine.state.handles import KeyedFile, store_files_of

@@ -18,7 +18,7 @@ from penstock.connectors.files.formats.avro_format import AvroWriterFactory
 from penstock.connectors.files.formats.compression import CODECS
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.formats.orc_format import OrcWriterFactory
-from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
+from penstock.connectors.files.formats.parquet_format import ParquetWriterFactory
 from penstock.connectors.files.formats.protobuf_format import ProtobufEncoder, ProtobufFormat
 from penstock.connectors.files.split import FoundFile, whole
 from penstock.connectors.formats.protobuf_schema import ProtobufSchema

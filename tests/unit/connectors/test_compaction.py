@@ -22,7 +22,7 @@ from tests.unit.connectors.file_sinks import (
 from penstock.common import Types
 from penstock.common.errors import JobError
 from penstock.connectors.files.sink import BucketAssigner, FileCompactor, FileCompactStrategy, FileSink, RollingPolicy
-from penstock.connectors.files.sink.compactor import ConcatFileCompactor
+from penstock.connectors.files.sink.compaction import ConcatFileCompactor
 from penstock.datastream.formats.parquet import ParquetBulkWriters, ParquetFileCompactor
 from penstock.testing.conformance.sink import SimpleSinkContext, check_sink
 

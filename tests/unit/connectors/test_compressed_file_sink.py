@@ -21,8 +21,7 @@ from tests.unit.connectors.file_sinks import (
 
 from penstock.common import Encoder
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.compression import CODECS
-from penstock.connectors.files.formats.snappy_blocks import SnappyBlocks
+from penstock.connectors.files.formats.compression import CODECS, SnappyBlocks
 from penstock.connectors.files.formats.streams import reading
 from penstock.connectors.files.sink import (
     FileCompactor,

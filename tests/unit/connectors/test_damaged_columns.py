@@ -11,9 +11,9 @@ from pyarrow import parquet as pq
 from pyarrow.parquet import encryption
 
 from penstock.common.errors import SourceError
-from penstock.connectors.files.formats.parquet_writer import ParquetWriterFactory
+from penstock.connectors.files.formats.parquet_format import ParquetWriterFactory
 from penstock.connectors.files.formats.selected_columns import FileColumns
-from penstock.connectors.files.sink.compactor import BadInputError
+from penstock.connectors.files.sink.compaction import BadInputError
 from penstock.connectors.files.sink.parquet_compactor import ParquetFileCompactor
 from penstock.connectors.files.source import BulkFormat
 from penstock.connectors.files.split import FoundFile, whole

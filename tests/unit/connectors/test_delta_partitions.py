@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from penstock.common import Row, Types
-from penstock.connectors.tables.delta.typed_partitions import DeltaFolders
+from penstock.connectors.tables.delta import DeltaFolders
 
 COLUMNS = ("day", "id", "small", "ok", "name")
 KINDS = [Types.SQL_DATE(), Types.INT(), Types.BYTE(), Types.BOOLEAN(), Types.STRING(), Types.DOUBLE()]

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.connectors.http.backoff import PAUSE_MAX_MS, Backoff
-from penstock.connectors.http.endpoint import Endpoint, HttpError, retry_after_ms
-from penstock.connectors.http.events.parser import EventParser
+from penstock.connectors.http.endpoint import PAUSE_MAX_MS, Backoff, Endpoint, HttpError, retry_after_ms
+from penstock.connectors.http.events import EventParser
 from penstock.datastream.connectors.http import HttpBody, HttpSink, ServerSentEvent, ServerSentEventSource
 
 STREAM = (

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.connectors.kafka.source.fetched import Fetched
+from penstock.connectors.kafka.source.fetcher import Fetched
 from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.common.errors import SourceError
 from penstock.common.serialization import ByteArraySchema, SimpleStringSchema
-from penstock.connectors.kafka.client_log import Seldom
+from penstock.connectors.kafka.client import Seldom
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import addresses_of, check_security
 from penstock.connectors.kafka.protocol.partitions import id_of_each_partition, partition_of

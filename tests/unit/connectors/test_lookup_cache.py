@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.connectors.base.lookup_cache import LookupCache
+from penstock.connectors.base.keyed_lookup import LookupCache
 
 
 def test_rows_expire_and_the_least_recently_used_goes() -> None:

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.api.source import END_OF_INPUT, Nothing, Records
 from penstock.common.errors import ProgramError, SourceError
-from penstock.connectors.socket import SocketTextSource, reader
-from penstock.connectors.socket.delimited_text import DelimitedText
-from penstock.connectors.socket.write_ahead_log import WriteAheadLog
+from penstock.connectors.socket import POLL_MS, RETRY_MS, DelimitedText, SocketTextSource, WriteAheadLog
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 
 SECONDS = 30
@@ -108,7 +106,7 @@ def test_lines_as_they_come(server):
     client = Client(server)
     assert isinstance(client.poll(), Nothing), "it must not wait"
     with accepted(server, client) as connection:
-        assert client.poll() == Nothing(reader.POLL_MS)
+        assert client.poll() == Nothing(POLL_MS)
         connection.sendall(b"one\ntwo\r\nthr")
         assert client.lines(2) == ["one", "two"]
         connection.sendall("ée\n\nlast".encode())
@@ -232,7 +230,7 @@ def test_attempts_after_the_connection_was_lost(server):
         connection.sendall(b"a\nb")
     assert client.lines(2) == ["a", "b"], "a text does not go on in another connection"
     client.until(lambda _, __: client.reader._connection is None)
-    client.context.clock_ms += reader.RETRY_MS - 1
+    client.context.clock_ms += RETRY_MS - 1
     assert isinstance(client.poll(), Nothing) and client.reader._connection is None
     client.context.clock_ms += 1
     with accepted(server, client) as connection:
@@ -248,7 +246,7 @@ def test_a_server_that_comes_later(server):
         client = Client(late, max_retry=-1)
         for _ in range(5):
             client.until(lambda _, __: client.reader._connection is None)
-            client.context.clock_ms += reader.RETRY_MS
+            client.context.clock_ms += RETRY_MS
         late.listen()
         with accepted(late, client) as connection:
             connection.sendall(b"a\n")
@@ -278,7 +276,7 @@ def test_a_connection_that_breaks(server):
 
 def test_a_full_log_holds_the_server_back(server, monkeypatch):
     """A long time without a checkpoint would exhaust the worker's memory."""
-    monkeypatch.setattr(reader, "LOG_CHARACTERS_MAX", 3)
+    monkeypatch.setattr("penstock.connectors.socket.LOG_CHARACTERS_MAX", 3)
     client = Client(server, checkpointing=True)
     with accepted(server, client) as connection:
         connection.sendall(b"abcd\n")

@@ -9,12 +9,28 @@ from typing import Any
 import msgspec
 
 from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
-from penstock.connectors.base.dividing_enumerator import DividingEnumerator
+from penstock.common.types import Row
 from penstock.connectors.base.key_range import KeyRange, splits_of
 from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.retries import retried
+from penstock.connectors.base.split_enumerator import DividingEnumerator
 from penstock.connectors.base.split_fetcher import SplitFetcher
 from penstock.connectors.base.split_reader import Chunk, SplitReader
+
+# Records of the rows of a table.
+
+
+def record_maker(kind: Callable[..., Any], names: Sequence[str]) -> Callable[[Sequence[Any]], Any]:
+    """What makes a record of a row's values: a Row with these names, a tuple, a dict, or what `kind` makes of them."""
+    if kind is Row:
+        named = Row(*names)
+        return lambda values: named(*values)
+    if kind is tuple:
+        return tuple
+    if kind is dict:
+        return lambda values: dict(zip(names, values, strict=True))
+    return lambda values: kind(*values)
+
 
 _RANGES_PER_SUBTASK = 4
 """More than one, so that a subtask with sparse ranges takes some of the others."""

@@ -40,7 +40,7 @@ class FileSplit(Located, frozen=True, gc=False):
 
     def skipping(self, records: int) -> FileSplit:
         """Return this split with `records` more records to skip."""
-        return FileSplit(self.path, self.start, self.end, self.offset, self.skip + records)
+        return FileSplit(path=self.path, start=self.start, end=self.end, offset=self.offset, skip=self.skip + records)
 
 
 def whole(file: FoundFile) -> FileSplit:

@@ -44,14 +44,14 @@ class Branches(NamedTuple):
 def union_maker(branches: list[Any], records: list[RecordBranch], of_array: Make | None, of_map: Make | None) -> Make:
     """What makes values of a union. `branches`: as fastavro has parsed them."""
     parts = Branches(
-        _of_numbers(branches),
-        _of_times(branches),
-        records,
-        of_array,
-        of_map,
-        "bytes" in branches,
-        frozenset(branch for branch in branches if branch in ("int", "long")),
-        {b["size"]: b["name"] for b in branches if isinstance(b, dict) and b["type"] == "fixed"},
+        of_number=_of_numbers(branches),
+        times=_of_times(branches),
+        records=records,
+        of_array=of_array,
+        of_map=of_map,
+        has_bytes="bytes" in branches,
+        plain=frozenset(branch for branch in branches if branch in ("int", "long")),
+        fixed={b["size"]: b["name"] for b in branches if isinstance(b, dict) and b["type"] == "fixed"},
     )
 
     of_text = _of_texts(branches)

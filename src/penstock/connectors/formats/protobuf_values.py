@@ -36,7 +36,9 @@ def _reader(descriptor: Any, as_row: bool, defaults: bool, known: dict[str, Conv
     # Compiled for these fields: no call of Python's for one whose value is as it should be.
     scope: dict[str, Any] = {"make": row_maker([field.name for field in descriptor.fields], as_row)}
     values = [
-        _expression(field, index, _converter(field, as_row, defaults, known), defaults, scope)
+        _expression(
+            field=field, index=index, convert=_converter(field, as_row, defaults, known), defaults=defaults, scope=scope
+        )
         for index, field in enumerate(descriptor.fields)
     ]
     exec(f"def read(message):\n    return make([{', '.join(values)}])", scope)

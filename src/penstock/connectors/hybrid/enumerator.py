@@ -99,7 +99,9 @@ class HybridEnumerator(SplitEnumerator):
         """Assign a split of the current source."""
         answers = subtask in self._asked
         self._asked.discard(subtask)
-        self._context.assign_split(HybridSplit(self._index, split, self._made, answers, subtask), subtask)
+        self._context.assign_split(
+            HybridSplit(index=self._index, split=split, source=self._made, answers=answers, subtask=subtask), subtask
+        )
 
     def end(self, subtask: int) -> None:
         """Note that the current source has no more splits for this subtask."""

@@ -12,7 +12,7 @@ from penstock.api.sink import Committer
 from penstock.common.errors import JobError
 from penstock.connectors.files.sink.committer import FileCommitter
 from penstock.connectors.files.storage import resolve_below
-from penstock.connectors.tables.table_file import TableFile
+from penstock.connectors.tables.writer import TableFile
 
 _TRIES = 10
 

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from penstock.api.sink import SinkContext
 from penstock.common.serialization import BulkWriterFactory
+from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
+from penstock.connectors.files.sink.committer import Completed
 from penstock.connectors.files.sink.writer import FileSinkSettings
-from penstock.connectors.tables.table_file import TableFile
+
+# Committables of sinks into tables: a Parquet file, and by what the table knows that it has it.
+
+
+@stored_as("table-file")
+class TableFile(msgspec.Struct, frozen=True):
+    """File `number` of a writer, from 0; `writer` names one attempt of one subtask of one sink of one job.
+
+    The table keeps the greatest number of each writer, in the commit that adds the file.
+    """
+
+    file: Completed
+    writer: str
+    number: int
 
 
 class TableFileWriter(BulkFileWriter):

@@ -1,7 +1,7 @@
 """A sink into a table of Delta Lake; it needs the extra `delta`, `pip install 'penstock-streams[delta]'`."""
 
 from penstock.common.doors.door import publish
-from penstock.connectors.tables.delta.sink import DeltaSink
+from penstock.connectors.tables.delta import DeltaSink
 
 __all__ = ["DeltaSink"]
 

@@ -2,10 +2,9 @@
 
 from penstock.common.doors.door import publish
 from penstock.connectors.http.endpoint import HttpError
-from penstock.connectors.http.events.event import ServerSentEvent
-from penstock.connectors.http.events.source import ServerSentEventSource
-from penstock.connectors.http.sink.body import HttpBody
+from penstock.connectors.http.events import ServerSentEvent, ServerSentEventSource
 from penstock.connectors.http.sink.sink import HttpSink
+from penstock.connectors.http.sink.writer import HttpBody
 
 __all__ = [
     "HttpBody",

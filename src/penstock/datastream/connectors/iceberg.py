@@ -1,7 +1,7 @@
 """A sink into a table of Iceberg; it needs the extra `iceberg`, `pip install 'penstock-streams[iceberg]'`."""
 
 from penstock.common.doors.door import publish
-from penstock.connectors.tables.iceberg.sink import IcebergSink
+from penstock.connectors.tables.iceberg import IcebergSink
 
 __all__ = ["IcebergSink"]
 

@@ -1,8 +1,7 @@
 """CSV files. To write records without a header: `penstock.common.serialization.Encoder.csv_encoder()`."""
 
 from penstock.common.doors.door import publish
-from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat
-from penstock.connectors.files.formats.csv_writer import CsvWriterFactory
+from penstock.connectors.files.formats.csv_format import CsvFormat, CsvReaderFormat, CsvWriterFactory
 from penstock.connectors.formats.csv_row import CsvRowDeserializationSchema, CsvRowSerializationSchema
 from penstock.connectors.formats.csv_schema import CsvSchema, CsvSchemaBuilder
 

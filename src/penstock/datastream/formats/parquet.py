@@ -8,8 +8,12 @@ import pyarrow
 
 from penstock.common.doors.door import publish
 from penstock.common.typeinfo import RowTypeInfo
-from penstock.connectors.files.formats.parquet_format import ParquetFormat
-from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS, ParquetWriterFactory
+from penstock.connectors.files.formats.parquet_format import (
+    ROW_GROUP_BYTES,
+    ROW_GROUP_RECORDS,
+    ParquetFormat,
+    ParquetWriterFactory,
+)
 from penstock.connectors.files.sink.parquet_compactor import ParquetFileCompactor
 from penstock.connectors.formats.avro_columns import columns_of
 from penstock.connectors.formats.avro_schema import AvroSchema

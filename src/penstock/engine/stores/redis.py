@@ -16,8 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from penstock.common.errors import CheckpointError
-from penstock.connectors.redis.connection import RedisConnection
-from penstock.connectors.redis.server import RedisServer
+from penstock.connectors.redis.server import RedisConnection, RedisServer
 from penstock.engine.runtime.task.vertex import RedisSettings
 from penstock.engine.state.backends.versioned.logged import Entry, LoggedStore
 from penstock.engine.state.backends.versioned.store import LoggedEntry, StoreOwner, StoreVersion, VersionedStores

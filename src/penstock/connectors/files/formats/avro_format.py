@@ -57,7 +57,9 @@ class AvroFormat(BatchFormat):
                 values = blocks.records(block)[first:]
                 if to_row is not None:
                     values = list(map(to_row, values))
-                yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+                yield Chunk(
+                    values, FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done)
+                )
             check_all_skipped(split.path, split.skip - done)
 
     def get_produced_type(self) -> Any:

@@ -103,10 +103,14 @@ class LineFormat(RecordFormat):
         parser = self.parser(split.path, cr_ends)
         start = max(split.offset, parser.body_start)
         to_skip = split.skip
-        with reading(split.path, max(0, start - 1), self._given_charset, split.end, cr_ends) as stream:
+        with reading(
+            path=split.path, offset=max(0, start - 1), charset=self._given_charset, end=split.end, cr_ends=cr_ends
+        ) as stream:
             blocks = LineBlocks(stream, start, split.end, BLOCK_BYTES)
             for offset, block in blocks:
-                values, unfinished = self._parse(parser, split.path, offset, block, blocks.is_last, skipped)
+                values, unfinished = self._parse(
+                    parser=parser, path=split.path, offset=offset, block=block, last=blocks.is_last, skipped=skipped
+                )
                 if unfinished:
                     blocks.give_back(block[-unfinished:])
                 position = split.at(offset + len(block) - unfinished)
@@ -138,7 +142,9 @@ class LineFormat(RecordFormat):
                 skipped(1)
                 if start:
                     # There may be others before it: a parser looks at whole columns.
-                    values += self._parse(parser, path, offset, piece[:start], True, skipped)[0]
+                    values += self._parse(
+                        parser=parser, path=path, offset=offset, block=piece[:start], last=True, skipped=skipped
+                    )[0]
                 after = start + sum(len(line) + 1 for line in lines[bad.index : bad.index + bad.lines])
                 offset, block = offset + after, block[after:]
                 size = BEHIND_BAD_BYTES

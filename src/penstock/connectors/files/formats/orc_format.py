@@ -63,7 +63,10 @@ class OrcFormat(BatchFormat):
                     if first >= piece.num_rows:
                         continue
                     values = columns.records(piece.slice(first), make, first_row + start + first)
-                    yield Chunk(values, FileSplit(split.path, split.start, split.end, split.offset, done))
+                    yield Chunk(
+                        values,
+                        FileSplit(path=split.path, start=split.start, end=split.end, offset=split.offset, skip=done),
+                    )
             check_all_skipped(split.path, split.skip - done)
 
     def _batches(

@@ -7,12 +7,61 @@ from typing import Any
 
 import pyarrow
 from pyarrow import compute
+from pyarrow import types as arrow
 
 from penstock.common.errors import SourceError
 from penstock.common.functions.user_calls import NOT_OF_A_VALUE, RAISED, results_of
-from penstock.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.common.types.basic_types import InstantTypeInfo, TypeInformation
+from penstock.common.types.composite_types import LIST_TYPES, ExternalTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.connectors.files.formats.declared_columns import Convert, conversion_of
-from penstock.connectors.files.formats.nanoseconds import read_as
+
+# Columns of times in nanoseconds, which pyarrow gives as values of pandas: read as what has values in Python.
+
+
+def read_as(stored: pyarrow.DataType, declared: TypeInformation | None) -> pyarrow.DataType:
+    """The type to which a column is cast before its values are taken: `stored`, if there are no nanoseconds in it.
+
+    In microseconds, as Python's times are. Of a declared Instant, which has nanoseconds, their number since the epoch.
+    """
+    if isinstance(declared, ExternalTypeInfo):
+        return read_as(stored, declared._type_info)
+    if arrow.is_timestamp(stored) and stored.unit == "ns":
+        return pyarrow.int64() if isinstance(declared, InstantTypeInfo) else pyarrow.timestamp("us", stored.tz)
+    if arrow.is_time64(stored) and stored.unit == "ns":
+        return pyarrow.time64("us")
+    if arrow.is_duration(stored) and stored.unit == "ns":
+        return pyarrow.duration("us")
+    if arrow.is_dictionary(stored):
+        values = read_as(stored.value_type, declared)
+        return stored if values == stored.value_type else values
+    if arrow.is_struct(stored):
+        kinds = _of_fields(declared)
+        return pyarrow.struct([field.with_type(read_as(field.type, kinds.get(field.name))) for field in stored])
+    if arrow.is_map(stored):
+        key, value = (
+            (declared._key_type_info, declared._value_type_info) if isinstance(declared, MapTypeInfo) else (None, None)
+        )
+        key_field, value_field = stored.key_field, stored.item_field
+        return pyarrow.map_(
+            key_field.with_type(read_as(key_field.type, key)), value_field.with_type(read_as(value_field.type, value))
+        )
+    return _list(stored, declared._element_type if isinstance(declared, LIST_TYPES) else None)
+
+
+def _of_fields(declared: TypeInformation | None) -> dict[str, TypeInformation]:
+    if isinstance(declared, (RowTypeInfo, TupleTypeInfo)):
+        return dict(zip(declared._column_names(), declared.get_field_types(), strict=True))
+    return {}
+
+
+def _list(stored: pyarrow.DataType, item: TypeInformation | None) -> pyarrow.DataType:
+    if not (arrow.is_list(stored) or arrow.is_large_list(stored) or arrow.is_fixed_size_list(stored)):
+        return stored
+    field = stored.value_field.with_type(read_as(stored.value_type, item))
+    if arrow.is_large_list(stored):
+        return pyarrow.large_list(field)
+    return pyarrow.list_(field, stored.list_size) if arrow.is_fixed_size_list(stored) else pyarrow.list_(field)
+
 
 _FIRST_DAY, _DAY_BEYOND = -719_162, 2_932_897
 """From 1970-01-01 to those between which Python has dates: year 1, and year 10,000."""
@@ -51,7 +100,7 @@ class SelectedColumns:
                     f"{path}: there is no column {', '.join(missing)}; its columns are {', '.join(there)}. Of a "
                     "Types.ROW_NAMED(...) in the place of the names, what a file lacks is None"
                 )
-            return FileColumns(path, names, names, {}, {})
+            return FileColumns(path=path, names=names, stored=names, conversions={}, declared={})
         stored = [name for name in names if name in there]
         conversions, declared = {}, {}
         for name, kind in zip(names, self.row_type.get_field_types(), strict=True):
@@ -65,7 +114,9 @@ class SelectedColumns:
                 conversions[name] = convert
             declared[name] = kind
         # The number of rows is that of any column.
-        return FileColumns(path, names, stored or there[:1], conversions, declared)
+        return FileColumns(
+            path=path, names=names, stored=stored or there[:1], conversions=conversions, declared=declared
+        )
 
 
 class FileColumns:

@@ -9,20 +9,138 @@ what it has written itself. Source: Flink, `CompactCoordinator` and `CompactorOp
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
 from penstock.common.errors import JobError
 from penstock.common.stored import stored_as
 from penstock.connectors.files.sink.committer import FileCommitter
-from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
-from penstock.connectors.files.sink.compactor import BadInputError, FileCompactor
 from penstock.connectors.files.sink.recoverable import RecoverableFile
 from penstock.connectors.files.sink.renamed_files import PendingFile
 from penstock.connectors.files.storage import resolve_below
+
+# When the small files of a FileSink are compacted.
+
+
+class FileCompactStrategy:
+    """Compacts the files of a bucket after some checkpoints, or when they have some size together.
+
+    Made by `FileCompactStrategy.builder()`. Source: Flink docs, "FileSystem", Compaction.
+    """
+
+    def __init__(self, checkpoints: int | None, size_threshold: int | None, threads: int) -> None:
+        self.checkpoints = checkpoints
+        self.size_threshold = size_threshold
+        self.threads = threads
+
+    class Builder:
+        """Builds a FileCompactStrategy; each method returns the builder."""
+
+        def __init__(self) -> None:
+            self._checkpoints: int | None = None
+            self._size_threshold: int | None = None
+            self._threads = 1
+
+        def enable_compaction_on_checkpoint(
+            self, num_checkpoints_before_compaction: int
+        ) -> FileCompactStrategy.Builder:
+            """Compact all files of a bucket with each n-th checkpoint."""
+            self._checkpoints = _positive("num_checkpoints_before_compaction", num_checkpoints_before_compaction)
+            return self
+
+        def set_size_threshold(self, size_threshold: int) -> FileCompactStrategy.Builder:
+            """Compact the files of a bucket as soon as they have as many bytes together."""
+            self._size_threshold = _positive("size_threshold", size_threshold)
+            return self
+
+        def set_num_compact_threads(self, num_compact_threads: int) -> FileCompactStrategy.Builder:
+            """Set how many threads of each subtask compact. Default: 1."""
+            self._threads = _positive("num_compact_threads", num_compact_threads)
+            return self
+
+        def build(self) -> FileCompactStrategy:
+            """Return the strategy. Raises ValueError if nothing says when to compact."""
+            if self._checkpoints is None and self._size_threshold is None:
+                raise ValueError(
+                    "a FileCompactStrategy needs to know when to compact: call enable_compaction_on_checkpoint, "
+                    "set_size_threshold, or both"
+                )
+            return FileCompactStrategy(self._checkpoints, self._size_threshold, self._threads)
+
+    @staticmethod
+    def builder() -> Builder:
+        """Return a builder."""
+        return FileCompactStrategy.Builder()
+
+
+def _positive(what: str, value: int) -> int:
+    if value < 1:
+        raise ValueError(f"{what} must be 1 or more, got {value}")
+    return value
+
+
+# How several files become one.
+
+_COPIED_AT_ONCE = 1 << 20
+
+
+class BadInputError(Exception):
+    """One of the files can't be read. `position`: among the inputs."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+
+
+class FileCompactor(ABC):
+    """Makes one file of several. Pickled to the workers; called in threads of its own, several at once."""
+
+    @abstractmethod
+    def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
+        """Write what the files hold, which come in the order in which they were written. Don't close them."""
+
+    @staticmethod
+    def concat_file_compactor(file_delimiter: bytes | None = None) -> FileCompactor:
+        """Return a compactor that appends one file to the other, with `file_delimiter` between them.
+
+        For formats whose records stand by themselves, as lines do: not for Parquet, nor for files with a header.
+        """
+        return ConcatFileCompactor(file_delimiter)
+
+    @staticmethod
+    def identical_file_compactor() -> FileCompactor:
+        """Return a compactor of single files, which stay as they are. It fails if there are several."""
+        return IdenticalFileCompactor()
+
+
+class ConcatFileCompactor(FileCompactor):
+    """One file behind the other."""
+
+    def __init__(self, file_delimiter: bytes | None) -> None:
+        if file_delimiter is not None and not isinstance(file_delimiter, bytes):
+            raise TypeError(f"the delimiter of files must be bytes, got {file_delimiter!r}")
+        self.delimiter = file_delimiter
+
+    def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
+        for position, file in enumerate(inputs):
+            if position and self.delimiter:
+                output.write(self.delimiter)
+            while data := file.read(_COPIED_AT_ONCE):
+                output.write(data)
+
+
+class IdenticalFileCompactor(FileCompactor):
+    """The only file."""
+
+    def compact(self, inputs: Sequence[IO[bytes]], output: IO[bytes]) -> None:
+        if len(inputs) > 1:
+            raise ValueError(f"the identical file compactor takes one file at a time, got {len(inputs)}")
+        ConcatFileCompactor(None).compact(inputs, output)
+
 
 _SHOWN_FILES = 10
 

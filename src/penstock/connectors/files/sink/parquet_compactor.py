@@ -8,8 +8,8 @@ from typing import IO
 import pyarrow as pa
 from pyarrow import parquet
 
-from penstock.connectors.files.formats.parquet_writer import ROW_GROUP_BYTES, ROW_GROUP_RECORDS
-from penstock.connectors.files.sink.compactor import BadInputError, FileCompactor
+from penstock.connectors.files.formats.parquet_format import ROW_GROUP_BYTES, ROW_GROUP_RECORDS
+from penstock.connectors.files.sink.compaction import BadInputError, FileCompactor
 
 
 class ParquetFileCompactor(FileCompactor):

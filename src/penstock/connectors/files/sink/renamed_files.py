@@ -141,7 +141,13 @@ class RenamedFile(RecoverableFile):
             self.out.flush()
             self._sync()
             file = self._file
-            self._persisted = FileInProgress(file.pending_path, file.final_path, size, self._job_id, file.replaced)
+            self._persisted = FileInProgress(
+                hidden_path=file.pending_path,
+                final_path=file.final_path,
+                size=size,
+                job_id=self._job_id,
+                replaced=file.replaced,
+            )
         return self._persisted
 
     def finish(self) -> PendingFile:

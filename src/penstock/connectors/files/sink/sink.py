@@ -27,8 +27,7 @@ from penstock.connectors.files.formats.compression import codec_named
 from penstock.connectors.files.sink.bucket import BucketAssigner
 from penstock.connectors.files.sink.bulk_writer import BulkFileWriter
 from penstock.connectors.files.sink.committer import FileCommitter
-from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
-from penstock.connectors.files.sink.compactor import ConcatFileCompactor, FileCompactor
+from penstock.connectors.files.sink.compaction import ConcatFileCompactor, FileCompactor, FileCompactStrategy
 from penstock.connectors.files.sink.part import OutputFileConfig
 from penstock.connectors.files.sink.rolling import OnCheckpointRollingPolicy, RollingPolicy
 from penstock.connectors.files.sink.row_writer import RowFileWriter

@@ -22,9 +22,7 @@ from penstock.connectors.files.formats.compression import codec_named, codec_of
 from penstock.connectors.files.located import Located
 from penstock.connectors.files.sink.bucket import BasePathBucketAssigner, BucketContext
 from penstock.connectors.files.sink.committer import FileCommitter
-from penstock.connectors.files.sink.compact_strategy import FileCompactStrategy
-from penstock.connectors.files.sink.compaction import Compaction, FileToCompact
-from penstock.connectors.files.sink.compactor import FileCompactor
+from penstock.connectors.files.sink.compaction import Compaction, FileCompactor, FileCompactStrategy, FileToCompact
 from penstock.connectors.files.sink.part import OutputFileConfig, PartFile, PartInProgress
 from penstock.connectors.files.sink.recoverable import RecoverableFile, RecoverableWriter
 from penstock.connectors.files.sink.renamed_files import FileInProgress, PendingFile, RenamedFiles

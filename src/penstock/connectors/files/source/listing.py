@@ -61,7 +61,9 @@ def _expand(path: str, must_exist: bool, left_out: set[str] | None) -> Iterator[
             for each in _matching(tree, info.path, _ALL, left_out):
                 yield FoundFile(rejoin(path, info.path, each.path), each.size)
         elif _MAGIC.search(inner):
-            yield from _of_pattern(file_system, tree, path, inner, must_exist, left_out)
+            yield from _of_pattern(
+                file_system=file_system, tree=tree, path=path, inner=inner, must_exist=must_exist, left_out=left_out
+            )
         elif must_exist or not _may_come(file_system, inner):
             raise SourceError(_not_found(file_system, tree, path, inner))
     except (OSError, UnicodeError) as error:

@@ -107,7 +107,14 @@ class FileSource(Source[Any]):
         return self._format.get_produced_type()
 
     def _enumerator(self, context: EnumeratorContext, state: FileEnumeratorState | None) -> FileEnumerator:
-        return FileEnumerator(context, self._paths, self._format, self._split_bytes, self._discovery_interval_ms, state)
+        return FileEnumerator(
+            context=context,
+            paths=self._paths,
+            file_format=self._format,
+            split_bytes=self._split_bytes,
+            discovery_interval_ms=self._discovery_interval_ms,
+            state=state,
+        )
 
 
 class FileSourceBuilder:

@@ -48,12 +48,18 @@ class _StoreTree(Tree):
         self._file_system = file_system
 
     def directory(self, path: str) -> Entry:
-        return Entry(path.rpartition("/")[2], path, True, 0, path)
+        return Entry(name=path.rpartition("/")[2], path=path, is_directory=True, size=0, identity=path)
 
     def children(self, path: str) -> list[Entry]:
         infos = self._file_system.get_file_info(fs.FileSelector(path, allow_not_found=True))
         return [
-            Entry(info.base_name, info.path, info.type is fs.FileType.Directory, info.size or 0, info.path)
+            Entry(
+                name=info.base_name,
+                path=info.path,
+                is_directory=info.type is fs.FileType.Directory,
+                size=info.size or 0,
+                identity=info.path,
+            )
             for info in infos
             if info.type in (fs.FileType.File, fs.FileType.Directory)
         ]
@@ -63,7 +69,7 @@ class _LocalTree(Tree):
     """The local file system, which pyarrow can't list if one name in it is not UTF-8, and whose links it hides."""
 
     def directory(self, path: str) -> Entry:
-        return Entry(Path(path).name, path, True, 0, _identity(Path(path).stat()))
+        return Entry(name=Path(path).name, path=path, is_directory=True, size=0, identity=_identity(Path(path).stat()))
 
     def children(self, path: str) -> list[Entry]:
         try:
@@ -84,7 +90,14 @@ def _local(entry: os.DirEntry[str]) -> Entry | None:
     except OSError:
         # A link that leads nowhere or to itself, or a file that was deleted in the meantime.
         return None
-    return Entry(entry.name, entry.path, is_directory, status.st_size, _identity(status), linked_at_ns)
+    return Entry(
+        name=entry.name,
+        path=entry.path,
+        is_directory=is_directory,
+        size=status.st_size,
+        identity=_identity(status),
+        linked_at_ns=linked_at_ns,
+    )
 
 
 def _identity(status: Any) -> tuple[int, int]:

@@ -10,12 +10,15 @@ import msgspec
 from penstock.api.sink import Committer, Sink, SinkContext
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.options import checked_function
-from penstock.connectors.http.backoff import Backoff
-from penstock.connectors.http.endpoint import checked_endpoint, checked_header
-from penstock.connectors.http.sink.batch_numbers import BatchesOfWriter
-from penstock.connectors.http.sink.body import HttpBody
-from penstock.connectors.http.sink.delivery import Delivery
-from penstock.connectors.http.sink.writer import DeadLettersOfWriter, HttpWriter, RequestSettings
+from penstock.connectors.http.endpoint import Backoff, checked_endpoint, checked_header
+from penstock.connectors.http.sink.writer import (
+    BatchesOfWriter,
+    DeadLettersOfWriter,
+    Delivery,
+    HttpBody,
+    HttpWriter,
+    RequestSettings,
+)
 
 _ON_FAILURE = ("fail", "log")
 

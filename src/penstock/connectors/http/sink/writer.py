@@ -2,20 +2,295 @@
 
 from __future__ import annotations
 
+import datetime
+import enum
+import hashlib
+import http.client
 import logging
+import random
+import threading
+import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from penstock.api.sink import SinkContext, SinkWriter
+from penstock.common.errors import JobError
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.http import NO_ANSWER
 from penstock.common.stored import stored_as
 from penstock.common.time.earliest import earliest
 from penstock.connectors.base.execution import Execution
-from penstock.connectors.http.sink.batch_numbers import BatchesOfWriter, BatchNumbers
-from penstock.connectors.http.sink.body import HttpBody
-from penstock.connectors.http.sink.delivery import Delivery
-from penstock.connectors.http.sink.sender import Batch, BatchSender, Refused
+from penstock.connectors.formats.json_values import JsonSerializationSchema
+from penstock.connectors.http.endpoint import Backoff, Endpoint, HttpError, TransientHttpError, shut_down
+
+# Names of batches, by which a server recognizes a batch that it has accepted before.
+#
+# A batch that is sent again after a restart keeps its name if it is the same batch of the same writer with the same
+# records. So a name consists of the writer, the number of the batch since the writer's start, and the body: a batch
+# that is cut at another place differs, and two batches that are equal by chance have two numbers.
+
+
+@stored_as("http-batches-of-writer")
+class BatchesOfWriter(msgspec.Struct, frozen=True, gc=False):
+    """In a checkpoint: what the writer's batches are called, and how many there were; of which subtask of how many."""
+
+    name: str
+    count: int
+    subtask: int
+    parallelism: int
+
+
+class BatchNumbers:
+    """Those of one writer. One that goes on as another subtask than it was begins anew, under another name."""
+
+    def __init__(self, context: SinkContext, restored: Sequence[BatchesOfWriter]) -> None:
+        self._place = context.subtask, context.parallelism
+        own = [one for one in restored if (one.subtask, one.parallelism) == self._place]
+        if len(own) == len(restored) == 1:
+            self._name, self._count = own[0].name, own[0].count
+        else:
+            self._count = 0
+            # Without a state it may begin again as it has begun.
+            begins = f"{context.job_id}/{context.operator_id}/{context.subtask}/{context.parallelism}"
+            self._name = uuid.uuid4().hex if context.is_restored else begins
+
+    def next_key(self, body: bytes) -> str:
+        """The name of the next batch."""
+        digest = hashlib.sha256(f"{self._name}/{self._count}/".encode() + body)
+        self._count += 1
+        return digest.hexdigest()[:32]
+
+    def snapshot(self) -> BatchesOfWriter:
+        """What a checkpoint needs."""
+        return BatchesOfWriter(self._name, self._count, *self._place)
+
+
+# What a request carries of records.
+
+_JSON = JsonSerializationSchema()
+
+
+class HttpBody(enum.Enum):
+    """The form of a request's body."""
+
+    JSON_ARRAY = "array"
+    """All records of a batch, in an array."""
+    JSON_LINES = "lines"
+    """All records of a batch, one on each line."""
+    JSON_RECORD = "record"
+    """One record, by itself: each is a request."""
+
+    @property
+    def content_type(self) -> str:
+        """The header of that name."""
+        return "application/x-ndjson" if self is HttpBody.JSON_LINES else "application/json"
+
+    def encode(self, records: Sequence[Any]) -> bytes:
+        """A batch. Raises TypeError for a value that JSON does not have."""
+        if self is HttpBody.JSON_ARRAY:
+            return _JSON.serialize(list(records))
+        return b"\n".join(map(_JSON.serialize, records)) + b"\n" * (self is HttpBody.JSON_LINES)
+
+
+# Sends bodies over one connection, and each again until the server has taken it, or has refused it for good.
+
+_RETRY_AFTER_MAX_MS = 600_000
+"""A server that wants to be left alone for longer holds up checkpoints: that is a failure."""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """How bodies are sent. `max_retries`: how often one is sent again; `key_header`: None: its name is not sent."""
+
+    endpoint: Endpoint
+    content_type: str
+    backoff: Backoff = Backoff()
+    max_retries: int = 5
+    key_header: str | None = "Idempotency-Key"
+
+
+class Courier:
+    """Delivers, on one thread. `pause` waits so many seconds, or less if nothing is to be delivered any more."""
+
+    def __init__(self, delivery: Delivery, pause: Callable[[float], bool]) -> None:
+        self._delivery = delivery
+        self._pause = pause
+        self._connection: http.client.HTTPConnection | None = None
+        self._is_interrupted = False
+
+    def deliver(self, body: bytes, key: str) -> None:
+        """Raises HttpError if the server refuses it, or does not take it after all tries."""
+        delivery = self._delivery
+        tries = 0
+        while True:
+            try:
+                self._post(body, key)
+                return
+            except TransientHttpError as error:
+                tries += 1
+                if tries > delivery.max_retries:
+                    raise HttpError(f"{error}. It was tried {tries} times", error.status) from None
+                if (error.retry_after_ms or 0) > _RETRY_AFTER_MAX_MS:
+                    text = f"{error}. It can be asked again in {error.retry_after_ms} ms only"
+                    raise HttpError(text, error.status) from None
+                pause_ms = delivery.backoff.pause_ms(tries, error.retry_after_ms, random.random())
+                _log.warning("tried again in %d ms, for the %d. time: %s", pause_ms, tries, error)
+                if not self._pause(pause_ms / 1000):
+                    raise HttpError(f"{error}. The job ends before another try", error.status) from None
+
+    def interrupt(self) -> None:
+        """End what `deliver` waits for; it sends nothing any more. Another thread calls it."""
+        self._is_interrupted = True
+        connection = self._connection
+        if connection is not None:
+            shut_down(connection.sock)
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _post(self, body: bytes, key: str) -> None:
+        endpoint = self._delivery.endpoint
+        headers = endpoint.all_headers(Content_Type=self._delivery.content_type)
+        if self._delivery.key_header is not None:
+            headers[self._delivery.key_header] = key
+        is_used = self._connection is not None
+        try:
+            response, answer = self._exchange(body, headers)
+        except NO_ANSWER as error:
+            self.close()
+            if not is_used or isinstance(error, TimeoutError) or self._is_interrupted:
+                raise endpoint.unreachable(error) from None
+            # The server may end a connection that has waited; the key tells it if it has taken the batch before.
+            try:
+                response, answer = self._exchange(body, headers)
+            except NO_ANSWER as again:
+                self.close()
+                raise endpoint.unreachable(again) from None
+        if not 200 <= response.status < 300:
+            raise endpoint.refused(response.status, response.headers, answer, datetime.datetime.now(datetime.UTC))
+
+    def _exchange(self, body: bytes, headers: dict[str, str]) -> tuple[http.client.HTTPResponse, bytes]:
+        if self._connection is None:
+            self._connection = self._delivery.endpoint.connection()
+        connection = self._connection
+        connection.request("POST", self._delivery.endpoint.target, body, headers)
+        response = connection.getresponse()
+        answer = self._delivery.endpoint.body_of(response)
+        if not response.isclosed():
+            self.close()
+        return response, answer
+
+
+# The thread that sends batches, while the task goes on.
+
+_CLOSE_S = 5.0
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Records, and the request that they are."""
+
+    records: list[Any]
+    body: bytes
+    key: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A batch that is not sent any more, and why."""
+
+    batch: Batch
+    error: HttpError
+
+
+class BatchSender:
+    """Sends batches in their order. `waiting_max`: how many may wait; whoever puts another one waits then.
+
+    `keeps_refused`: batches that the server does not take are kept for `take_refused`; else the first ends the sender.
+    """
+
+    def __init__(self, delivery: Delivery, waiting_max: int, keeps_refused: bool) -> None:
+        self._waiting_max = waiting_max
+        self._keeps_refused = keeps_refused
+        self._changed = threading.Condition()
+        self._batches: deque[Batch] = deque()
+        """The first is the one that is being sent."""
+        self._refused: list[Refused] = []
+        self._error: Exception | None = None
+        self._closing = threading.Event()
+        self._courier = Courier(delivery, lambda seconds: not self._closing.wait(seconds))
+        self._thread = threading.Thread(target=self._run, name="penstock-http", daemon=True)
+        self._thread.start()
+
+    # Of the task.
+
+    def put(self, batch: Batch) -> None:
+        """Send it, after those before it. Raises what has ended the sender."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None or len(self._batches) <= self._waiting_max)
+            self._raise()
+            self._batches.append(batch)
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until the server has taken all, or has refused it. Raises what has ended the sender."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._error is not None or not self._batches)
+            self._raise()
+
+    def take_refused(self) -> list[Refused]:
+        """What was refused since the last call, in order."""
+        with self._changed:
+            refused, self._refused = self._refused, []
+        return refused
+
+    def close(self) -> None:
+        """End the thread, whatever it is at; what was not sent is not sent."""
+        self._closing.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._courier.interrupt()
+        # It may wait for a connection; it ends after that by itself.
+        self._thread.join(_CLOSE_S)
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    # Of the thread.
+
+    def _run(self) -> None:
+        try:
+            while (batch := self._next()) is not None:
+                self._send(batch)
+        except RAISED as error:
+            with self._changed:
+                self._error = error if isinstance(error, JobError) else JobError(repr(error))
+                self._changed.notify_all()
+        finally:
+            self._courier.close()
+
+    def _next(self) -> Batch | None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._batches) or self._closing.is_set())
+            return None if self._closing.is_set() else self._batches[0]
+
+    def _send(self, batch: Batch) -> None:
+        refused: list[Refused] = []
+        try:
+            self._courier.deliver(batch.body, batch.key)
+        except HttpError as error:
+            if not self._keeps_refused or self._closing.is_set():
+                raise
+            refused.append(Refused(batch, error))
+        with self._changed:
+            self._refused += refused
+            self._batches.popleft()
+            self._changed.notify_all()
+
 
 _log = logging.getLogger(__name__)
 _WAITING_MAX = 2

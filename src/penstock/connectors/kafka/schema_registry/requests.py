@@ -44,10 +44,10 @@ def request(access: Access, method: str, path: str, body: Any = None) -> Any:
 def _of_any(access: Access, method: str, path: str, body: Any) -> Any:
     for address in access.addresses[:-1]:
         try:
-            return _request(access, address, method, path, body)
+            return _request(access=access, address=address, method=method, path=path, body=body)
         except TransientError:
             continue
-    return _request(access, access.addresses[-1], method, path, body)
+    return _request(access=access, address=access.addresses[-1], method=method, path=path, body=body)
 
 
 def _request(access: Access, address: str, method: str, path: str, body: Any) -> Any:

@@ -116,7 +116,14 @@ class KafkaRecordSerializationSchemaBuilder:
             raise ValueError("messages need a topic: set_topic or set_topic_selector")
         if self._value is None:
             raise ValueError("messages need a value: set_value_serialization_schema")
-        return _Composed(self._fixed_topic, self._topic, self._value, self._key, self._partitioner, self._headers)
+        return _Composed(
+            topic=self._fixed_topic,
+            topic_of=self._topic,
+            value=self._value,
+            key=self._key,
+            partitioner=self._partitioner,
+            headers=self._headers,
+        )
 
     def _choose_once(self) -> None:
         if self._topic is not None or self._fixed_topic is not None:

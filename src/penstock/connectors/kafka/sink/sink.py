@@ -2,22 +2,72 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.api.sink import Committer, Sink, SinkContext, SinkWriter
-from penstock.common.errors import SourceError
+from penstock.common.errors import JobError, SourceError
 from penstock.connectors.base.delivery_guarantee import DeliveryGuarantee
 from penstock.connectors.base.options import checked_text
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings, confluent_kafka
 from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
 from penstock.connectors.kafka.protocol.connection import check_security
-from penstock.connectors.kafka.protocol.transactions import timeout_of_producer
-from penstock.connectors.kafka.sink.committer import KafkaCommitter
+from penstock.connectors.kafka.protocol.transactions import TransactionClient, timeout_of_producer
 from penstock.connectors.kafka.sink.producer import KafkaProducer, ProducerError
 from penstock.connectors.kafka.sink.serialization import KafkaRecordSerializationSchema
-from penstock.connectors.kafka.sink.transactions import TransactionalIds, TransactionsOfWriter
+from penstock.connectors.kafka.sink.transactions import (
+    KafkaTransaction,
+    TransactionalIds,
+    TransactionsOfWriter,
+    is_committed,
+)
 from penstock.connectors.kafka.sink.writers import PlainWriter, TransactionalWriter
+
+# Commits transactions on the driver, whichever process has prepared them.
+
+_log = logging.getLogger(__name__)
+
+
+class TransactionLostError(JobError):
+    """A transaction that a checkpoint names was aborted before it could be committed."""
+
+
+class KafkaCommitter(Committer):
+    """Ends transactions by their ids, producer ids and epochs: repeating that changes nothing."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._client = TransactionClient(properties)
+
+    def commit(self, committables: Sequence[KafkaTransaction]) -> None:
+        for one in committables:
+            if not self._client.end(one.transactional_id, one.producer_id, one.epoch, commit=True):
+                self._check(one)
+
+    def abort(self, committables: Sequence[KafkaTransaction]) -> None:
+        for one in committables:
+            # By its epoch: if it was committed, the id may belong to a transaction that goes on.
+            self._client.fence(one.transactional_id, one.producer_id, one.epoch)
+
+    def _check(self, one: KafkaTransaction) -> None:
+        now = self._client.describe(one.transactional_id)
+        if now is None:
+            _log.warning(
+                "the transaction '%s' can't be committed: the brokers do not know its id any more, as they forget "
+                "those not used for transactional.id.expiration.ms. It was committed long ago, or was aborted",
+                one.transactional_id,
+            )
+        elif not is_committed(one, now):
+            raise TransactionLostError(
+                f"the transaction '{one.transactional_id}' (producer {one.producer_id}, epoch {one.epoch}) was "
+                f"aborted before it could be committed: its id is now {now.state}, epoch {now.epoch}. What it wrote "
+                "is lost. Either the job was down for longer than transaction.timeout.ms; or it has failed behind this "
+                "savepoint, and has gone back to a checkpoint before it; or another job has the same transactional id "
+                "prefix and job id. Start again from an earlier savepoint, or accept the loss and start from one that "
+                "was taken later"
+            )
+
 
 _TIMEOUT_MS = "900000"
 """The longest that brokers allow unless they are told otherwise (transaction.max.timeout.ms)."""
@@ -98,7 +148,14 @@ class KafkaSink(Sink[Any]):
         name = f"{self._prefix}-{context.job_id}-{context.operator_id}"
         sink = name.replace("%", "%25").replace("/", "%2F")
         ids = TransactionalIds(sink, context.subtask, context.attempt)
-        return TransactionalWriter(self._schema, self._settings(), self._properties, context, ids, state)
+        return TransactionalWriter(
+            schema=self._schema,
+            settings=self._settings(),
+            properties=self._properties,
+            context=context,
+            ids=ids,
+            restored=state,
+        )
 
     def create_committer(self) -> Committer | None:
         """A committer of transactions, with EXACTLY_ONCE."""

@@ -8,19 +8,81 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Records, Source
 from penstock.common.serialization import DeserializationSchema
+from penstock.connectors.base.fetching_reader import FetchingReader
 from penstock.connectors.base.options import checked_text
 from penstock.connectors.kafka.client import Properties, checked_property, client_settings
 from penstock.connectors.kafka.cluster import KafkaCluster
 from penstock.connectors.kafka.java_properties import as_of_librdkafka
-from penstock.connectors.kafka.source.deserialization import KafkaRecordDeserializationSchema, OnError
+from penstock.connectors.kafka.source.deserialization import Deserializer, KafkaRecordDeserializationSchema, OnError
 from penstock.connectors.kafka.source.enumerator import KafkaEnumeratorState, KafkaSplitEnumerator, Reading
-from penstock.connectors.kafka.source.fetcher import check_consumer
+from penstock.connectors.kafka.source.fetcher import Fetched, Fetcher, check_consumer
 from penstock.connectors.kafka.source.offsets import KafkaOffsetsInitializer
-from penstock.connectors.kafka.source.reader import KafkaReader
 from penstock.connectors.kafka.source.subscriber import Subscription
-from penstock.connectors.kafka.topic_partition import KafkaTopicPartition
+from penstock.connectors.kafka.topic_partition import KafkaPartitionSplit, KafkaTopicPartition
+
+# Reads the partitions of one subtask.
+
+
+class KafkaReader(FetchingReader[Fetcher]):
+    """Hands on what the fetcher's thread has received, partition by partition."""
+
+    def __init__(
+        self,
+        context: ReaderContext,
+        settings: dict[str, Any],
+        schema: KafkaRecordDeserializationSchema,
+        on_error: OnError,
+        commits_offsets: bool,
+    ) -> None:
+        super().__init__(context, reports_positions=commits_offsets)
+        self._settings = settings
+        metrics = context.metric_group
+        errors = metrics.counter("numRecordsInErrors")
+        self._deserializer = Deserializer(schema, on_error, errors.inc)
+        metrics.gauge("pendingRecords", self._lag)
+
+    def create_fetcher(self) -> Fetcher:
+        return Fetcher(self._settings, self._context.notify_available)
+
+    def key_of(self, split: KafkaPartitionSplit) -> KafkaTopicPartition:
+        return split.topic_partition
+
+    def hand_on(self, fetched: Fetched, max_records: int) -> Records | None:
+        split = self._splits.get(fetched.partition)
+        if split is None:
+            # Fetched before the client knew that the partition is read to its end.
+            self.take_next()
+            return None
+        messages, offset = fetched.take(max_records, split.offset, split.stopping_offset)
+        if fetched.is_taken:
+            self.take_next()
+        values, timestamps = self._deserializer.values_of(messages)
+        moved = KafkaPartitionSplit(split.topic, split.partition, offset, split.stopping_offset)
+        self.moved(moved, offset)
+        if moved.is_finished:
+            self.finish(moved)
+            assert self._fetcher is not None
+            self._fetcher.unassign(fetched.partition)
+        return Records(split.split_id, values, timestamps, moved.is_finished)
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        # Of partitions without new messages, too: brokers forget what nobody has committed for some days, and monitors
+        # show no lag where nothing is. Source: Flink, KafkaSourceReader.snapshotState.
+        for split in list(self._splits.values()):
+            self.moved(split, split.offset)
+        super().prepare_snapshot(checkpoint_id)
+
+    def report(self, fetcher: Fetcher, positions: dict[Any, Any]) -> None:
+        fetcher.commit(positions)
+
+    def _lag(self) -> int:
+        # The thread of heartbeats asks, while the reader goes on.
+        fetcher = self._fetcher
+        positions = {partition: split.offset for partition, split in list(self._splits.items())}
+        return 0 if fetcher is None else fetcher.lag(positions)
+
 
 _DISCOVERY_MS = 300_000
 _DISCOVERY = "partition.discovery.interval.ms"
@@ -84,7 +146,13 @@ class KafkaSource(Source[Any]):
     def create_reader(self, context: ReaderContext) -> KafkaReader:
         """Create the reader of one subtask."""
         settings = self._consumer_settings(str(context.subtask))
-        return KafkaReader(context, settings, self._schema, self._on_error, self._commits_offsets)
+        return KafkaReader(
+            context=context,
+            settings=settings,
+            schema=self._schema,
+            on_error=self._on_error,
+            commits_offsets=self._commits_offsets,
+        )
 
     def _consumer_settings(self, client: str) -> dict[str, Any]:
         properties = dict(self._properties)
@@ -224,7 +292,13 @@ class KafkaSourceBuilder:
         interval_ms = _interval_ms(self._properties.get(_DISCOVERY, str(_DISCOVERY_MS)))
         looks_again = interval_ms > 0 and self._boundedness is not Boundedness.BOUNDED and self._stopping is None
         reading = Reading(self._subscription, self._starting, self._stopping, interval_ms if looks_again else None)
-        return KafkaSource(reading, self._boundedness, self._schema, self._on_error, properties)
+        return KafkaSource(
+            reading=reading,
+            boundedness=self._boundedness,
+            schema=self._schema,
+            on_error=self._on_error,
+            properties=properties,
+        )
 
     def _check_group(self, properties: Properties) -> None:
         """Raises ValueError without a group where one is asked for. Source: Flink, KafkaSourceBuilder."""

@@ -126,7 +126,15 @@ def named_table(session: Session, name: str) -> CapturedTable:
 def _table(row: Sequence[Any]) -> CapturedTable:
     schema, name, identity, kind, columns, condition, key = row
     key_columns = tuple(KeyColumn(*column) for column in key or ())
-    return CapturedTable(schema, name, identity, kind == _PARTITIONED, tuple(columns or ()), condition, key_columns)
+    return CapturedTable(
+        schema=schema,
+        name=name,
+        identity=identity,
+        is_partitioned=kind == _PARTITIONED,
+        columns=tuple(columns or ()),
+        condition=condition,
+        key=key_columns,
+    )
 
 
 def _plain(name: str) -> str:

@@ -112,7 +112,14 @@ class Fetcher(SplitFetcher[Fetched]):
 
     def _read_changes(self, tables: dict[str, CapturedTable], session: Session) -> Generator[None, None, None]:
         self._attempt.take_over(session, slot_for(session, self._capture.slot, self._split))
-        streaming = Streaming(self._capture, self._attempt.session_name, self._split, tables, session, self._progress)
+        streaming = Streaming(
+            capture=self._capture,
+            name=self._attempt.session_name,
+            start=self._split,
+            tables=tables,
+            session=session,
+            progress=self._progress,
+        )
         with contextlib.closing(streaming):
             self._streaming = streaming
             try:

@@ -3,19 +3,81 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SplitEnumerator
-from penstock.connectors.base.dividing_enumerator import DividingEnumerator
+from penstock.api.source import Boundedness, EnumeratorContext, Nothing, ReaderContext, Source, SplitEnumerator
 from penstock.connectors.base.options import checked_at_least, checked_names, checked_text
 from penstock.connectors.base.retries import retried
+from penstock.connectors.base.split_enumerator import DividingEnumerator
+from penstock.connectors.base.split_reader import Chunk, SplitReader
 from penstock.connectors.postgres.changes.capture import Capture
 from penstock.connectors.postgres.changes.change import Change
 from penstock.connectors.postgres.changes.fetcher import Fetcher
-from penstock.connectors.postgres.changes.reader import PostgresChangeReader
 from penstock.connectors.postgres.changes.split import ChangesSplit
 from penstock.connectors.postgres.changes.startup import StartupOptions
+from penstock.connectors.postgres.changes.table_rows import Fetched
 from penstock.connectors.postgres.connection import Database, checked_url
+
+# Hands on what the fetcher's thread has received, and knows the position behind it.
+
+
+class PostgresChangeReader(SplitReader[Any]):
+    """Reads the only split, in one of the subtasks. A position is confirmed when a checkpoint with it is complete."""
+
+    def __init__(self, context: ReaderContext, fetch: Callable[[ChangesSplit, Callable[[], None]], Fetcher]) -> None:
+        super().__init__(context)
+        self._fetch = fetch
+        self._fetcher: Fetcher | None = None
+        self._current: Fetched | None = None
+        self._taken = 0
+        self._lsn = 0
+        """Where the split is."""
+        self._prepared: deque[tuple[int, int]] = deque()
+        """Checkpoints that are not complete, and the position in each."""
+        context.metric_group.gauge("pendingBytes", self._pending_bytes)
+
+    def read(self, split: ChangesSplit, max_records: int) -> Chunk | Nothing:
+        if self._fetcher is None:
+            self._fetcher = self._fetch(split, self.context.notify_available)
+        if self._current is None:
+            self._current, self._taken = self._fetcher.take(), 0
+        fetched = self._current
+        if fetched is None:
+            return Nothing()
+        upto = min(self._taken + max_records, len(fetched.changes))
+        changes = fetched.changes[self._taken : upto]
+        self._taken = upto
+        if upto == len(fetched.changes):
+            self._current = None
+        position = fetched.position_behind(upto)
+        self._lsn = position.lsn
+        if not self.context.checkpointing:
+            # There is nothing to come back to.
+            self._fetcher.confirm(position.lsn)
+        return Chunk(changes, position, [change.time_ms for change in changes])
+
+    def prepare_snapshot(self, checkpoint_id: int) -> None:
+        self._prepared.append((checkpoint_id, self._lsn))
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        lsn = 0
+        while self._prepared and self._prepared[0][0] <= checkpoint_id:
+            _, lsn = self._prepared.popleft()
+        if lsn and self._fetcher is not None:
+            self._fetcher.confirm(lsn)
+
+    def close(self) -> None:
+        fetcher, self._fetcher, self._current = self._fetcher, None, None
+        if fetcher is not None:
+            fetcher.close()
+
+    def _pending_bytes(self) -> int:
+        # The thread of heartbeats asks, while the reader goes on.
+        fetcher = self._fetcher
+        return fetcher.pending_bytes(self._lsn) if fetcher is not None and self._lsn else 0
+
 
 _SLOT_NAME = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -92,7 +154,13 @@ class PostgresChangeSource(Source[Change]):
         """Create the reader of one subtask."""
 
         def fetch(split: ChangesSplit, notify: Callable[[], None]) -> Fetcher:
-            return Fetcher(self._capture, split, self._fetch_size, self._max_retries, notify)
+            return Fetcher(
+                capture=self._capture,
+                split=split,
+                fetch_size=self._fetch_size,
+                max_retries=self._max_retries,
+                notify=notify,
+            )
 
         return PostgresChangeReader(context, fetch)
 

@@ -99,4 +99,13 @@ class ChangesSplit(msgspec.Struct, frozen=True):
     def at(self, lsn: int, done: int) -> ChangesSplit:
         """The position in the changes. What the snapshots have seen is forgotten as soon as it matters no more."""
         read = self.read if lsn < self.seen_lsn else ()
-        return ChangesSplit(self.job, self.began_ms, lsn, done, self.tables, read, self.seen_lsn, self.watched)
+        return ChangesSplit(
+            job=self.job,
+            began_ms=self.began_ms,
+            lsn=lsn,
+            done=done,
+            tables=self.tables,
+            read=read,
+            seen_lsn=self.seen_lsn,
+            watched=self.watched,
+        )

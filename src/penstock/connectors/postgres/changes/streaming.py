@@ -61,7 +61,13 @@ class Streaming:
         self._told_lsn = start.lsn
         self._status_due_s = self._idle_due_s = 0.0
         self._sent = 0
-        self.stream = ReplicationStream(capture.database, name, capture.slot, capture.publication, start.lsn)
+        self.stream = ReplicationStream(
+            database=capture.database,
+            application_name=name,
+            slot=capture.slot,
+            publication=capture.publication,
+            lsn=start.lsn,
+        )
 
     def pause_s(self, has_room: bool) -> float:
         """How long nothing needs to be done unless something arrives."""

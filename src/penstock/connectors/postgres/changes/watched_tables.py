@@ -67,7 +67,7 @@ def watched_tables(
     """
     published = _published(session, publication)
     for one in before:
-        _check(session, publication, names is not None, one, published)
+        _check(session=session, publication=publication, is_named=names is not None, one=one, published=published)
         if one.name in published:
             _check_kinds(publication, one, published[one.name])
     return tuple(one for one in published.values() if names is None or one.name in names)
@@ -84,7 +84,7 @@ def _check(
 ) -> None:
     now = published.get(one.name)
     if now is None:
-        _check_absent(session, publication, is_named, one, published)
+        _check_absent(session=session, publication=publication, is_named=is_named, one=one, published=published)
     elif now.oid != one.oid:
         text = f"{one.name} is another table than before: it was dropped and made again, or one was renamed to it"
         if is_named or not _is_seen_since(one, now):

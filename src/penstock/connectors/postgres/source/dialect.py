@@ -10,8 +10,7 @@ from typing import Any
 
 from penstock.common.errors import SourceError
 from penstock.connectors.base.key_range import KeyRange
-from penstock.connectors.base.record_maker import record_maker
-from penstock.connectors.base.table_source import Fetched, TableDialect, TableFetcher, TableSession
+from penstock.connectors.base.table_source import Fetched, TableDialect, TableFetcher, TableSession, record_maker
 from penstock.connectors.postgres.connection import (
     UNREADABLE_REMEDY,
     Database,

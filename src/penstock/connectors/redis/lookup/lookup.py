@@ -8,8 +8,7 @@ from typing import Any
 
 from penstock.connectors.base.keyed_lookup import KeyedLookup
 from penstock.connectors.base.options import checked_names
-from penstock.connectors.redis.connection import RedisConnection
-from penstock.connectors.redis.server import RedisServer, checked_url
+from penstock.connectors.redis.server import RedisConnection, RedisServer, checked_url
 from penstock.connectors.redis.source.streams import as_key
 
 

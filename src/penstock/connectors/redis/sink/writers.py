@@ -11,8 +11,7 @@ from penstock.connectors.base.batch_writer import BatchWriter
 from penstock.connectors.base.execution import Execution
 from penstock.connectors.base.former_subtasks import FormerSubtasks
 from penstock.connectors.base.retries import retried
-from penstock.connectors.redis.connection import RedisConnection
-from penstock.connectors.redis.server import RedisError, RedisServer
+from penstock.connectors.redis.server import RedisConnection, RedisError, RedisServer
 from penstock.connectors.redis.sink.commands import Command, Commands, shown
 from penstock.connectors.redis.sink.transaction_log import (
     LogNames,

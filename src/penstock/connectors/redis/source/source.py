@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source
+from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Records, Source
 from penstock.common.serialization import DeserializationSchema
 from penstock.common.typeinfo import TypeInformation
+from penstock.connectors.base.fetching_reader import FetchingReader
 from penstock.connectors.base.options import checked_at_least, checked_function, checked_names, checked_text
 from penstock.connectors.redis.server import RedisServer, checked_url
 from penstock.connectors.redis.source.deserialization import (
@@ -18,10 +19,53 @@ from penstock.connectors.redis.source.deserialization import (
     WholeEntry,
 )
 from penstock.connectors.redis.source.enumerator import RedisEnumeratorState, RedisStreamEnumerator
-from penstock.connectors.redis.source.fetcher import Fetcher
-from penstock.connectors.redis.source.reader import RedisStreamReader
+from penstock.connectors.redis.source.fetcher import Fetched, Fetcher
+from penstock.connectors.redis.source.split import RedisStreamSplit
 from penstock.connectors.redis.source.starting_position import RedisStreamPosition
 from penstock.connectors.redis.source.streams import Streams
+
+# Reads the streams of one subtask.
+
+
+class RedisStreamReader(FetchingReader[Fetcher]):
+    """Hands on what the fetcher's thread has received, stream by stream."""
+
+    def __init__(
+        self, context: ReaderContext, fetch: Callable[[], Fetcher], deserializer: Deserializer, group: str | None
+    ) -> None:
+        super().__init__(context, reports_positions=group is not None)
+        self._fetch = fetch
+        self._deserializer = deserializer
+        self._group = group
+        self._taken = 0
+        """How many entries of the current ones were handed on."""
+
+    def create_fetcher(self) -> Fetcher:
+        return self._fetch()
+
+    def key_of(self, split: RedisStreamSplit) -> str:
+        return split.stream
+
+    def hand_on(self, fetched: Fetched, max_records: int) -> Records:
+        split = self._splits[fetched.stream]
+        entries = fetched.entries[self._taken : self._taken + max_records]
+        self._taken += len(entries)
+        is_taken = self._taken >= len(fetched.entries)
+        records, timestamps = self._deserializer.records_of(fetched.stream, entries)
+        if entries:
+            position = entries[-1][0].decode()
+            self.moved(split.behind(position), position)
+        if is_taken:
+            self._taken = 0
+            self.take_next()
+        if is_taken and fetched.is_last:
+            self.finish(split)
+        return Records(split.split_id, records, timestamps, is_taken and fetched.is_last)
+
+    def report(self, fetcher: Fetcher, positions: dict[Any, Any]) -> None:
+        assert self._group is not None
+        fetcher.set_group_position(self._group, positions)
+
 
 _ON_TRIMMED = ("fail", "warn")
 
@@ -84,7 +128,9 @@ class RedisStreamSource(Source[Any]):
         keys = _keys(streams, stream_pattern)
         server = RedisServer(checked_url(url), user_name, password)
         retries = checked_at_least("max_retries", max_retries, 0)
-        self._streams = Streams(server, keys, stream_pattern, start, bounded, retries)
+        self._streams = Streams(
+            server=server, keys=keys, pattern=stream_pattern, starting=start, is_bounded=bounded, max_retries=retries
+        )
         interval_ms = checked_at_least("discovery_interval_ms", discovery_interval_ms, 1)
         self._discovery_interval_ms = interval_ms if stream_pattern is not None and not bounded else None
         self._deserializer = _deserializer_of(value_field, value_deserializer, deserializer, type_info)
@@ -117,11 +163,11 @@ class RedisStreamSource(Source[Any]):
 
         def fetch() -> Fetcher:
             return Fetcher(
-                streams.server,
-                self._fetch_size,
-                streams.max_retries,
-                self._fails_on_trimmed,
-                context.notify_available,
+                server=streams.server,
+                fetch_size=self._fetch_size,
+                max_retries=streams.max_retries,
+                fails_on_trimmed=self._fails_on_trimmed,
+                notify=context.notify_available,
             )
 
         return RedisStreamReader(context, fetch, self._deserializer, self._group)

@@ -54,4 +54,6 @@ class RedisStreamSplit(msgspec.Struct, frozen=True):
 
     def behind(self, entry_id: str, *, is_read: bool = True) -> RedisStreamSplit:
         """The position behind an entry."""
-        return RedisStreamSplit(self.index, self.stream, entry_id, is_read, self.stop)
+        return RedisStreamSplit(
+            index=self.index, stream=self.stream, position=entry_id, is_read=is_read, stop=self.stop
+        )

@@ -8,8 +8,7 @@ from typing import Any
 
 from penstock.common.errors import ConfigurationError, SourceError
 from penstock.connectors.base.key_range import KeyRange
-from penstock.connectors.base.record_maker import record_maker
-from penstock.connectors.base.table_source import Fetched, TableDialect, TableSession
+from penstock.connectors.base.table_source import Fetched, TableDialect, TableSession, record_maker
 from penstock.connectors.sql.database import (
     OF_VALUES,
     SqlDatabase,

@@ -16,7 +16,7 @@ from penstock.common.files.file_systems import absolute, file_system_of
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.common.types import Row, RowKind
-from penstock.connectors.files.formats.parquet_writer import ParquetWriter, ParquetWriterFactory
+from penstock.connectors.files.formats.parquet_format import ParquetWriter, ParquetWriterFactory
 from penstock.connectors.files.sink import BucketAssigner, FileSink, OutputFileConfig
 from penstock.hosts.spark.driver import session as sessions
 from penstock.hosts.spark.frames.exact_files import exact_files
