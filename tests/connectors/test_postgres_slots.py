@@ -177,7 +177,7 @@ def test_what_is_missing_is_told_at_submission(captured: Tables, table: str) -> 
     captured.execute(f"CREATE VIEW {view} AS SELECT 1 AS id")
     for names, message in (
         ((loose,), "has no replica identity"),
-        ((view,), "is no table"),
+        ((view,), "is not a table"),
         (("nowhere.nothing",), "there is no table nowhere.nothing"),
     ):
         with pytest.raises(SourceError, match=message):

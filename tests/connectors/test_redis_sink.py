@@ -114,7 +114,7 @@ def test_a_batch_goes_when_its_interval_is_over(keys: Keys) -> None:
 
 def test_the_command_that_is_refused_is_named(keys: Keys) -> None:
     """Of a thousand commands the user would have to find the wrong one."""
-    keys.client.set(keys.name("list"), "is no list")
+    keys.client.set(keys.name("list"), "is not a list")
     writer = appending(keys).create_writer(SimpleSinkContext())
     writer.write_chunk(["a"], None)
     with pytest.raises(RedisError, match=rf"refused the command RPUSH {keys.name('list')} a: WRONGTYPE") as refused:
@@ -237,7 +237,7 @@ def test_a_command_that_is_refused_by_the_commit_is_not_skipped(keys: Keys) -> N
         command=lambda record: ("RPUSH", other if record == "c" else name, record),
         delivery_guarantee=DeliveryGuarantee.EXACTLY_ONCE,
     )
-    keys.client.set(other, "is no list")
+    keys.client.set(other, "is not a list")
     writer = sink.create_writer(SimpleSinkContext(attempt=f"{job}-1-0-11", job_id=job))
     writer.write_chunk(list("abcde"), None)
     committables, _ = prepared(writer)

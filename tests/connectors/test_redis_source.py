@@ -145,7 +145,7 @@ def test_entries_that_were_trimmed_before_they_were_read_are_told(keys: Keys, ca
 
     keys.execute("XTRIM", keys.name("a"), "MAXLEN", "10")
     job = SourceInTest(failing, state=state)
-    with pytest.raises(SourceError, match="has the entry 3-0 no more, which was read last: the stream was trimmed"):
+    with pytest.raises(SourceError, match="no longer has the entry 3-0, which was read last: the stream was trimmed"):
         job.values(1)
     job.close()
     job = SourceInTest(warning, state=state)
@@ -168,7 +168,9 @@ def test_a_job_that_began_behind_the_last_entry_is_told_what_was_trimmed(keys: K
     keys.execute("XTRIM", keys.name("a"), "MAXLEN", "3" if is_there else "47")
     job = SourceInTest(source, state=state)
     if is_there:
-        with pytest.raises(SourceError, match="has the entry 1-2 no more, which was read last: the stream was trimmed"):
+        with pytest.raises(
+            SourceError, match="no longer has the entry 1-2, which was read last: the stream was trimmed"
+        ):
             job.values(1)
     else:
         assert job.values(47) == texts(range(3, 50)), "an entry that had been deleted before is none to compare with"

@@ -124,7 +124,8 @@ def test_a_time_with_a_zone_is_in_utc_where_the_column_has_none(database: Databa
 @pytest.mark.parametrize(
     ("column", "value", "told"),
     [
-        ("DATE", PARIS, "is no date"), ("TIME", PARIS.timetz(), "has a zone"), ("INTEGER", 1 << 70, "too large|range"),
+        ("DATE", PARIS, "is not a date"), ("TIME", PARIS.timetz(), "has a zone"),
+        ("INTEGER", 1 << 70, "too large|range"),
         ("NUMERIC(30, 20)", Decimal("0.12345678901234567890"), "more digits than SQLite keeps"),
         ("TIMESTAMP", pd.Timestamp("2020-01-01 00:00:00.000000001"), "has nanoseconds"),
         ("TIMESTAMP", np.datetime64("2020-01-01T00:00:00", "ns"), "is of numpy"),

@@ -132,7 +132,7 @@ def test_an_input_format_is_a_stream(tmp_path) -> None:
 
 
 def test_a_header_that_is_not_text_is_said_to_be_that(tmp_path) -> None:
-    """A user would read that a file is none of Avro, of which other readers take each record."""
+    """A user would read that a file is not one of Avro, of which other readers take each record."""
     data = written(FLIGHTS[:5], AvroWriterFactory(SCHEMA))
     (tmp_path / "a").write_bytes(data.replace(b"avro.codec\x08null", b"avro.codec\x08\xff\xfell", 1))
     with pytest.raises(SourceError, match=r"a: an entry of the header is not UTF-8: .*metadata in bytes"):
@@ -169,7 +169,7 @@ def test_a_flipped_bit_names_the_file_whatever_it_makes_of_the_bytes(tmp_path, c
 
 def test_records_that_do_not_fit_are_named() -> None:
     """The record with the wrong field could not be found."""
-    with pytest.raises(TypeError, match=r"'delay': 'late'.*is no record of"):
+    with pytest.raises(TypeError, match=r"'delay': 'late'.*is not a record of"):
         written([{**FLIGHTS[0], "delay": "late"}], AvroBulkWriters.for_generic_record(SCHEMA))
 
 
@@ -248,7 +248,7 @@ def test_messages_of_another_schema() -> None:
     for message in (b"", b"\x02", b"\x02\x02", b"\x02\x02ab", b"\x02\x03a"):
         with pytest.raises(ValueError, match="Avro of"):
             read.deserialize(message)
-    with pytest.raises(ValueError, match="is no record of"):
+    with pytest.raises(ValueError, match="is not a record of"):
         write.serialize(Row("a", 1))
 
 

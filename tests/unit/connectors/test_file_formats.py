@@ -164,7 +164,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
     """A wrong charset would be noticed in the results only."""
     path = tmp_path / "latin.txt"
     path.write_bytes("ok\ncaf\u00e9\n".encode("latin-1"))
-    with pytest.raises(SourceError, match=r"latin\.txt, line 2 \(byte 3\): this is no utf-8 text"):
+    with pytest.raises(SourceError, match=r"latin\.txt, line 2 \(byte 3\): this is not utf-8 text"):
         read_all(text_source(path), 1)
 
 

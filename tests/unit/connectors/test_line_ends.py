@@ -103,7 +103,7 @@ def test_a_header_in_another_charset_is_refused(tmp_path, before, options, line,
     path = tmp_path / "latin.csv"
     data = before.encode() + "Größe,Name\n1,x\n".encode("latin-1")
     path.write_bytes(data)
-    with pytest.raises(SourceError, match=rf"latin\.csv, line {line} \(byte {byte}\): this is no utf-8 text"):
+    with pytest.raises(SourceError, match=rf"latin\.csv, line {line} \(byte {byte}\): this is not utf-8 text"):
         read(path, **options, on_error=on_error)
     if not before:
         assert read(path, charset="latin-1") == [{"Größe": "1", "Name": "x"}]

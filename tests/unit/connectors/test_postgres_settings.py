@@ -51,7 +51,7 @@ def test_statements_of_tables() -> None:
     )
     assert statement.numbered().startswith('INSERT INTO "a"."B" ("id", "x""y", "n%") VALUES ($1, $2, $3)')
     assert insert_into("t", ("id",), ("id",)).sql.endswith('ON CONFLICT ("id") DO NOTHING')
-    with pytest.raises(ValueError, match="key columns are among the columns"):
+    with pytest.raises(ValueError, match="key columns must be among the columns"):
         insert_into("t", ("id",), ("key",))
 
 

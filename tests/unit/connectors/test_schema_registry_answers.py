@@ -1,4 +1,4 @@
-"""What a registry, or a proxy before it, answers: of what is no answer of a registry no message is to blame."""
+"""What a registry, or a proxy before it, answers: of what is not an answer of a registry no message is to blame."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ _ATTEMPT = re.compile(r"-(\d+)-(\d+)-[^-]*$")
 
 
 def order_of(attempt: str) -> tuple[int, int]:
-    """Of two attempts (`SinkContext.attempt`) of one job, the later one has the greater order."""
+    """Return a number that is greater for the later of two attempts (`SinkContext.attempt`) of one job."""
     # Job, epoch and number; then comes what is of this subtask's process.
     found = _ATTEMPT.search(attempt)
     return (int(found[1]), int(found[2])) if found else (0, 0)

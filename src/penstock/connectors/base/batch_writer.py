@@ -24,7 +24,7 @@ class BatchWriter(SinkWriter[Any]):
 
     @abstractmethod
     def encode(self, values: list[Any]) -> list[Any]:
-        """What is sent of records, in order."""
+        """Return the values that are sent for records, in their order."""
 
     @abstractmethod
     def send(self, batch: list[Any]) -> None:

@@ -17,7 +17,7 @@ class SideBySideFetcher(Protocol):
         """Read these too, from their positions on."""
 
     def take(self) -> Any | None:
-        """What was fetched next, of one split; None: nothing now. Raises what has ended the thread."""
+        """Return the next fetched records of one split, or None. Raise the error that ended the thread."""
 
     def close(self) -> None:
         """End the thread."""
@@ -37,17 +37,17 @@ class FetchingReader(SourceReader[Any], Generic[F]):
         self._context = context
         self._reports_positions = reports_positions
         self._splits: dict[Any, Any] = {}
-        """What is read, by `key_of`, each at the position up to which it was handed on."""
+        """Return the splits by `key_of`, each at the position up to which its records were emitted."""
         self._fetcher: F | None = None
         self._unassigned: deque[Any] = deque()
         """Batched mode: not read yet."""
         self._finished: deque[Any] = deque()
         """Read to their ends, which is still to be told."""
         self._current: Any = None
-        """What was fetched, and not handed on whole."""
+        """Fetched records that are not all emitted."""
         self._no_more = False
         self._to_report: dict[Any, Any] = {}
-        """What was handed on since positions were reported, of finished splits as well."""
+        """Positions of records that were emitted since the last report, also of finished splits."""
         self._prepared: deque[tuple[int, dict[Any, Any]]] = deque()
 
     @abstractmethod

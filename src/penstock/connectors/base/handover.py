@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class HasSocket(Protocol):
-    """What can be waited for."""
+    """Wait for this."""
 
     def fileno(self) -> int:
-        """Of the socket."""
+        """Return the file descriptor of the socket."""
 
 
 class Handover(Generic[T]):

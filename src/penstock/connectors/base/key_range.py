@@ -52,7 +52,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """As databases compare: what is no number is itself."""
+    """As databases compare: what is not a number is itself."""
     return bool(one == other or (one != one and other != other))
 
 

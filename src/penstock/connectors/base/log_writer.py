@@ -28,7 +28,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 @stored_as("batches-to-send")
 class Batches(msgspec.Struct, frozen=True):
-    """What a writer has in its log: with another parallelism it stays together, since it is sent in order."""
+    """The log of a writer. It stays together at another parallelism, because it is sent in order."""
 
     batches: list[Batch]
 

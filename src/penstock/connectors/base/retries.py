@@ -31,5 +31,5 @@ def retried(call: Callable[[], T], max_retries: int, pause: Callable[[float], No
             if tries >= max_retries:
                 raise
             tries += 1
-            _log.warning("tried again in %d s, for the %d. time of %d: %s", tries, tries, max_retries, error)
+            _log.warning("try again in %d s, attempt %d of %d: %s", tries, tries, max_retries, error)
             pause(tries)

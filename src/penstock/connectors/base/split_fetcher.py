@@ -44,7 +44,7 @@ class SplitFetcher(ABC, Generic[T]):
     # Of the reader.
 
     def take(self) -> T | None:
-        """What was fetched next; None: nothing now. Raises what has ended the thread."""
+        """Return the next fetched value, or None. Raise the error that ended the thread."""
         return self.handover.take()
 
     def close(self) -> None:

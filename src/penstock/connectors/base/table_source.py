@@ -104,7 +104,7 @@ class TableFetcher(SplitFetcher[Fetched]):
         self._session = session
         self._part = part
         self._batches: Generator[Fetched, None, None] | None = None
-        """Of the query that runs."""
+        """The batches of the running query."""
         self._is_read = False
 
     def fetch(self) -> None:

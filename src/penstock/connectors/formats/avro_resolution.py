@@ -21,7 +21,7 @@ _PROMOTED = {
     "bytes": ("bytes", "string"),
 }
 _SAME_BYTES = {("int", "long"), ("string", "bytes"), ("bytes", "string")}
-"""What is written as one of two is read as the other, too."""
+"""Pairs of types: a value that is written as one is also read as the other."""
 _NAMED = (*RECORDS, "enum", "fixed")
 _FAMILIES = {name: name.removesuffix("-millis").removesuffix("-micros") for name in BASES} | {"decimal": "decimal"}
 _MOMENTS = ("timestamp", "local-timestamp")

@@ -81,5 +81,5 @@ class AvroRowSerializationSchema(SerializationSchema):
         try:
             fastavro().schemaless_writer(stream, self._schema.parsed(), self._schema.as_written(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise ValueError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from None
+            raise ValueError(f"{element!r:.200} is not a record of {self._schema}: {error!r}") from None
         return stream.getvalue()

@@ -103,7 +103,7 @@ class _Readers:
 
 
 def _name_of(branch: Any) -> str:
-    """Of a record its own, else its type's."""
+    """Return the field names of a record if it has names, else those of its type."""
     if isinstance(branch, str):
         return branch
     kind = branch["type"]

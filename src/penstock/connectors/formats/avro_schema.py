@@ -67,10 +67,10 @@ class AvroSchema:
             try:
                 self._parsed = package.parse_schema(self.definition)
             except (package.schema.SchemaParseException, package.schema.UnknownType, KeyError, TypeError) as error:
-                raise ValueError(f"this is no Avro schema: {error!r}: {self!s:.200}") from None
+                raise ValueError(f"this is not an Avro schema: {error!r}: {self!s:.200}") from None
             # fastavro leaves them, and writes one of the values twice.
             for record, name in _fields_twice(self.definition):
-                raise ValueError(f"this is no Avro schema: record {record} has two fields {name!r}: {self!s:.200}")
+                raise ValueError(f"this is not an Avro schema: record {record} has two fields {name!r}: {self!s:.200}")
         return self._parsed
 
     def reading(self) -> Reading:
@@ -83,7 +83,7 @@ class AvroSchema:
             try:
                 has_parts = with_default_values(schema, fastavro().read.LOGICAL_READERS)
             except ValueError as error:
-                raise ValueError(f"this is no Avro schema: {error}: {self!s:.200}") from None
+                raise ValueError(f"this is not an Avro schema: {error}: {self!s:.200}") from None
             self._reading = Reading(schema, has_parts)
         return self._reading
 

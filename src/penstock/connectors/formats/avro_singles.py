@@ -31,7 +31,7 @@ def of_long(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, bool):
-        raise ValueError(f"{value} is no number")
+        raise ValueError(f"{value} is not a number")
     return whole_number(value)
 
 
@@ -49,7 +49,7 @@ def of_double(value: Any) -> float:
     if type(value) is float:
         return value
     if isinstance(value, (str, bytes, bool)) or not hasattr(value, "__float__"):
-        raise ValueError(f"{value!r:.200} is no number")
+        raise ValueError(f"{value!r:.200} is not a number")
     try:
         found = float(value)
     except OverflowError:
@@ -64,7 +64,7 @@ def of_double(value: Any) -> float:
 def _of_boolean(value: Any) -> Any:
     # fastavro writes whatever is there as true.
     if value not in (True, False):
-        raise ValueError(f"{value!r:.200} is no boolean")
+        raise ValueError(f"{value!r:.200} is not a boolean")
     return value
 
 
@@ -106,7 +106,7 @@ def _of_time(of_a_day: int) -> Make:
         if not isinstance(value, datetime.time):
             number = of_long(value)
             if not 0 <= number < of_a_day:
-                raise ValueError(f"{number} is no time of a day, which has {of_a_day:,} of these units")
+                raise ValueError(f"{number} is not a time of day, which has {of_a_day:,} of these units")
             return number
         if value.tzinfo is not None:
             raise ValueError(f"{value!r} has a zone, and a time of day has none")
@@ -129,7 +129,7 @@ def _millis(make: Make) -> Make:
 
 def _of_date(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
-        raise ValueError(f"{value!r} is no date: its time would be lost")
+        raise ValueError(f"{value!r} is not a date: its time would be lost")
     return value if isinstance(value, (datetime.date, str)) else of_int(value)
 
 

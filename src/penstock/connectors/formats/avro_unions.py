@@ -206,7 +206,7 @@ def of_items(of_item: Make | None) -> Make:
 
     def make(value: Any) -> Any:
         if isinstance(value, (*_TEXTS, Mapping)):
-            raise ValueError(f"{value!r:.200} is no array: it would be written in parts")
+            raise ValueError(f"{value!r:.200} is not an array: it would be written in parts")
         if not hasattr(value, "__iter__"):
             return value
         return list(value) if of_item is None else [of_item(item) for item in value]
@@ -215,7 +215,7 @@ def of_items(of_item: Make | None) -> Make:
 
 
 def of_entries(of_entry: Make | None) -> Make:
-    """Of a map."""
+    """Convert a map."""
 
     def make(value: Any) -> Any:
         if not isinstance(value, Mapping):

@@ -35,7 +35,7 @@ class _Makers:
         self._logical_readers = logical_readers
 
     def of(self, schema: Any) -> Make | None:
-        """None: values are taken as they are."""
+        """None passes values through unchanged."""
         if isinstance(schema, str):
             record = self._records.get(schema)
             return PRIMITIVE.get(schema) if record is None else record.make

@@ -69,7 +69,7 @@ def _whole(value: Any) -> Any:
 
 def _day(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
-        raise ValueError(f"{value!r:.200} is no date: its time of day would be lost")
+        raise ValueError(f"{value!r:.200} is not a date: its time of day would be lost")
     return _no_part(value)
 
 
@@ -121,7 +121,7 @@ def _same(value: Any) -> Any:
 
 def _no_text(value: Any) -> Any:
     if isinstance(value, str):
-        raise ValueError(f"{value!r:.200} is no list: it would be written letter by letter")
+        raise ValueError(f"{value!r:.200} is not a list: it would be written letter by letter")
     return value
 
 

@@ -26,7 +26,7 @@ def converter(kind: Any) -> Callable[[str], Any]:
     Numbers have ASCII digits, with spaces around or not, and none of Python's underscores. Dates and times are
     ISO 8601, with a T or a space between the two; booleans are true, false, 1 or 0, in any case, with spaces around or
     not. A basic type of `Types` stands for the Python type of its values, and refuses what it does not have: an integer
-    beyond its bounds, a decimal that is no number. Raises TypeError for anything that is neither a type nor a function.
+    beyond its bounds, a decimal that is not a number. Raise TypeError for anything but a type or a function.
     """
     if isinstance(kind, TypeInformation):
         kind = _of_declared(kind)
@@ -93,7 +93,7 @@ def float_of(text: str) -> float:
     if text in NOT_FINITE:
         return NOT_FINITE[text]
     if text[-1:].isalpha():
-        # Python has other names for what is no number, which no other program has.
+        # Python has other names for what is not a number, which no other program has.
         raise ValueError(f"{text!r:.80} is not a number; {', '.join(NOT_FINITE)} are read")
     return float(text)
 
@@ -122,7 +122,7 @@ def time_of(text: str) -> time:
 def bytes_of(text: str) -> bytes:
     """Bytes in base64, which may have line breaks, as in mails. Raises ValueError for other characters in it."""
     if not isinstance(text, str):
-        raise TypeError(f"{text!r:.80} is no text in base64")
+        raise TypeError(f"{text!r:.80} is not base64 text")
     return base64.b64decode("".join(text.splitlines()), validate=True)
 
 

@@ -201,7 +201,7 @@ class ArrayConverter:
         return ArrayConverter("", self._convert, self._null_value)
 
     def text(self, elements: Sequence[Any], text_of: Callable[[Any], str]) -> str:
-        """What is parsed to `elements`. Raises ValueError for several elements without a separator."""
+        """Return the text that is parsed to `elements`. Raise ValueError for several elements without a separator."""
         if not self.separator and len(elements) > 1:
             raise ValueError(f"an array without an element separator has one element at most, got {elements!r:.200}")
         null = self._null_value or ""

@@ -1,6 +1,6 @@
 """What a field of a declared type may hold, where rows are written as text: a value of another type is refused.
 
-Whoever reads the message would find that a text is no number. Source: Flink's row converters, whose casts fail.
+Whoever reads the message would find that a text is not a number. Source: Flink's row converters, whose casts fail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Check = Callable[[Any], Any]
 
 
 def named(field: str, error: Exception) -> Exception:
-    """What is raised in the place of a TypeError or ValueError over a field's value."""
+    """Return the error that replaces a TypeError or ValueError about the value of a field."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
     return kind(f"field {field!r}: {error}")
 
@@ -77,7 +77,7 @@ def _integer(kind: BasicType) -> Check:
         if type(value) is int and least <= value <= most:
             return value
         if isinstance(value, bool):
-            raise ValueError(f"{value} is no {kind.name}")
+            raise ValueError(f"{value} is not of type {kind.name}")
         number = whole_number(value)
         if not least <= number <= most:
             raise beyond_bounds(number, kind)
@@ -89,7 +89,7 @@ def _integer(kind: BasicType) -> Check:
 def _number(value: Any) -> Any:
     own = _own(value)
     if isinstance(own, bool) or not isinstance(own, (float, int, Decimal)):
-        raise ValueError(f"{value!r:.200} is no number")
+        raise ValueError(f"{value!r:.200} is not a number")
     return own
 
 
@@ -101,7 +101,7 @@ def _single(value: Any) -> Any:
 
 def _date(value: Any) -> Any:
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
-        raise ValueError(f"{value!r:.200} is no date")
+        raise ValueError(f"{value!r:.200} is not a date")
     return value
 
 
@@ -118,7 +118,7 @@ def _without_zone(check: Check) -> Check:
 def _list(value: Any) -> Any:
     # A text would be written letter by letter, and of a dict its keys.
     if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
-        raise ValueError(f"{value!r:.200} is no list")
+        raise ValueError(f"{value!r:.200} is not a list")
     return value
 
 
@@ -127,7 +127,7 @@ def _instance_of(type_info: TypeInformation, kinds: tuple[type, ...]) -> Check:
         own = value if isinstance(value, kinds) else _own(value)
         # pandas' NaT is a datetime to Python, and would be written as this text.
         if not isinstance(own, kinds) or type(own).__name__ == "NaTType":
-            raise ValueError(f"{value!r:.200} is no {type_info}")
+            raise ValueError(f"{value!r:.200} is not of type {type_info}")
         return own
 
     return check

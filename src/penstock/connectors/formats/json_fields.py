@@ -131,24 +131,24 @@ def _integer(value: Any, drops_fraction: bool = False) -> int:
     if isinstance(value, str):
         return integer_of(value)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
-        raise ValueError(f"{value!r:.80} is no integer")
+        raise ValueError(f"{value!r:.80} is not an integer")
     if isinstance(value, Decimal) and value.adjusted() >= _DIGITS_MAX:
         raise ValueError(f"{value!r:.80} has more than {_DIGITS_MAX} digits")
     whole = int(value)
     if whole != value and not drops_fraction:
-        raise ValueError(f"{value} is no integer")
+        raise ValueError(f"{value} is not an integer")
     return whole
 
 
 def _float(value: Any) -> float:
     if isinstance(value, bool):
-        raise ValueError(f"{value} is no number")
+        raise ValueError(f"{value} is not a number")
     return float_of(value) if isinstance(value, str) else float(value)
 
 
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, str)):
-        raise ValueError(f"{value!r:.80} is no number")
+        raise ValueError(f"{value!r:.80} is not a number")
     return value if isinstance(value, Decimal) and value.is_finite() else decimal_of(str(value))
 
 
@@ -180,7 +180,7 @@ def _instant(value: str) -> Instant:
 
 _FRACTION = re.compile(r"[.,](\d+)")
 _DIGITS_MAX = 4300
-"""Of an integer: as many as Python reads, and msgspec."""
+"""The most digits of an integer that Python and msgspec read."""
 _JSON = msgspec.json.Encoder(decimal_format="number")
 _BASIC: dict[BasicType, Reader] = {
     BasicType.STRING: _text,

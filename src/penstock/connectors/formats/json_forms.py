@@ -84,7 +84,7 @@ def _expression(kind: TypeInformation, position: int) -> str:
             least, most = bounds_of(basic)
             condition = f"type({field}) is int and {least} <= {field} <= {most}"
         elif basic is BasicType.DOUBLE:
-            # Of what is no number, and of infinity, the difference is none.
+            # Of what is not a number, and of infinity, the difference is none.
             condition = f"type({field}) is float and {field} - {field} == 0.0"
         elif basic in _PLAIN:
             condition = f"type({field}) is {_PLAIN[basic]}"
@@ -130,7 +130,7 @@ def _number(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else number_text(value)
     if isinstance(value, Decimal) and not value.is_finite():
-        raise ValueError(f"{value!r} is no number, and JSON has no form for it")
+        raise ValueError(f"{value!r} is not a number, and JSON has no form for it")
     return value
 
 

@@ -47,7 +47,7 @@ def _type_of(node: Any, where: str, root: Any) -> TypeInformation:
     kinds = node.get("type", "object" if "properties" in node else None)
     named = [kind for kind in ([kinds] if isinstance(kinds, str) else kinds or []) if kind != "null"]
     if len(named) != 1:
-        raise ValueError(f"the JSON schema must give {where} one type beside null, got {kinds!r}")
+        raise ValueError(f"the JSON schema must give {where} one type in addition to null, got {kinds!r}")
     kind = named[0]
     if kind in _SIMPLE:
         return _SIMPLE[kind]()
@@ -185,7 +185,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         """Return the JSON of a record: a Row or a dict, or an object with attributes, by name; else by position.
 
         Raises TypeError for a value that JSON has no form for, and for one that is no record, ValueError for another
-        number of fields, and for a decimal that is no number.
+        number of fields, and for a decimal that is not a number.
         """
         if self._form is None:
             self._form = form_of(self._type_info)

@@ -87,7 +87,7 @@ class ProtobufRowSerializationSchema(SerializationSchema):
             self._fill(message, element)
             return bytes(message.SerializeToString())
         except (TypeError, ValueError, AttributeError, OverflowError, protobuf().message.EncodeError) as error:
-            raise ValueError(f"{element!r:.200} is no {self._schema}: {error}") from None
+            raise ValueError(f"{element!r:.200} does not fit {self._schema}: {error}") from None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_fill": None}

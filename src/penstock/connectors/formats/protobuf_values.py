@@ -107,7 +107,7 @@ def _filler(descriptor: Any, null_text: str, known: dict[str, Fill]) -> Fill:
             try:
                 put(message, field_value)
             except UnicodeError:
-                raise ValueError(f"field {name!r}: {field_value!r:.100} is no text in UTF-8") from None
+                raise ValueError(f"field {name!r}: {field_value!r:.100} is not text in UTF-8") from None
             except (TypeError, ValueError) as error:
                 raise ValueError(f"field {name!r}: {error}") from None
 
@@ -203,7 +203,7 @@ def _number_of(enum: Any) -> Convert:
             try:
                 return integer_of(value)
             except ValueError:
-                raise ValueError(f"{value!r} is none of {enum.full_name}: {', '.join(numbers)}") from None
+                raise ValueError(f"{value!r} is not one of {enum.full_name}: {', '.join(numbers)}") from None
         return int(number)
 
     return convert

@@ -22,7 +22,7 @@ from penstock.connectors.base.options import checked_at_least
 # How long to wait before another try.
 
 PAUSE_MAX_MS = 86_400_000
-"""What a server may want at the most: a day. Longer numbers may be too long for a number, or for a clock."""
+"""The longest pause that a server gets: a day. Longer ones could exceed a number or a clock."""
 _DIGITS_MAX = 18
 
 
@@ -64,7 +64,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SHOWN = 200
 """Characters of an answer in an error, at most."""
 _ANSWER_BYTES = 65_536
-"""What is read of an answer; a connection with a longer one is not used again."""
+"""The part of an answer that is read. A connection with a longer answer is not used again."""
 _ASCII = "".join(map(chr, range(33, 127)))
 
 
@@ -109,7 +109,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return quote(f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}", safe=_ASCII)
 
     def all_headers(self, **others: str) -> dict[str, str]:
-        """Those of a request; what is set for the endpoint comes before `others`, whose `_` are `-`."""
+        """Return the headers of a request. Headers of the endpoint replace `others`, whose `_` become `-`."""
         found = {name.replace("_", "-"): value for name, value in others.items()}
         user_info = user_info_of(self.url)
         if user_info is not None:
@@ -128,7 +128,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return connection_to(self.url, self.timeout_ms / 1000, tls)
 
     def unreachable(self, error: Exception) -> HttpError:
-        """What an error of a connection is."""
+        """Return the HttpError for an error of a connection."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return HttpError(
                 f"{self} is not trusted: {error.verify_message}. ca_path names certificates (PEM) to be trusted"
@@ -153,7 +153,7 @@ class Endpoint(msgspec.Struct, frozen=True):
         return body
 
     def refused(self, status: int, headers: http.client.HTTPMessage, body: bytes, now: datetime.datetime) -> HttpError:
-        """What an answer is that is no success. `now`: with a zone."""
+        """Return the HttpError for an answer without success. `now`: with a zone."""
         text = " ".join(body[:_SHOWN].decode(errors="replace").split())
         what = f"{self} has answered {status}{f': {text}' if text else ''}"
         if status in TRANSIENT_STATUSES:
@@ -232,7 +232,7 @@ def _shown(error: Exception) -> str:
 
 
 def shut_down(sock: socket.socket | None) -> None:
-    """Whoever reads or writes has an OSError, or the end, at once. None: there is nothing to end."""
+    """End reads and writes of another thread at once, with an OSError or the end of the data."""
     if sock is not None:
         with contextlib.suppress(OSError):
             # Of the socket below TLS, whose thread goes on with it.

@@ -91,7 +91,7 @@ class EventParser:
         self._type = ""
         self._data: list[str] = []
         self._chars = 0
-        """Of an event that is not whole."""
+        """The beginning of an event whose end has not arrived."""
 
     def feed(self, data: bytes) -> list[ServerSentEvent]:
         """The events that are whole with these bytes. Raises HttpError if one does not end within 64 Mi characters."""
@@ -399,5 +399,5 @@ class ServerSentEventSource(Source[ServerSentEvent]):
         return EventReader(context, fetch)
 
     def get_produced_type(self) -> TypeInformation | None:
-        """That of ServerSentEvent."""
+        """Return the type of ServerSentEvent."""
         return from_hint(ServerSentEvent)

@@ -35,12 +35,12 @@ class HybridEnumerator(SplitEnumerator):
         self._ended: set[int] = set()
         """Subtasks for which the current source has no more splits."""
         self._told: set[int] = set()
-        """Those of them that know it."""
+        """Subtasks that know the current source."""
         self._finished: set[int] = set()
-        """Those of them that have read all of the source, and wait for the next one."""
+        """Subtasks that have read the whole source, and wait for the next one."""
         self._discover_at_ms: int | None = _NOW
         self._state_at_switch: HybridState | None = None
-        """What is stored until the source that a switch has brought has started."""
+        """The state that is stored until the next source has started."""
         self._index = 0
         self._made: Source[Any] | None = None
         if state is None:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class SourceSwitchContext(msgspec.Struct, frozen=True):
-    """What a SourceFactory may ask for."""
+    """The context of a SourceFactory."""
 
     previous_enumerator: SplitEnumerator
 
@@ -66,7 +66,7 @@ class HybridSource(Source[T]):
         return HybridSourceBuilder[T]().add_source(first_source)
 
     def get_boundedness(self) -> Boundedness:
-        """That of the last source."""
+        """Return the boundedness of the last source."""
         return self._links[-1].boundedness
 
     def create_enumerator(self, context: EnumeratorContext) -> HybridEnumerator:

@@ -62,7 +62,7 @@ def client_settings(properties: Mapping[str, str], **own: Any) -> dict[str, Any]
 
 
 def describe_error(error: Any) -> str:
-    """What a KafkaException or KafkaError says."""
+    """Return the text of a KafkaException or KafkaError."""
     kafka_error = error.args[0] if isinstance(error, Exception) and error.args else error
     text = getattr(kafka_error, "str", None)
     return f"{text()} ({kafka_error.name()})" if text is not None else str(error)

@@ -1,4 +1,4 @@
-"""What is asked of the brokers before anything runs: whether they answer, partitions, offsets. Each call waits."""
+"""Questions to the brokers before a job runs: whether they answer, partitions, offsets. Each call waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CREATED_S = 2.0
 """For how long a topic that is missing may be one that was just created, and not told to the broker that answers."""
 _NO_ID = "A" * 22
 _PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "socket.", "client.", "broker.", "api.", "enable.ssl.")
-"""Of settings that are not of a consumer or a producer alone."""
+"""Return the settings that apply to consumers and producers."""
 
 
 _INTERNAL = frozenset(

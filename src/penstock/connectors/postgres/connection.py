@@ -133,7 +133,7 @@ def checked_url(url: Any) -> str:
 
 
 def translated(error: Any, text: str) -> PostgresError:
-    """What is raised in the place of psycopg's error, with this text."""
+    """Return the error that replaces an error of psycopg, with this text."""
     state = error.sqlstate or ""
     transient = isinstance(error, psycopg().OperationalError) and not state.startswith(_LASTING)
     return TransientPostgresError(text) if transient else PostgresError(text)

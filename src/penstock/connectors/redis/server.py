@@ -45,7 +45,7 @@ _TRANSIENT = (
     "NOREPLICAS",
     "UNBLOCKED",
 )
-"""Of a server that starts, of a replica that is about to become the primary, or of one where a script runs."""
+"""Errors of a server that starts, of a replica that becomes the primary, or of a server that runs a script."""
 
 
 class RedisError(JobError):
@@ -104,14 +104,14 @@ class RedisServer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
             client.close()
 
     def failed(self, error: Any, what: str = "") -> RedisError:
-        """What is raised in the place of redis-py's error. `what`: which command or key it was of."""
+        """Return the error that replaces an error of redis-py. `what`: the command or key."""
         package = redis()
         lost = isinstance(error, (package.ConnectionError, package.TimeoutError))
         is_lost = lost and not isinstance(error, package.AuthenticationError)
         return self._error(str(error), type(error).__name__, what, is_lost)
 
     def refused(self, answer: str, what: str) -> RedisError:
-        """What is raised for an answer of the server that a script has passed on, which begins with a word for it."""
+        """Return the error for an answer of the server that a script passed on. It starts with a word for its kind."""
         return self._error(answer, answer.split(" ", 1)[0].lstrip("-"), what, False)
 
     def _error(self, answer: str, kind: str, what: str, is_lost: bool) -> RedisError:
@@ -172,7 +172,7 @@ class RedisConnection:
         self._client: Any = None
 
     def call(self, call: Callable[[Any], T]) -> T:
-        """What the call returns, which is given a client. Raises RedisError in the place of redis-py's errors."""
+        """Return the result of a call that takes a client. Raise RedisError in the place of redis-py's errors."""
         if self._client is None:
             self._client = self._server.connect()
         try:

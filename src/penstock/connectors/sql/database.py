@@ -79,7 +79,7 @@ class SqlDatabase(msgspec.Struct, frozen=True):
             raise self.translated(error) from None
 
     def translated(self, error: Any, what: str = "") -> SqlError:
-        """What is raised in the place of an error of SQLAlchemy's: without the statement's parameters."""
+        """Return the error that replaces an error of SQLAlchemy, without the statement's parameters."""
         package = sqlalchemy()
         reason = self.hide(str(getattr(error, "orig", None) or error).strip())
         text = f"{self}{what}: {reason}"

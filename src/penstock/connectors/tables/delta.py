@@ -87,7 +87,7 @@ def deltalake() -> ModuleType:
 
 
 def reason_of(error: BaseException) -> str:
-    """What the library says, with its causes, which are a line with an arrow each; behind them may be a stack."""
+    """Return the text of an error of deltalake, with its causes, each after an arrow, and without a stack."""
     first, *others = _COLOURS.sub("", str(error)).splitlines() or [""]
     causes = itertools.takewhile(lambda line: line.startswith(_CAUSE), map(str.strip, others))
     return ": ".join([first, *(line.removeprefix(_CAUSE).strip() for line in causes)])

@@ -51,7 +51,7 @@ class IcebergTable(msgspec.Struct, frozen=True):
         return f"the Iceberg table {self.name} of the catalog '{self.catalog}'"
 
     def reason_of(self, error: BaseException) -> str:
-        """What the library says, without what may be a password or a url that has one."""
+        """Return the text of an error of pyiceberg, without passwords and urls that may have one."""
         text = str(error)
         for name, value in self.properties.items():
             if len(value) > 1 and name not in ("type", "warehouse"):

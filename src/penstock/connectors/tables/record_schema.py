@@ -50,7 +50,7 @@ def check_partitions(columns: Sequence[str], schema: pyarrow.Schema, where: str)
                 "booleans and dates"
             )
     if len(columns) >= len(schema.names):
-        raise ConfigurationError(f"{where} needs a column beside those of its partitions, {_listed(columns)}")
+        raise ConfigurationError(f"{where} needs a column other than those of its partitions, {_listed(columns)}")
 
 
 def check_columns(records: pyarrow.Schema, table: pyarrow.Schema, where: str) -> None:

@@ -144,13 +144,13 @@ def test_what_does_not_fit_is_told() -> None:
     write = ProtobufRowSerializationSchema(SCHEMA)
     for row, told in [
         ({"delay": "soon"}, "field 'delay'"),
-        ({"state": "LOST"}, "field 'state': 'LOST' is none of flights.State: PLANNED, GONE"),
+        ({"state": "LOST"}, "field 'state': 'LOST' is not one of flights.State: PLANNED, GONE"),
         ({"gates": [{"terminal": "x"}]}, "field 'gates': field 'terminal'"),
         ({"raw": 5}, "field 'raw': expected bytes, got 5"),
         ({"state": 1.7}, "field 'state': 'float' object"),
         ({"legs": "JFK"}, "field 'legs': expected a list, got 'JFK'"),
         ({"gate": {"terminal": 2**31}}, "field 'gate': field 'terminal'"),
-        ({"origin": "\ud800"}, "field 'origin': .* is no text in UTF-8"),
+        ({"origin": "\ud800"}, "field 'origin': .* is not text in UTF-8"),
         (("JFK", 1), "expected a record with the fields origin, delay"),
     ]:
         with pytest.raises(ValueError, match=told):

@@ -255,17 +255,18 @@ def test_what_is_no_record_of_these_fields_is_refused(record: Any) -> None:
 ZONED = dt.time(3, 4, 5, tzinfo=dt.timezone(dt.timedelta(hours=2)))
 OTHERS: list[tuple[TypeInformation, Any, str]] = [
     (Types.LONG(), "nope", "'nope' is no whole number"), (Types.LONG(), 1.5, "1.5 is no whole number"),
-    (Types.LONG(), True, "True is no LONG"), (Types.INT(), 1 << 31, "2147483648 is no INT"),
-    (Types.BYTE(), -129, "-129 is no BYTE"), (Types.DOUBLE(), "1.5", "'1.5' is no number"),
-    (Types.DOUBLE(), True, "True is no number"), (Types.FLOAT(), 1e39, r"1e\+39 is beyond a FLOAT"),
-    (Types.BIG_DEC(), "1", "'1' is no number"), (Types.STRING(), 5, "5 is no String"),
-    (Types.BOOLEAN(), "true", "'true' is no Boolean"), (Types.BOOLEAN(), 1, "1 is no Boolean"),
-    (Types.SQL_DATE(), "2020-01-02", "'2020-01-02' is no date"),
-    (Types.SQL_DATE(), dt.datetime(2020, 1, 2), "is no date"),
-    (Types.SQL_TIME(), dt.date(2020, 1, 2), "is no TimeType"), (Types.SQL_TIME(), ZONED, "has a zone"),
-    (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 2), "is no TimestampType"), (Types.INSTANT(), 5, "5 is no Instant"),
-    (Types.LIST(Types.STRING()), "abc", "'abc' is no list"), (Types.LIST(Types.INT()), [1, "x"], "'x' is no whole"),
-    (INNER, Row(x="y"), "field 'x': 'y' is no number"),
+    (Types.LONG(), True, "True is not of type LONG"), (Types.INT(), 1 << 31, "2147483648 is no INT"),
+    (Types.BYTE(), -129, "-129 is no BYTE"), (Types.DOUBLE(), "1.5", "'1.5' is not a number"),
+    (Types.DOUBLE(), True, "True is not a number"), (Types.FLOAT(), 1e39, r"1e\+39 is beyond a FLOAT"),
+    (Types.BIG_DEC(), "1", "'1' is not a number"), (Types.STRING(), 5, "5 is not of type String"),
+    (Types.BOOLEAN(), "true", "'true' is not of type Boolean"), (Types.BOOLEAN(), 1, "1 is not of type Boolean"),
+    (Types.SQL_DATE(), "2020-01-02", "'2020-01-02' is not a date"),
+    (Types.SQL_DATE(), dt.datetime(2020, 1, 2), "is not a date"),
+    (Types.SQL_TIME(), dt.date(2020, 1, 2), "is not of type TimeType"), (Types.SQL_TIME(), ZONED, "has a zone"),
+    (Types.SQL_TIMESTAMP(), dt.date(2020, 1, 2), "is not of type TimestampType"),
+    (Types.INSTANT(), 5, "5 is not of type Instant"),
+    (Types.LIST(Types.STRING()), "abc", "'abc' is not a list"), (Types.LIST(Types.INT()), [1, "x"], "'x' is no whole"),
+    (INNER, Row(x="y"), "field 'x': 'y' is not a number"),
 ]  # fmt: skip
 
 
@@ -329,7 +330,7 @@ def test_lists_without_it_are_written() -> None:
 @pytest.mark.parametrize("builder", [_CSV, lambda of: JsonRowSerializationSchema.builder().with_type_info(of)])
 def test_a_time_of_pandas_that_is_none_is_refused(builder: Any) -> None:
     """Nobody could read the text NaT: what is missing is None."""
-    with pytest.raises(ValueError, match="NaT is no "):
+    with pytest.raises(ValueError, match="NaT is not of type "):
         builder(Types.ROW_NAMED(["t"], [Types.SQL_TIMESTAMP()])).build().serialize(Row(t=pd.NaT))
 
 

@@ -39,7 +39,7 @@ class AvroBlocks:
         self._schema = schema
         self._reading = None if schema is None else schema.reading()
         self._end = 0
-        """Of the last block."""
+        """The end of the last block."""
         self._done = 0
         """How many records the blocks before have."""
         self._open({})
@@ -76,7 +76,7 @@ class AvroBlocks:
         if self._end and self._end != self._size:
             raise SourceError(
                 f"{self._path}: damaged after {self._done} records: {self._size - self._end} bytes behind the last "
-                f"block, which ends at byte {self._end}, are no block"
+                f"block, which ends at byte {self._end}, are not a block"
             )
 
     def records(self, block: Any) -> list[Any]:

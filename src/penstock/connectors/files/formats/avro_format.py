@@ -103,7 +103,7 @@ class AvroWriter(BulkWriter):
         try:
             self._writer.write(self._schema.as_written(element))
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
-            raise TypeError(f"{element!r:.200} is no record of {self._schema}: {error!r}") from error
+            raise TypeError(f"{element!r:.200} is not a record of {self._schema}: {error!r}") from error
 
     def add_elements(self, elements: Sequence[Any]) -> None:
         for element in elements:

@@ -105,7 +105,7 @@ class SnappyBlocks:
         self._codec = pyarrow.Codec("snappy")
         self._is_first = True
         self._left = 0
-        """Of the block, uncompressed."""
+        """Bytes of the block that are still to come, uncompressed."""
         self._ready = memoryview(b"")
 
     def read(self, nbytes: int, /) -> bytes:
@@ -197,7 +197,7 @@ class XzStreams:
             if not behind:
                 break
         if padding % _PADDING:
-            raise OSError(f"{padding} zeros behind a stream of xz are no padding")
+            raise OSError(f"{padding} zeros behind a stream of xz are not padding: it has units of four")
         if rest:
             self._stream, self._input = lzma.LZMADecompressor(), rest
         return bool(rest)
@@ -207,7 +207,7 @@ class Codec(NamedTuple):
     """One behind the other, the results of `compress` are a file: of gzip, members; of zstd and lz4, frames."""
 
     suffix: str
-    """Of the files that are written."""
+    """The suffix of written files."""
     compress: Callable[[bytes], bytes]
     opened: Callable[[Any], Any]
     """From a file that is open to what decompresses it."""
@@ -217,7 +217,7 @@ def _by_arrow(name: str) -> Callable[[Any], Any]:
     def opened(file: Any) -> Any:
         if not file.size():
             # pyarrow takes it for the end of the data, whereas an archive has a header at least.
-            raise EOFError(f"the file is empty, which is no archive of {name}")
+            raise EOFError(f"the file is empty, which is not an archive of {name}")
         return pyarrow.CompressedInputStream(file, name)
 
     return opened
@@ -253,5 +253,5 @@ def codec_named(name: str) -> Codec:
 
 
 def codec_of(path: str) -> Codec | None:
-    """That of a file; None: it is not compressed, as far as its name says."""
+    """Return the codec of a file by its name, or None if the name says that it is not compressed."""
     return next((codec for suffix, codec in _BY_SUFFIX.items() if path.endswith(suffix)), None)

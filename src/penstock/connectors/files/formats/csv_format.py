@@ -153,7 +153,7 @@ class _HeadLines:
             text = line.decode(self._charset)
         except UnicodeDecodeError as error:
             raise SourceError(
-                f"{self._path}, line {self._number} (byte {self.offset + error.start}): this is no {self._charset} "
+                f"{self._path}, line {self._number} (byte {self.offset + error.start}): this is not {self._charset} "
                 f"text: {error.reason}. StreamFormat.csv_format(charset=...) reads other charsets"
             ) from error
         self.offset += len(line)

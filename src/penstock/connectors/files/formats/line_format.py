@@ -173,7 +173,7 @@ def text_lines(block: bytes, charset: str) -> list[str]:
             try:
                 line.decode(charset)
             except UnicodeDecodeError as error:
-                raise BadLineError(index, f"this is no {charset} text: {error.reason}") from error
+                raise BadLineError(index, f"this is not {charset} text: {error.reason}") from error
         raise
     lines = text.replace("\r\n", "\n").split("\n") if "\r" in text else text.split("\n")
     if not lines[-1]:

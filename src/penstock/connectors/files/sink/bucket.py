@@ -58,7 +58,7 @@ class BucketAssigner(ABC):
 
 
 class BasePathBucketAssigner(BucketAssigner):
-    """One bucket: the base path."""
+    """Assign all records to one bucket: the base path."""
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return ""."""

@@ -89,7 +89,7 @@ _COPIED_AT_ONCE = 1 << 20
 
 
 class BadInputError(Exception):
-    """One of the files can't be read. `position`: among the inputs."""
+    """A file cannot be read. `position`: its place among the inputs."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)
@@ -118,7 +118,7 @@ class FileCompactor(ABC):
 
 
 class ConcatFileCompactor(FileCompactor):
-    """One file behind the other."""
+    """Concatenate the files."""
 
     def __init__(self, file_delimiter: bytes | None) -> None:
         if file_delimiter is not None and not isinstance(file_delimiter, bytes):
@@ -174,7 +174,7 @@ class Compaction:
         self._open_file = open_file
         self._waiting: dict[str, list[FileToCompact]] = {}
         self._bytes: dict[str, int] = {}
-        """Of all that wait, by bucket."""
+        """The waiting files, by bucket."""
         self._under_way: list[tuple[list[FileToCompact], Future[Any]]] = []
         self._checkpoints = 0
         self._threads: ThreadPoolExecutor | None = None
@@ -202,7 +202,7 @@ class Compaction:
         return committables
 
     def items(self) -> list[FileToCompact]:
-        """What a checkpoint holds of it."""
+        """Return the part of the state that a checkpoint holds."""
         found = self._files()
         self._persisted = {one.file.pending_path for one in found}
         return found
@@ -258,7 +258,7 @@ class Compaction:
             return system.open_input_file(path)
         except FileNotFoundError as error:
             raise JobError(
-                f"the part file {file.pending_path} can't be compacted: it is missing. A run that went on from this "
+                f"the part file {file.pending_path} cannot be compacted: it is missing. A run that continued from this "
                 "checkpoint has compacted it; start from a later checkpoint, or from a savepoint"
             ) from error
 

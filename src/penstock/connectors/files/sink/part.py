@@ -61,7 +61,7 @@ class OutputFileConfigBuilder:
 
 @stored_as("part-in-progress")
 class PartInProgress(msgspec.Struct, frozen=True):
-    """What a checkpoint holds of a part file that is being written. `file`: what its RecoverableFile has persisted."""
+    """The part of a checkpoint for a part file that is being written. `file`: the persisted RecoverableFile."""
 
     bucket: str
     created_ms: int

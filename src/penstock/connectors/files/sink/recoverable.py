@@ -34,7 +34,7 @@ class RecoverableFile(ABC):
 
 
 class Recovered(NamedTuple):
-    """What has become of a file that was persisted."""
+    """The outcome for a file that was persisted."""
 
     committables: list[Any]
     """Parts of it that are complete files."""

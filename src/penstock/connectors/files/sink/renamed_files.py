@@ -104,7 +104,7 @@ class RenamedFiles(RecoverableWriter):
             if self._known.is_away:
                 raise store_away(self._base_path)
             raise DamagedCheckpointError(
-                f"the part file {persisted.hidden_path} can't be gone on with: it is missing. A run that went on from "
+                f"the part file {persisted.hidden_path} cannot be continued: it is missing. A run that continued from "
                 "this checkpoint has committed or removed it; start from a later checkpoint, or from a savepoint"
             )
         if found.size < persisted.size:

@@ -33,7 +33,7 @@ Part = TypeVar("Part", bound=PartFile)
 
 
 class FileSinkSettings(Located, frozen=True):
-    """What a builder has been told. Each change of it is a new one."""
+    """The settings of a builder. Each change makes a new object."""
 
     base_path: str
     assigner: Any
@@ -157,7 +157,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         return pending
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        """What is open, and what is not compacted yet."""
+        """Return the open files, and the files that are not compacted yet."""
         compaction = self._compaction.items() if self._compaction is not None else []
         with naming(self._base_path):
             return [*(part.persist(bucket) for bucket, part in self._open.items()), *compaction]
@@ -185,7 +185,7 @@ class FileWriter(SinkWriter[Any], Generic[Part]):
         if not isinstance(item.file, FileInProgress):
             client = client_of(self._base_path)
             if client is None:
-                raise JobError(f"going on with files in {self._base_path} needs boto3: pip install '{S3}'")
+                raise JobError(f"continuing files in {self._base_path} needs boto3: pip install '{S3}'")
             files = Uploads(self._base_path, client)
         is_same = codec_of(item.file.final_path) is self._codec_of_names
         complete, file = files.recover(item.file, self._new_path(item.bucket, like=item.file.final_path))

@@ -114,5 +114,5 @@ class HttpSink(Sink[Any]):
         return HttpWriter(self._settings, context, batches, dead_letters)
 
     def create_committer(self) -> Committer | None:
-        """That of the sink for dead letters."""
+        """Return the committer of the sink for dead letters."""
         return None if self._dead_letters is None else self._dead_letters.create_committer()

@@ -44,7 +44,7 @@ class BatchesOfWriter(msgspec.Struct, frozen=True, gc=False):
 
 
 class BatchNumbers:
-    """Those of one writer. One that goes on as another subtask than it was begins anew, under another name."""
+    """Name the batches of one writer. A writer that continues as another subtask starts again under a new name."""
 
     def __init__(self, context: SinkContext, restored: Sequence[BatchesOfWriter]) -> None:
         self._place = context.subtask, context.parallelism
@@ -64,7 +64,7 @@ class BatchNumbers:
         return digest.hexdigest()[:32]
 
     def snapshot(self) -> BatchesOfWriter:
-        """What a checkpoint needs."""
+        """Return the state for a checkpoint."""
         return BatchesOfWriter(self._name, self._count, *self._place)
 
 
@@ -81,7 +81,7 @@ class HttpBody(enum.Enum):
     JSON_LINES = "lines"
     """All records of a batch, one on each line."""
     JSON_RECORD = "record"
-    """One record, by itself: each is a request."""
+    """Each record is a request of its own."""
 
     @property
     def content_type(self) -> str:
@@ -133,10 +133,10 @@ class Courier:
                 if tries > delivery.max_retries:
                     raise HttpError(f"{error}. It was tried {tries} times", error.status) from None
                 if (error.retry_after_ms or 0) > _RETRY_AFTER_MAX_MS:
-                    text = f"{error}. It can be asked again in {error.retry_after_ms} ms only"
+                    text = f"{error}. The server allows the next request only in {error.retry_after_ms} ms"
                     raise HttpError(text, error.status) from None
                 pause_ms = delivery.backoff.pause_ms(tries, error.retry_after_ms, random.random())
-                _log.warning("tried again in %d ms, for the %d. time: %s", pause_ms, tries, error)
+                _log.warning("try again in %d ms, attempt %d: %s", pause_ms, tries, error)
                 if not self._pause(pause_ms / 1000):
                     raise HttpError(f"{error}. The job ends before another try", error.status) from None
 
@@ -242,7 +242,7 @@ class BatchSender:
             self._raise()
 
     def take_refused(self) -> list[Refused]:
-        """What was refused since the last call, in order."""
+        """Return the batches that were refused since the last call, in order."""
         with self._changed:
             refused, self._refused = self._refused, []
         return refused
@@ -304,7 +304,7 @@ class DeadLettersOfWriter(msgspec.Struct, frozen=True):
 
 
 class RequestSettings(msgspec.Struct, frozen=True):
-    """What is sent, and how."""
+    """The form of requests, and how they are sent."""
 
     delivery: Delivery
     body: HttpBody

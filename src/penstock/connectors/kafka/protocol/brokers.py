@@ -13,7 +13,7 @@ from penstock.connectors.kafka.protocol.wire import Request, Response
 
 _METADATA = 3
 _NOT_THERE, _FORBIDDEN = 3, 29
-"""What a broker says of a topic: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED."""
+"""Error codes for a topic: UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED."""
 
 
 class Brokers:

@@ -90,7 +90,7 @@ def timeout_of_fence(epoch: int) -> int:
 
 def timeout_of_producer(timeout_ms: str) -> str:
     """What a producer asks for, where its user has set `timeout_ms`: an even number, so that it is none of a fence."""
-    # What is no number is refused by the client.
+    # What is not a number is refused by the client.
     return str(int(timeout_ms) & ~1) if timeout_ms.isdecimal() else timeout_ms
 
 

@@ -37,7 +37,7 @@ class Access:
             raise TypeError(f"the url of a schema registry is a str, got a {type(url).__name__}")
         urls = [one.strip() for one in url.split(",")]
         self.addresses = [_address(one) for one in urls]
-        """Of the servers, without user and password."""
+        """The URLs of the servers, without user and password."""
         settings = _settings(configs or {})
         self.registers = _as_bool(settings.get(_REGISTERS, "true"))
         self._authorization = _authorization(settings, user_info_of(urls[0]) or "")
@@ -51,7 +51,7 @@ class Access:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of each request."""
+        """Return the headers of each request."""
         return {"Authorization": self._authorization} if self._authorization else {}
 
     def tls(self) -> ssl.SSLContext:

@@ -82,7 +82,7 @@ class SchemaRegistryClient:
         return int(answer["id"])
 
     def _incompatibilities(self, subject: str, body: Mapping[str, str]) -> list[str]:
-        """What the registry says of them, as far as it does."""
+        """Return the settings of the registry for them, as far as it has some."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
         try:
             return [str(message) for message in request(self._access, "POST", path, body).get("messages", [])]
@@ -135,7 +135,7 @@ class SchemaRegistryClient:
 def _parsed(answer: Any, what: str, known: dict[str, Any]) -> Any:
     if not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
         # Of a proxy, or of a registry that has not started: it says nothing of the message.
-        raise SchemaRegistryError(f"{what}: the answer is none of a registry: {str(answer)[:200]!r}")
+        raise SchemaRegistryError(f"{what}: this is not an answer of a registry: {str(answer)[:200]!r}")
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO":
         raise ValueError(f"{what} is of the format {kind}, not AVRO")
@@ -143,4 +143,4 @@ def _parsed(answer: Any, what: str, known: dict[str, Any]) -> Any:
     try:
         return package.parse_schema(json.loads(answer["schema"]), known)
     except (package.schema.SchemaParseException, package.schema.UnknownType, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{what} is no Avro schema: {error!r}") from None
+        raise ValueError(f"{what} is not an Avro schema: {error!r}") from None

@@ -78,7 +78,7 @@ def _content_of(what: str, status: int, answer: bytes) -> Any:
         return content
     told = content if isinstance(content, dict) else {}
     code = told.get("error_code")
-    text = told.get("message") or f"{answer[:200].decode(errors='replace')!r}, which is no answer of a registry"
+    text = told.get("message") or f"{answer[:200].decode(errors='replace')!r}, which is not an answer of a registry"
     advice = f"\n{_ADVICE[status]}" if status in _ADVICE else ""
     kind = TransientSchemaRegistryError if status in TRANSIENT_STATUSES else SchemaRegistryError
     raise kind(f"{what}: {status}: {text}{advice}", code if isinstance(code, int) else 0)

@@ -103,7 +103,7 @@ class KafkaProducer:
         self._call(self._producer.init_transactions, _INIT_S)
 
     def begin_transaction(self) -> None:
-        """What is written from here on belongs to a transaction."""
+        """Begin a transaction for all records that follow."""
         self._call(self._producer.begin_transaction)
 
     def write(self, record: KafkaProducerRecord, timestamp: int | None) -> None:

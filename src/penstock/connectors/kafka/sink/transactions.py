@@ -45,7 +45,7 @@ class TransactionsOfWriter(msgspec.Struct, frozen=True):
 
 
 class TransactionalIds(NamedTuple):
-    """Those of one attempt of one subtask."""
+    """The transactional ids of one attempt of one subtask."""
 
     sink: str
     subtask: int

@@ -129,7 +129,7 @@ class TransactionalWriter(_Writer):
             abort_former(self._client, ids, former, prepared)
         self._timeout_ms = settings["transaction.timeout.ms"]
         self._prepared = list(prepared)
-        """Of former attempts and this one, by the order of preparation: not seen committed yet."""
+        """Transactions of former attempts and this one in the order of preparation, whose commit was not seen yet."""
         self._next = _NextProducer(ids, settings, properties)
         self._open: OpenTransaction | None = None
         """The present one. After the end of the data there is none."""
@@ -211,7 +211,7 @@ class _NextProducer:
         self._client = TransactionClient(properties)
         self._slots = 0
         self._waiting: list[KafkaTransaction] = []
-        """Of this attempt: their slots are free when they are committed."""
+        """Transactions of this attempt: their commit frees their slots."""
         self._changed = threading.Condition()
         self._ready: OpenTransaction | None = None
         self._error: Exception | None = None
@@ -227,7 +227,7 @@ class _NextProducer:
         threading.Thread(target=self._make, name="penstock-kafka-producer", daemon=True).start()
 
     def take(self) -> OpenTransaction:
-        """One that may begin. Waits for it. Raises what has failed."""
+        """Wait for a producer that may begin, and return it. Raise the error of one that failed."""
         with self._changed:
             while self._ready is None and self._error is None:
                 # In pieces: a wait without an end could not be interrupted everywhere.

@@ -24,7 +24,7 @@ _PRESENCE_MS = 30_000
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What is read, from where, up to where. `discovery_interval_ms` None: partitions are looked for once."""
+    """The topics that are read, and the offsets from and up to. `discovery_interval_ms` None: find partitions once."""
 
     subscription: Subscription
     starting: KafkaOffsetsInitializer

@@ -171,7 +171,7 @@ class Fetcher(SplitFetcher[Fetched]):
             self.handover.put(fetched, len(fetched.messages))
 
     def _told(self, error: Any) -> None:
-        """What the client says of brokers, and goes on after: called by `poll`."""
+        """Log an error of the client after which it continues. `poll` calls this."""
         topics = ", ".join(sorted({f"'{one.topic}'" for one in self._assigned}))
         if error.code() == self._kafka.KafkaError._ALL_BROKERS_DOWN:
             _log.warning(
@@ -190,13 +190,13 @@ class Fetcher(SplitFetcher[Fetched]):
             batches.setdefault(partition, Fetched(partition)).end_offset = message.offset()
         elif error.code() in (code.UNKNOWN_TOPIC_OR_PART, code._UNKNOWN_PARTITION, code._UNKNOWN_TOPIC):
             raise SourceError(
-                f"the topic '{message.topic()}' is there no more, or may not be read: {describe_error(error)}. If it "
+                f"the topic '{message.topic()}' no longer exists, or may not be read: {describe_error(error)}. If it "
                 "was deleted on purpose, start the job without it, and without its positions: another uid of the source"
             )
         elif error.code() == code._AUTO_OFFSET_RESET:
             raise SourceError(
                 f"partition {message.partition()} of topic '{message.topic()}' has no record at the offset where "
-                f"reading should go on: {describe_error(error)}. Records were deleted before they were read"
+                f"reading should continue: {describe_error(error)}. Records were deleted before they were read"
             )
         elif error.fatal() or (
             not error.retriable()

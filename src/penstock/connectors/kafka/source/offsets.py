@@ -22,7 +22,7 @@ Offsets = dict[KafkaTopicPartition, int]
 
 
 class OffsetsOfBroker(Protocol):
-    """What the brokers know. All of these wait for them."""
+    """Offsets that the brokers know. Each method waits for them."""
 
     def beginning(self, partitions: Collection[KafkaTopicPartition]) -> Offsets:
         """Offsets of the first records."""
@@ -67,7 +67,7 @@ class KafkaOffsetsInitializer:
     def committed_offsets(
         offset_reset_strategy: KafkaOffsetResetStrategy = KafkaOffsetResetStrategy.NONE,
     ) -> KafkaOffsetsInitializer:
-        """What the group of the source has committed. The strategy is for partitions without; NONE fails the job."""
+        """Start from the offsets that the group committed. `strategy`: for partitions without; NONE fails the job."""
         return _Given({}, offset_reset_strategy, asks_group=True)
 
     @staticmethod

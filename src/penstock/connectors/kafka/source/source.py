@@ -205,7 +205,7 @@ class KafkaSourceBuilder:
         try:
             re.compile(checked_text("topic_pattern", topic_pattern))
         except re.error as error:
-            raise ValueError(f"topic_pattern {topic_pattern!r} is no regular expression: {error}") from error
+            raise ValueError(f"topic_pattern {topic_pattern!r} is not a regular expression: {error}") from error
         return self._subscribe(Subscription(pattern=topic_pattern))
 
     def set_partitions(self, partitions: set[KafkaTopicPartition]) -> KafkaSourceBuilder:

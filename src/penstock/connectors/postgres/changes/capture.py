@@ -1,4 +1,4 @@
-"""What is captured: tables, by a publication and a slot; what has to be there for it, and how it is made."""
+"""The capture of tables by a publication and a slot: its requirements, and how to create them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Capture(msgspec.Struct, frozen=True):
             self._check_server(session)
             slot = find_slot(session, self.slot)
             if slot is None and self.mode is StartupMode.COMMITTED:
-                raise SourceError(f"there is no slot '{self.slot}' from which a job could go on")
+                raise SourceError(f"there is no slot '{self.slot}' from which a job could continue")
             is_published = self._is_published(session)
             if slot is not None and not is_published:
                 raise SourceError(
@@ -88,7 +88,7 @@ class Capture(msgspec.Struct, frozen=True):
             session.close()
 
     def tables_of(self, session: Session) -> list[CapturedTable]:
-        """What is captured. Raises SourceError if a table can't be."""
+        """Return the captured tables. Raise SourceError if a table cannot be captured."""
         named = None
         if self.tables is not None:
             # A table may have been named twice, with its schema and without.

@@ -118,7 +118,7 @@ def named_table(session: Session, name: str) -> CapturedTable:
     """The table of this name, with a schema and a dot before it if need be. Raises SourceError if there is none."""
     for row in session.execute(_NAMED, ".".join(map(_plain, name.split(".")))):
         if row[3] not in (_TABLE, _PARTITIONED):
-            raise SourceError(f"{name} is no table: views, foreign tables and the like have no changes")
+            raise SourceError(f"{name} is not a table: views, foreign tables and the like have no changes")
         return _table(row)
     raise SourceError(f"there is no table {name}, or this user may not see it")
 

@@ -1,4 +1,4 @@
-"""What a row of a table has become: the elements of a PostgresChangeSource."""
+"""Changes of rows of a table: the elements of a PostgresChangeSource."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.common.types import Row, RowKind
 
 
 class ChangeKind(enum.Enum):
-    """What has happened. Flink's RowKind has no name for TRUNCATE, and splits an update in two: see `Change.rows`."""
+    """The kind of a change. Flink's RowKind has no TRUNCATE, and splits an update in two: see `Change.rows`."""
 
     INSERT = "insert"
     UPDATE = "update"

@@ -37,7 +37,7 @@ class Fetcher(SplitFetcher[Fetched]):
         self._attempt = Attempt(split.job)
         self._progress = Progress(confirmed_lsn=split.lsn, server_lsn=split.lsn)
         self._steps: Generator[None, None, None] | None = None
-        """Of the connection that there is."""
+        """The streaming of the present connection."""
         self._reading_rows: Session | None = None
         """While a statement may take long."""
         self._streaming: Streaming | None = None

@@ -83,7 +83,7 @@ class Truncate(msgspec.Struct, frozen=True, gc=False):
 
 
 Message = Begin | Commit | Relation | RowChange | Truncate | None
-"""None: one that says nothing of rows."""
+"""Return None for a message that has no rows."""
 
 _EPOCH_US = 946_684_800_000_000
 """PostgreSQL counts from 2000 on."""
@@ -104,10 +104,12 @@ def milliseconds(microseconds: int) -> int:
 
 
 def decode(data: bytes) -> Message:
-    """What a message says. Raises SourceError for one that is not of this protocol."""
+    """Parse a message. Raise SourceError for a message of another protocol."""
     decoder = _DECODERS.get(data[:1])
     if decoder is None:
-        raise SourceError(f"PostgreSQL has sent {data[:20]!r}, which is no message of pgoutput's protocol, version 1")
+        raise SourceError(
+            f"PostgreSQL has sent {data[:20]!r}, which is not a message of pgoutput's protocol, version 1"
+        )
     return decoder(data)
 
 
@@ -174,7 +176,7 @@ def _truncate(data: bytes) -> Truncate:
 
 
 def _nothing(data: bytes) -> None:
-    """Of a type, of the origin of a transaction, of an application's own."""
+    """A message about a type, the origin of a transaction, or an application's own."""
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

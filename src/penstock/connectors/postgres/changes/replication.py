@@ -46,7 +46,7 @@ class ReplicationStream:
             raise
 
     def fileno(self) -> int:
-        """Of the socket. When it is readable there may be something to `receive`."""
+        """Return the file descriptor of the socket. It is readable if there may be something to `receive`."""
         number: int = self._libpq.socket
         return number
 

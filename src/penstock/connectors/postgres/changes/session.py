@@ -58,7 +58,7 @@ class Session:
             raise self.failed(error) from None
 
     def failed(self, error: Any) -> Exception:
-        """What is raised in the place of psycopg's error."""
+        """Return the error that replaces an error of psycopg."""
         return translated(error, f"PostgreSQL at {self._database}: {self._database.hide(str(error).strip())}")
 
     def literal(self, text: str) -> str:

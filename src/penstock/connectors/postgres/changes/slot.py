@@ -34,7 +34,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 
 def find_slot(session: Session, name: str) -> Slot | None:
-    """None: there is none. Raises SourceError if it is of no use."""
+    """Return the slot, or None if it does not exist. Raise SourceError if it cannot be used."""
     for plugin, is_here, status, confirmed_lsn, pid, application_name in session.execute(_SLOT, name):
         if plugin != _PLUGIN or not is_here:
             raise SourceError(f"the slot '{name}' is another's: its plugin is {plugin}, or it is of another database")
@@ -65,15 +65,15 @@ def slot_for(session: Session, name: str, split: ChangesSplit) -> Slot:
         raise InputLostError(f"the slot '{name}' is gone, and the changes that it has kept. {again}")
     if slot.confirmed_lsn > split.lsn:
         raise InputLostError(
-            f"the slot '{name}' has changes from {text_of(slot.confirmed_lsn)} on, and the job goes on at "
-            f"{text_of(split.lsn)}: the slot was made anew or used by another, or the state is of an earlier "
+            f"the slot '{name}' has changes from {text_of(slot.confirmed_lsn)} on, and the job continues at "
+            f"{text_of(split.lsn)}: the slot was created again or used by another, or the state is of an earlier "
             f"checkpoint than the last. {again}"
         )
     return slot
 
 
 class Attempt:
-    """One attempt of a job, which uses a slot by sessions of a name. Of two, the one that began later has the slot."""
+    """An attempt of a job, which uses a slot by sessions of a name. The later of two attempts gets the slot."""
 
     def __init__(self, job: str) -> None:
         self._of_job = f"penstock changes {job} "

@@ -32,7 +32,7 @@ class Progress(msgspec.Struct):
 
 
 class Streaming:
-    """One connection's time. `session`: another connection, for questions."""
+    """Stream over one connection. `session`: another connection, for queries."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from penstock.connectors.postgres.changes.split import ChangesSplit, Key
 
 
 class Tables(msgspec.Struct, frozen=True):
-    """What is known of tables beside what the changes say.
+    """Knowledge about tables in addition to the changes.
 
     `loader`: makes one for columns of these types. `key_columns`: by which a table was read. `is_wanted`: whether its
     changes are emitted.
@@ -73,7 +73,7 @@ class Transactions:
             self.lsn, self.done = lsn, 0
 
     def take(self) -> tuple[list[Change], list[tuple[int, int]]]:
-        """What has come, and the positions; it is forgotten here."""
+        """Return the changes that arrived, and the positions. They are dropped here."""
         taken = self.changes, self.positions
         self.changes, self.positions = [], []
         return taken

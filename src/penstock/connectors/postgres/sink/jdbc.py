@@ -32,7 +32,7 @@ class JdbcConnectionOptions:
         return self._driver_name
 
     def get_user_name(self) -> str | None:
-        """Who connects."""
+        """Return the user who connects."""
         return self._user_name
 
     def get_password(self) -> str | None:

@@ -94,7 +94,7 @@ class Session:
         return translated(error, f"PostgreSQL at {self._database}: {text}" + (f"\n{advice}" if advice else ""))
 
     def _first_refused(self, rows: Sequence[Sequence[Any]]) -> tuple[Sequence[Any], Exception] | None:
-        """One by one, in a transaction that is rolled back."""
+        """Try the rows one by one, in a transaction that is rolled back."""
         # What the server itself fails with is not of a row: then none is named.
         with contextlib.suppress(self._package.Error), self._connection.transaction(force_rollback=True):
             for row in rows:

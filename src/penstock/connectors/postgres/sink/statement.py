@@ -56,7 +56,7 @@ def insert_into(table: str, columns: Sequence[str], key_columns: Sequence[str] =
     if not columns or len(set(columns)) < len(columns):
         raise ValueError(f"columns are different names, at least one, got {list(columns)}")
     if missing := [name for name in key_columns if name not in columns]:
-        raise ValueError(f"key columns are among the columns, got {missing} beside {list(columns)}")
+        raise ValueError(f"key columns must be among the columns {list(columns)}, got {missing}")
     names = [quoted(name) for name in columns]
     sql = f"INSERT INTO {quoted_table(table)} ({', '.join(names)})"
     sql += f" VALUES ({', '.join(['%s'] * len(names))})"

@@ -44,7 +44,7 @@ class TransactionsOfWriter(msgspec.Struct, frozen=True):
 
 
 class TransactionNames(NamedTuple):
-    """Those of one attempt of one subtask."""
+    """The names of transactions of one attempt of one subtask."""
 
     sink: str
     subtask: int
@@ -62,7 +62,7 @@ class TransactionNames(NamedTuple):
 
     @property
     def session_prefix(self) -> str:
-        """What the sessions of all subtasks of the sink are called first; a name has at most 63 bytes."""
+        """The beginning of the session names of all subtasks of the sink. A name has at most 63 bytes."""
         return f"penstock {_digest(self.sink)} "
 
     @property

@@ -90,7 +90,7 @@ def create_marks(session: Session) -> None:
         if not found:
             raise ConfigurationError(
                 f"the write-ahead log needs the table {TABLE} for its marks, and it can't be created: {error}\n"
-                f"Have somebody create it who may, and let the user of the job read and write it: {_CREATE}"
+                f"Let a user with that right create it, and let the user of the job read and write it: {_CREATE}"
             ) from None
 
 

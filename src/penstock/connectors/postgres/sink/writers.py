@@ -83,7 +83,7 @@ class TransactionalWriter(SinkWriter[Any]):
         self._has_prepared = False
         """A transaction for a checkpoint whose number comes with `snapshot_state`."""
         self._prepared = [one for state in restored for one in state.prepared]
-        """Of former attempts and this one, by the order of preparation: not seen committed yet."""
+        """Transactions of former attempts and this one in the order of preparation, whose commit was not seen yet."""
         self._session = retried(
             lambda: Session(database, self._names.session, statement.sql, options=_LOCK_TIMEOUT), execution.max_retries
         )

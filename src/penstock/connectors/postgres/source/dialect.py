@@ -263,7 +263,7 @@ class NewRowsSession(PostgresTableSession):
         return None
 
     def _open_transactions(self) -> set[tuple[str, str]]:
-        """Those of the users of this database, but for this one, by the process of each: its number changes with it."""
+        """Return the other users' open transactions in this database, with the process of each."""
         return set(self._ask(_OPEN))
 
 

@@ -65,7 +65,7 @@ class RedisLookup(KeyedLookup):
         self._connection.close()
 
     async def query(self, keys: list[Hashable]) -> dict[Hashable, list[Any]]:
-        """What is at these keys, by one pipeline, for which a thread waits."""
+        """Return the values at these keys, by one pipeline, for which a thread waits."""
         commands = [self._command(as_key(str(key))) for key in keys]
         answers = await asyncio.to_thread(self._connection.pipelined, commands)
         for key, answer in zip(keys, answers, strict=True):

@@ -77,7 +77,7 @@ class LogNames(NamedTuple):
 
     @classmethod
     def of(cls, context: SinkContext) -> LogNames:
-        """Those of an attempt that begins. A uid may be long: there is a digest of it."""
+        """Return the names for an attempt that begins. They have a digest of the uid, which may be long."""
         digest = hashlib.blake2s(context.operator_id.encode(), digest_size=8).hexdigest()
         return cls(f"penstock/{context.job_id}/{digest}/", context.subtask, context.attempt.replace("/", "_"))
 

@@ -70,7 +70,7 @@ class LogWriter(SinkWriter[Any]):
         self._connection = RedisConnection(server)
         self._waiting: list[Command] = []
         self._prepared = [one for state in restored for one in state.prepared]
-        """Of former attempts and this one, by the order of preparation: not seen committed yet."""
+        """Transactions of former attempts and this one in the order of preparation, whose commit was not seen yet."""
         former = FormerSubtasks.of(context, [(state.subtask, state.parallelism) for state in restored])
         self._start = self._next = self._call(lambda client: begin(client, self._names))
         """Numbers of the first chunk since the last checkpoint, and of the next one to be written."""

@@ -97,7 +97,7 @@ class OneField(Deserializer):
 
 
 class WholeEntry(Deserializer):
-    """What a function makes of a RedisStreamEntry."""
+    """Records that a function makes of a RedisStreamEntry."""
 
     def __init__(self, function: Callable[[RedisStreamEntry], Any], type_info: TypeInformation | None) -> None:
         self._function = function

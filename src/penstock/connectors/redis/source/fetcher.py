@@ -38,7 +38,7 @@ class Arrivals:
         self._client: Any = None
         self._connection: Any = None
         self._asked_for: Mapping[str, str] | None = None
-        """What the server has not answered yet."""
+        """Requests that the server has not answered yet."""
         self._late_s = 0.0
 
     def wait_for(self, positions: Mapping[str, str], handover: Handover[Any]) -> None:
@@ -107,7 +107,7 @@ class Fetcher(SplitFetcher[Fetched]):
         self._client: Any = None
         self._arrivals = Arrivals(server)
         self._splits: dict[str, RedisStreamSplit] = {}
-        """What is read, each at the position up to which it was fetched."""
+        """The streams that are read, each at the position up to which it was fetched."""
         self.start()
 
     def assign(self, splits: Iterable[RedisStreamSplit]) -> None:
@@ -185,12 +185,12 @@ class Fetcher(SplitFetcher[Fetched]):
             return split
         what = "the stream was deleted" if last is None else "the stream was trimmed, or deleted and made again"
         text = (
-            f"the stream '{split.stream}' of Redis at {self._server} has the entry {split.position} no more, which was "
-            f"read last: {what}, and entries that were not read yet may be lost with it"
+            f"the stream '{split.stream}' of Redis at {self._server} no longer has the entry {split.position}, which "
+            f"was read last: {what}, and entries that were not read yet may be lost with it"
         )
         if self._fails_on_trimmed:
             raise SourceError(
-                f"{text}. Trim by MINID, up to what was read, or by a greater MAXLEN; to go on with what is there, "
+                f"{text}. Trim by MINID, up to what was read, or by a greater MAXLEN; to continue with what is there, "
                 "on_trimmed='warn'"
             )
         _log.warning("%s. What is there is read", text)

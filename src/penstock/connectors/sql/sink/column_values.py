@@ -57,7 +57,7 @@ def _moment(value: Any) -> Any:
 
 def _day(value: Any) -> Any:
     if isinstance(value, datetime.datetime):
-        raise ValueError(f"{value!r} is no date: its time of day would be lost")
+        raise ValueError(f"{value!r} is not a date: its time of day would be lost")
     return value
 
 
@@ -89,7 +89,7 @@ def _number_of_sqlite(value: Any) -> Any:
 
 def _check_number(value: Any) -> None:
     if value != value:
-        raise ValueError(f"{value!r} is no number, and SQLite would have NULL for it")
+        raise ValueError(f"{value!r} is not a number, and SQLite would have NULL for it")
 
 
 def _text_of_sqlite(value: Any) -> Any:

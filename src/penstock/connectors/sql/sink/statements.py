@@ -21,7 +21,7 @@ class RowStatements(ABC):
 
 
 class OneStatement(RowStatements):
-    """One statement for each row, sent for many at once."""
+    """A statement for each row, which is sent for many rows at once."""
 
     def __init__(self, statement: Any) -> None:
         self._statement = statement

@@ -93,7 +93,7 @@ class SqlWriter(BatchWriter):
         return converted
 
     def _first_refused(self, rows: Sequence[Values]) -> tuple[Values, Exception] | None:
-        """One by one, in a transaction that is rolled back."""
+        """Try the rows one by one, in a transaction that is rolled back."""
         error_class = (sqlalchemy().exc.SQLAlchemyError, *OF_VALUES)
         with contextlib.suppress(*error_class):
             transaction = self._connection.begin()

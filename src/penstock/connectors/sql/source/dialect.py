@@ -181,7 +181,7 @@ class LoadedTable:
 
     @property
     def names(self) -> list[str]:
-        """Of the columns of records."""
+        """Return the names of the columns of records."""
         return [column.name for column in self.wanted]
 
     @property
