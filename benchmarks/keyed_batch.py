@@ -17,7 +17,7 @@ from benchmarks.keyed_count import Count
 from benchmarks.measurement import environment, options, tell
 from benchmarks.process_tree import usage, workers
 from penstock.common import Duration, Types, WatermarkStrategy
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.datastream.window import TumblingEventTimeWindows
 

@@ -17,7 +17,7 @@ from benchmarks.latency import through_exchanges
 from benchmarks.measurement import measure, options, tell
 from benchmarks.process_tree import usage
 from penstock.common import WatermarkStrategy
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.datastream import DataStream, StreamExecutionEnvironment
 
 _KEYS = 1000

@@ -23,7 +23,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from benchmarks.measurement import tell
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.hosts.spark.internals.settings import FIXED_AT_START
 from penstock.hosts.spark.rows import buffers_of, to_batch
 from penstock.hosts.spark.worker.iterators import IteratorTransport

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks.measurement import tell
 from benchmarks.process_tree import usage
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.datastream import StreamExecutionEnvironment
 
 _WORDS = 50_000

@@ -48,16 +48,29 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def configuration() -> Iterator[str]:
     """All options, a table for each group of keys."""
+    descriptions = option_descriptions()
     groups: dict[str, list[ConfigOption[Any]]] = {}
     for option in sorted(ALL_OPTIONS, key=lambda option: option.key):
         groups.setdefault(_group(option.key), []).append(option)
     for name, options in groups.items():
         yield from ("", f"## {name}", "", "| key | default | |", "| --- | --- | --- |")
         for option in options:
-            described = [option.description, f"Value: {option.value_type.name}."]
+            described = [descriptions[option.key], f"Value: {option.value_type.name}."]
             described += [f"Also: `{key}`." for key in option.fallback_keys]
             described += [f"Without effect: {why}." for other, why in WITHOUT_EFFECT.items() if other.key == option.key]
             yield f"| `{option.key}` | {_default(option)} | {' '.join(described)} |"
+
+
+def option_descriptions() -> dict[str, str]:
+    """Return the docstring of each option's constant by the option's key; an option without one is left out."""
+    folder = griffe.load("penstock.common.configuration", search_paths=[str(ROOT / "src")])
+    found = {}
+    for module in folder.modules.values():
+        constants = vars(importlib.import_module(module.path))
+        for name, constant in module.attributes.items():
+            if isinstance(option := constants.get(name), ConfigOption) and constant.docstring:
+                found[option.key] = " ".join(constant.docstring.value.split())
+    return found
 
 
 def _group(key: str) -> str:

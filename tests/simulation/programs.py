@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from penstock.common.configuration import Configuration
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.simulator import Circumstances, Simulation, Trace

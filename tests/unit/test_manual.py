@@ -10,7 +10,16 @@ import pytest
 
 pytest.importorskip("mkdocs", reason="`make docs` needs it, and CI runs that")
 
-from manual.generated import SECTIONS, command_line, configuration, example, fields_of, operator_metrics, public_names
+from manual.generated import (
+    SECTIONS,
+    command_line,
+    configuration,
+    example,
+    fields_of,
+    operator_metrics,
+    option_descriptions,
+    public_names,
+)
 from manual.links import without_outer_links
 from manual.navigation import on_config
 from manual.self_contained import loaded_from_elsewhere
@@ -56,6 +65,11 @@ def test_options_have_a_row_with_their_default() -> None:
     assert "| `task.checkpoint.alignment.max-size` | `4 gb` |" in rows
     assert "| `execution.checkpointing.interval` | none |" in rows
     assert "Without effect: snapshots are not compressed." in rows
+
+
+def test_each_option_says_what_it_does() -> None:
+    """The reference would list a key, and leave its meaning to be guessed."""
+    assert {option.key for option in options.ALL_OPTIONS} == option_descriptions().keys()
 
 
 def test_metrics_say_what_they_count() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from penstock.common.config_values import (
     BooleanType,
@@ -44,6 +44,19 @@ class ConfigOption(Generic[T]):
         return dataclasses.replace(self, fallback_keys=keys)
 
 
+@overload
+def option(key: str, value_type: ValueType[T], default: None, *fallback_keys: str) -> ConfigOption[T | None]: ...
+
+
+@overload
+def option(key: str, value_type: ValueType[T], default: T, *fallback_keys: str) -> ConfigOption[T]: ...
+
+
+def option(key: str, value_type: ValueType[Any], default: Any, *fallback_keys: str) -> ConfigOption[Any]:
+    """Declare an option of penstock. The docstring below the constant describes it: the reference reads it there."""
+    return ConfigOption(key, value_type, default, fallback_keys=fallback_keys)
+
+
 class ConfigOptions:
     """Builds options: `ConfigOptions.key("job.depth").int_type().default_value(3)`."""
 
@@ -66,7 +79,7 @@ class ConfigOptions:
 
         def int_type(self, least: int | None = None) -> ConfigOptions.TypedConfigOptionBuilder[int]:
             """An int of 32 bits, not below `least`."""
-            return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(32, least))
+            return ConfigOptions.TypedConfigOptionBuilder(self._key, IntegerType(least=least))
 
         def long_type(self) -> ConfigOptions.TypedConfigOptionBuilder[int]:
             """An int of 64 bits."""

@@ -160,7 +160,7 @@ class BooleanType(ValueType[bool]):
 class IntegerType(ValueType[int]):
     """A signed integer of at most `bits` bits. `least`: the smallest one that is allowed; None: any."""
 
-    def __init__(self, bits: int, least: int | None = None) -> None:
+    def __init__(self, bits: int = 32, least: int | None = None) -> None:
         self.name = "a whole number" if least is None else f"a whole number of {least} or more"
         self._limit: int = 2 ** (bits - 1)
         self._least = -self._limit if least is None else least

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.common.configuration import Configuration, java_options, options
-from penstock.common.configuration.closure_cleaner_level import ClosureCleanerLevel
+from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.choices import ClosureCleanerLevel
 from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.types.whole_numbers import as_int
 
@@ -164,45 +164,45 @@ class ExecutionConfig:
 
     def enable_closure_cleaner(self) -> ExecutionConfig:
         """Accepted for compatibility: a function travels with what it uses, and nothing else."""
-        self._configuration.set(java_options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.RECURSIVE)
+        self._configuration.set(options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.RECURSIVE)
         return self
 
     def disable_closure_cleaner(self) -> ExecutionConfig:
         """Accepted for compatibility, with a warning when the job starts: there is no cleaner that could be off."""
-        self._configuration.set(java_options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.NONE)
+        self._configuration.set(options.CLOSURE_CLEANER_LEVEL, ClosureCleanerLevel.NONE)
         return self
 
     def is_closure_cleaner_enabled(self) -> bool:
         """Return the value set; it has no effect."""
-        return self._configuration.get(java_options.CLOSURE_CLEANER_LEVEL) is not ClosureCleanerLevel.NONE
+        return self._configuration.get(options.CLOSURE_CLEANER_LEVEL) is not ClosureCleanerLevel.NONE
 
     def enable_force_kryo(self) -> ExecutionConfig:
         """Accepted for compatibility, with a warning when the job starts: values are pickled."""
-        self._configuration.set(java_options.FORCE_KRYO, True)
+        self._configuration.set(options.FORCE_KRYO, True)
         return self
 
     def disable_force_kryo(self) -> ExecutionConfig:
         """The default: see `enable_force_kryo`."""
-        self._configuration.set(java_options.FORCE_KRYO, False)
+        self._configuration.set(options.FORCE_KRYO, False)
         return self
 
     def is_force_kryo_enabled(self) -> bool:
         """Return the value set; it has no effect."""
-        return self._configuration.get(java_options.FORCE_KRYO)
+        return self._configuration.get(options.FORCE_KRYO)
 
     def enable_force_avro(self) -> ExecutionConfig:
         """Accepted for compatibility, with a warning when the job starts: values are pickled."""
-        self._configuration.set(java_options.FORCE_AVRO, True)
+        self._configuration.set(options.FORCE_AVRO, True)
         return self
 
     def disable_force_avro(self) -> ExecutionConfig:
         """The default: see `enable_force_avro`."""
-        self._configuration.set(java_options.FORCE_AVRO, False)
+        self._configuration.set(options.FORCE_AVRO, False)
         return self
 
     def is_force_avro_enabled(self) -> bool:
         """Return the value set; it has no effect."""
-        return self._configuration.get(java_options.FORCE_AVRO)
+        return self._configuration.get(options.FORCE_AVRO)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         """Return an empty dict: nothing is serialized by Kryo, so no serializer of it can be registered."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.configuration import Configuration, options
-from penstock.common.configuration.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import CheckpointingMode, ExternalizedCheckpointRetention
 from penstock.common.doors import pyflink_names
 from penstock.common.time import Duration, TimeLength, to_milliseconds
 

@@ -1,7 +1,7 @@
 """Execution modes, at PyFlink's module path."""
 
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.doors.door import publish
-from penstock.common.execution_mode import RuntimeExecutionMode
 
 __all__ = ["RuntimeExecutionMode"]
 

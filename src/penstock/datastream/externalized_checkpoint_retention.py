@@ -1,6 +1,6 @@
 """Retention of checkpoints after cancellation, at PyFlink's module path."""
 
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.common.doors.door import publish
 
 __all__ = ["ExternalizedCheckpointRetention"]

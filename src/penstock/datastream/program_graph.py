@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.api.source import Boundedness
 from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.api.source import Source
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration, option_checks, options
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.configuration.configuration_file import default_configuration
 from penstock.common.doors import pyflink_names
 from penstock.common.errors import PenstockError
 from penstock.common.execution_config import ExecutionConfig
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.files import cached_files
 from penstock.common.functions.driver_only import DriverOnly
 from penstock.common.job_client import JobClient
@@ -226,9 +226,9 @@ class StreamExecutionEnvironment(DriverOnly):
         name of another one. Source: PyFlink's method of this name, which gives functions in Python no way to find it;
         Flink docs, "Distributed Cache".
         """
-        before = self._configuration.get(cached_files.CACHED_FILES)
+        before = self._configuration.get(options.CACHED_FILES)
         self._configuration.set(
-            cached_files.CACHED_FILES, cached_files.with_file(before or "", os.fspath(file_path), name, executable)
+            options.CACHED_FILES, cached_files.with_file(before or "", os.fspath(file_path), name, executable)
         )
 
     def _add_entry(self, option: ConfigOption[str | None], entry: str) -> None:

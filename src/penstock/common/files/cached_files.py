@@ -11,18 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.common.config_options import ConfigOptions
+from penstock.common.configuration.options import CACHED_FILES
 from penstock.common.errors import ConfigurationError, ProgramError
 
-CACHED_FILES = (
-    ConfigOptions.key("pipeline.cached-files")
-    .string_type()
-    .no_default_value()
-    .with_description(
-        "Files and folders that travel with the job, for functions, by names: `env.register_cached_file`. As Flink "
-        "writes it: `name:rules,path:'/data/rules.csv'`; several are separated by `;`."
-    )
-)
 _QUOTED = r"""'(?:[^']|'')*'|"(?:[^"]|"")*\""""
 _ENTRY = re.compile(rf"(?:{_QUOTED}|[^;'\"])+")
 _PART = re.compile(rf"\s*(name|path|executable)\s*:\s*({_QUOTED}|[^,'\"]*?)\s*(?:,|\Z)")

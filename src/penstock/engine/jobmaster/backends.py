@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from types import ModuleType
 
-from penstock.common.configuration import Configuration, options, postgres_options, redis_options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration.priority_queue_state_type import PriorityQueueStateType
+from penstock.common.config_options import ConfigOption
+from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.choices import PriorityQueueStateType
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.doors.extras import POSTGRES, REDIS, ROCKSDB
 from penstock.common.errors import ConfigurationError
 from penstock.common.text.secrets import has_password
@@ -49,17 +49,31 @@ def _rocksdb(configuration: Configuration) -> RocksDBSettings:
 def _postgres(configuration: Configuration) -> PostgresSettings:
     _check_installed("postgres", "psycopg", POSTGRES)
     return PostgresSettings(
-        _url(configuration, postgres_options, "postgresql://host:5432/database", postgres.checked_url, Database),
-        configuration.get(postgres_options.USER),
-        configuration.get(postgres_options.PASSWORD),
-        configuration.get(postgres_options.CACHED_ENTRIES),
+        _url(
+            configuration,
+            option=options.POSTGRES_URL,
+            password=options.POSTGRES_PASSWORD,
+            example="postgresql://host:5432/database",
+            checked=postgres.checked_url,
+            server=Database,
+        ),
+        configuration.get(options.POSTGRES_USER),
+        configuration.get(options.POSTGRES_PASSWORD),
+        configuration.get(options.POSTGRES_CACHED_ENTRIES),
         configuration.get(options.RETAINED_CHECKPOINTS),
     )
 
 
 def _redis(configuration: Configuration) -> RedisSettings:
     _check_installed("redis", "redis", REDIS)
-    url = _url(configuration, redis_options, "redis://host:6379/0", redis.checked_url, RedisServer)
+    url = _url(
+        configuration,
+        option=options.REDIS_URL,
+        password=options.REDIS_PASSWORD,
+        example="redis://host:6379/0",
+        checked=redis.checked_url,
+        server=RedisServer,
+    )
     if checkpoint_interval_ms(configuration) is None:
         # Its write-ahead log is applied when a checkpoint is complete: without any it would grow in memory.
         raise ConfigurationError(
@@ -68,35 +82,34 @@ def _redis(configuration: Configuration) -> RedisSettings:
         )
     return RedisSettings(
         url,
-        configuration.get(redis_options.USER),
-        configuration.get(redis_options.PASSWORD),
-        configuration.get(redis_options.CACHED_ENTRIES),
+        configuration.get(options.REDIS_USER),
+        configuration.get(options.REDIS_PASSWORD),
+        configuration.get(options.REDIS_CACHED_ENTRIES),
     )
 
 
 def _url(
     configuration: Configuration,
-    of_server: ModuleType,
-    like: str,
+    *,
+    option: ConfigOption[str | None],
+    password: ConfigOption[str | None],
+    example: str,
     checked: Callable[[str], str],
     server: Callable[[str], Database | RedisServer],
 ) -> str:
-    """Where the server is, by its options. Raises ConfigurationError, which does not show it."""
-    option = of_server.URL
+    """Return the server's url. Raises ConfigurationError, which does not show it."""
     url = configuration.get(option)
     if url is None:
         name = configuration.get(options.STATE_BACKEND)
-        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name}: set {option.key}, like {like}")
+        raise ConfigurationError(f"{options.STATE_BACKEND.key} is {name}: set {option.key}, like {example}")
     if has_password(url):
-        raise ConfigurationError(
-            f"{option.key} is shown where settings are: give the password as {of_server.PASSWORD.key}"
-        )
+        raise ConfigurationError(f"{option.key} is shown where settings are: give the password as {password.key}")
     try:
         # Its text says where it is, for which the url must be readable.
         str(server(checked(url)))
     except ValueError as error:
         raise ConfigurationError(f"{option.key}: {error}") from None
-    return str(url)
+    return url
 
 
 def _check_installed(backend: str, package: str, extra: str) -> None:

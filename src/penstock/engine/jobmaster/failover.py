@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from penstock.common.configuration.failover_strategy import FailoverStrategy
+from penstock.common.configuration.choices import FailoverStrategy
 from penstock.common.errors import DamagedCheckpointError, FencedError, JobError
 from penstock.common.job_status import JobStatus
 from penstock.common.text.secrets import told_error

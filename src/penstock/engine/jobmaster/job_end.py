@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.common.configuration import options
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.common.errors import DamagedCheckpointError, JobCancelledError, PenstockError
 from penstock.common.job_status import JobStatus
 from penstock.engine.runtime.ids import SlotId

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from penstock.common.configuration import Configuration, restart_options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,

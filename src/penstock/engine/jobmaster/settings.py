@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from penstock.common.configuration import Configuration, autoscaler_options, options, restart_options, scheduler_options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration.checkpointing import CheckpointingMode, ExternalizedCheckpointRetention
-from penstock.common.configuration.failover_strategy import FailoverStrategy
+from penstock.common.configuration.choices import CheckpointingMode, ExternalizedCheckpointRetention, FailoverStrategy
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.errors import ConfigurationError
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings

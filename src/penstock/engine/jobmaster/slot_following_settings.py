@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from penstock.common.configuration import Configuration, options, scheduler_options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration.scheduler_mode import SchedulerExecutionMode, SchedulerType
+from penstock.common.configuration.choices import SchedulerExecutionMode, SchedulerType
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.errors import ConfigurationError
 
 

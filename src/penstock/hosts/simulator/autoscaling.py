@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.common.configuration.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
+from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.plan.job_graph import JobGraph
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.api.source import Boundedness, Source
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.time import Time
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.hybrid.source import HybridSource

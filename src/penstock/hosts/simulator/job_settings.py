@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.configuration.failover_strategy import FailoverStrategy
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention, FailoverStrategy
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.engine.jobmaster.settings import JobSettings

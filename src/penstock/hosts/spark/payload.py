@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 import penstock
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.common.errors import ConfigurationError
 from penstock.engine.plan.pickling import dump_level, dump_main_classes, load_level, load_main_classes
 from penstock.engine.rpc.keys import ControlAddress

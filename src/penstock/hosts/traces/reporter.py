@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
-from penstock.common.configuration import Configuration, trace_options
+from penstock.common.configuration import Configuration, options
 from penstock.common.doors.extras import OTEL
 from penstock.common.errors import ConfigurationError
 from penstock.hosts.traces.spans import Span
@@ -35,21 +35,21 @@ def check_traces(configuration: Configuration) -> None:
 
 def trace_reporter(configuration: Configuration) -> TraceReporter | None:
     """Return the reporter for a job. Raises what `check_traces` raises."""
-    wanted = [name.strip() for name in configuration.get(trace_options.REPORTERS).split(",") if name.strip()]
+    wanted = [name.strip() for name in configuration.get(options.TRACE_REPORTERS).split(",") if name.strip()]
     if not wanted:
         return None
     if wanted != ["otel"]:
-        raise ConfigurationError(f"{trace_options.REPORTERS.key}: {', '.join(wanted)}. The only reporter is otel")
-    endpoint = configuration.get(trace_options.OTEL_ENDPOINT).rstrip("/")
+        raise ConfigurationError(f"{options.TRACE_REPORTERS.key}: {', '.join(wanted)}. The only reporter is otel")
+    endpoint = configuration.get(options.OTEL_ENDPOINT).rstrip("/")
     if not endpoint.startswith(("http://", "https://")):
         raise ConfigurationError(
-            f"{trace_options.OTEL_ENDPOINT.key} must be a URL such as http://127.0.0.1:4318, got {endpoint!r}"
+            f"{options.OTEL_ENDPOINT.key} must be a URL such as http://127.0.0.1:4318, got {endpoint!r}"
         )
     try:
-        return OpenTelemetryReporter(endpoint, configuration.get(trace_options.OTEL_SERVICE_NAME))
+        return OpenTelemetryReporter(endpoint, configuration.get(options.OTEL_SERVICE_NAME))
     except ImportError as error:
         raise ConfigurationError(
-            f"{trace_options.REPORTERS.key}: otel needs OpenTelemetry's SDK: pip install '{OTEL}' ({error})"
+            f"{options.TRACE_REPORTERS.key}: otel needs OpenTelemetry's SDK: pip install '{OTEL}' ({error})"
         ) from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -244,22 +244,22 @@ def high_availability_in(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of high availability. Raises typer.BadParameter for an invalid value."""
     from penstock.common.configuration import high_availability_options
 
-    return _of_group(vars(high_availability_options), settings)
+    return _checked(vars(high_availability_options).values(), settings)
 
 
 def ssl_in(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of TLS for REST. Raises typer.BadParameter for an invalid value."""
-    from penstock.common.configuration import ssl_options
+    from penstock.common.configuration.rest_options import SSL_CERTIFICATE, SSL_ENABLED, SSL_PRIVATE_KEY
 
-    return _of_group(vars(ssl_options), settings)
+    return _checked((SSL_ENABLED, SSL_CERTIFICATE, SSL_PRIVATE_KEY), settings)
 
 
-def _of_group(group: Mapping[str, Any], settings: Mapping[str, str]) -> dict[str, str]:
+def _checked(options: Iterable[Any], settings: Mapping[str, str]) -> dict[str, str]:
     from penstock.common.config_options import ConfigOption
     from penstock.common.configuration import Configuration
     from penstock.common.errors import ConfigurationError
 
-    known = [option for option in group.values() if isinstance(option, ConfigOption)]
+    known = [option for option in options if isinstance(option, ConfigOption)]
     keys = {key for option in known for key in (option.key, *option.fallback_keys)}
     found = {key: value for key, value in settings.items() if key in keys}
     try:

@@ -12,8 +12,9 @@ from typing import Any
 
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.options import CACHED_FILES
 from penstock.common.errors import ConfigurationError
-from penstock.common.files.cached_files import CACHED_FILES, CachedFile, cached_files_in
+from penstock.common.files.cached_files import CachedFile, cached_files_in
 
 BETWEEN = ","
 """Separates the entries of a setting."""

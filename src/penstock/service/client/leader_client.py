@@ -11,7 +11,7 @@ from typing import IO
 
 from penstock.common.configuration import Configuration
 from penstock.common.configuration import high_availability_options as options
-from penstock.common.configuration.high_availability_options import HighAvailabilityMode
+from penstock.common.configuration.choices import HighAvailabilityMode
 from penstock.common.errors import ConfigurationError
 from penstock.common.http import Answer
 from penstock.service.client.rest_client import TOKEN, RestClient, UnreachableError

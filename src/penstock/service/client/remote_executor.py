@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.common.configuration import Configuration, rest_options, ssl_options
+from penstock.common.configuration import Configuration, rest_options
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.common.job_client import JobClient
 from penstock.common.job_id import JobID
@@ -122,7 +122,7 @@ def cluster_of(configuration: Configuration) -> RestClient:
         return leader
     host, port = configuration.get(rest_options.REST_ADDRESS), configuration.get(rest_options.REST_PORT)
     if host is not None:
-        by_tls = configuration.get(ssl_options.ENABLED) and "://" not in host
+        by_tls = configuration.get(rest_options.SSL_ENABLED) and "://" not in host
         return RestClient.at("https://" * by_tls + f"{host}:{port}")
     found = [cluster.rest for cluster in running_clusters() if cluster.rest is not None]
     if len(found) != 1:

@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from penstock.common.config_options import ConfigOption
-from penstock.common.configuration import Configuration, java_options, option_checks, options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration.checkpointing import CheckpointingMode
+from penstock.common.configuration import Configuration, option_checks, options
+from penstock.common.configuration.choices import CheckpointingMode
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.errors import ConfigurationError
 from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.restarts import restart_strategy
@@ -27,9 +27,9 @@ WITHOUT_EFFECT: dict[ConfigOption[Any], str] = {
     options.TASK_CANCELLATION_INTERVAL: "a task gets one request to stop; task.cancellation.timeout kills it",
     options.GENERIC_TYPES: "values without a declared type are pickled",
     options.CHAIN_DIFFERENT_MAX_PARALLELISM: "the maximum parallelism does not decide about chains",
-    java_options.CLOSURE_CLEANER_LEVEL: "a function is sent with what it refers to, and nothing else",
-    java_options.FORCE_KRYO: _PICKLED,
-    java_options.FORCE_AVRO: _PICKLED,
+    options.CLOSURE_CLEANER_LEVEL: "a function is sent with what it refers to, and nothing else",
+    options.FORCE_KRYO: _PICKLED,
+    options.FORCE_AVRO: _PICKLED,
 }
 """Flink's settings without a meaning here, and what happens regardless of their values."""
 

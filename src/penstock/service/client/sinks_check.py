@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.common.configuration import Configuration
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.operators.sink import SinkOperator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from penstock.common.configuration import Configuration
-from penstock.common.configuration.worker_options import TASK_SLOTS
+from penstock.common.configuration.options import TASK_SLOTS
 from penstock.common.errors import NotEnoughSlotsError
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.spark.driver.worker_counts import worker_counts

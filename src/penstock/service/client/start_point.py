@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 
 from penstock.common.configuration import Configuration, options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.errors import CheckpointError, ConfigurationError
 from penstock.common.errors.disk_errors import advice_on
 from penstock.common.files.exclusive_creation import exclusive_creation

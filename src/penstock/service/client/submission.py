@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 import penstock
-from penstock.common.configuration import Configuration, network_options, options
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import FencedError
 from penstock.common.files.cache_directory import cache_directory
 from penstock.common.job_client import JobClient
@@ -130,7 +130,7 @@ def _level_settings(graph: JobGraph, configuration: Configuration) -> dict[str, 
         "job_parameters": configuration.get(options.GLOBAL_JOB_PARAMETERS),
         "latency_interval_ms": configuration.get(options.LATENCY_INTERVAL),
         "reuses_objects": configuration.get(options.OBJECT_REUSE),
-        "record_bytes_max": configuration.get(network_options.RECORD_SIZE_MAX),
+        "record_bytes_max": configuration.get(options.RECORD_SIZE_MAX),
     }
     if graph.batched:
         splits = {v.id: assign_statically(v.source, v.parallelism, now_ms()) for v in graph.sources}

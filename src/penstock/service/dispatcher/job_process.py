@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.common.configuration import ssl_options
+from penstock.common.configuration import rest_options
 from penstock.common.configuration.options import CHECKPOINT_DIRECTORY
 from penstock.common.errors import (
     FencedError,
@@ -136,7 +136,7 @@ class JobProcess:
         job = read_packed_job(self._folder / "job")
         submission = unpacked(job, self._folder)
         # Only the cluster calls this process, on the loopback; the client's settings of REST are for the cluster.
-        submission.configuration.set_boolean(ssl_options.ENABLED.key, False)
+        submission.configuration.set_boolean(rest_options.SSL_ENABLED.key, False)
         self._checkpoints = None if submission.graph.batched else submission.configuration.get(CHECKPOINT_DIRECTORY)
         if resumes and self._checkpoints is not None and (end := end_of_job(self._checkpoints, resumes)) is not None:
             # The previous dispatcher has ended in between.

@@ -9,8 +9,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from penstock.common.configuration import options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.engine.checkpoint.manifest import SubtaskReport
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.checkpoint.summary import QUANTILES, Summary

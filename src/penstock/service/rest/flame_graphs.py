@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from penstock.common.configuration import Configuration
-from penstock.common.configuration import flame_graph_options as options
+from penstock.common.configuration import rest_options as options
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.runtime.task.events import SampledStack, StacksSampled
 
@@ -36,12 +36,12 @@ class FlameGraphs:
     def __init__(
         self, configuration: Configuration, monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000
     ) -> None:
-        self.enabled = configuration.get(options.ENABLED)
-        self._samples = configuration.get(options.NUM_SAMPLES)
-        self._delay_ms = configuration.get(options.DELAY_BETWEEN_SAMPLES)
-        self._depth = configuration.get(options.STACK_DEPTH)
-        self._refresh_ms = configuration.get(options.REFRESH_INTERVAL)
-        self._cleanup_ms = configuration.get(options.CLEANUP_INTERVAL)
+        self.enabled = configuration.get(options.FLAME_GRAPH_ENABLED)
+        self._samples = configuration.get(options.FLAME_GRAPH_NUM_SAMPLES)
+        self._delay_ms = configuration.get(options.FLAME_GRAPH_DELAY_BETWEEN_SAMPLES)
+        self._depth = configuration.get(options.FLAME_GRAPH_STACK_DEPTH)
+        self._refresh_ms = configuration.get(options.FLAME_GRAPH_REFRESH_INTERVAL)
+        self._cleanup_ms = configuration.get(options.FLAME_GRAPH_CLEANUP_INTERVAL)
         self._monotonic_ms = monotonic_ms
         self._kept: dict[int, _Kept] = {}
         """Samples by vertex."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from penstock.common.config_options import ConfigOption
 from penstock.common.configuration import Configuration
-from penstock.common.configuration import ssl_options as options
+from penstock.common.configuration import rest_options as options
 from penstock.common.errors import ConfigurationError
 
 _SOON_DAYS = 14
@@ -30,29 +30,30 @@ class ServerCertificate(NamedTuple):
 
         Logs a warning if it has expired, or will soon: jobs continue, and clients of this machine know it anyway.
         """
-        if not configuration.get(options.ENABLED):
+        if not configuration.get(options.SSL_ENABLED):
             return None
-        certificate, key = configuration.get(options.CERTIFICATE), configuration.get(options.PRIVATE_KEY)
+        certificate, key = configuration.get(options.SSL_CERTIFICATE), configuration.get(options.SSL_PRIVATE_KEY)
         if certificate is None:
             raise ConfigurationError(
-                f"{options.ENABLED.key}: the certificate is missing. Set {options.CERTIFICATE.key} to its file (PEM)"
+                f"{options.SSL_ENABLED.key}: the certificate is missing. "
+                f"Set {options.SSL_CERTIFICATE.key} to its file (PEM)"
             )
         doubt = _doubt(certificate, _loaded(certificate, key))
         if doubt is not None:
-            _log.warning("%s: %s %s", options.CERTIFICATE.key, certificate, doubt)
+            _log.warning("%s: %s %s", options.SSL_CERTIFICATE.key, certificate, doubt)
         return ServerCertificate(certificate, key)
 
 
 def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
     """Raise ConfigurationError in words: OpenSSL has only codes."""
-    if "-----BEGIN CERTIFICATE-----" not in _text(options.CERTIFICATE, certificate):
-        raise ConfigurationError(f"{options.CERTIFICATE.key}: {certificate} contains no certificate (PEM)")
-    option, in_file = (options.CERTIFICATE, certificate) if key is None else (options.PRIVATE_KEY, key)
+    if "-----BEGIN CERTIFICATE-----" not in _text(options.SSL_CERTIFICATE, certificate):
+        raise ConfigurationError(f"{options.SSL_CERTIFICATE.key}: {certificate} contains no certificate (PEM)")
+    option, in_file = (options.SSL_CERTIFICATE, certificate) if key is None else (options.SSL_PRIVATE_KEY, key)
     private = _text(option, in_file)
     if "PRIVATE KEY-----" not in private:
         message = f"{option.key}: {in_file} contains no private key (PEM)"
         raise ConfigurationError(
-            message if key is not None else f"{message}. Set {options.PRIVATE_KEY.key} to its file"
+            message if key is not None else f"{message}. Set {options.SSL_PRIVATE_KEY.key} to its file"
         )
     if "ENCRYPTED" in private:
         raise ConfigurationError(
@@ -69,7 +70,7 @@ def _loaded(certificate: str, key: str | None) -> ssl.SSLContext:
                 f"{option.key}: the private key in {in_file} is not that of the first certificate in {certificate}"
             ) from None
         files = certificate if key is None else f"{certificate}, with the key in {key},"
-        raise ConfigurationError(f"{options.CERTIFICATE.key}: {files} can't be used: {error}") from None
+        raise ConfigurationError(f"{options.SSL_CERTIFICATE.key}: {files} can't be used: {error}") from None
     return context
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.api.sink import Sink
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention, RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.checkpoint.effects import (

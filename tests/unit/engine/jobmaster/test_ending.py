@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.unit.engine.jobmaster.played_job import SETTINGS, Job, delivered, plan, savepoint_requested, sent
 
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.common.errors import CheckpointError, DamagedCheckpointError, JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.effects import Commit, DeleteJob, DeleteSavepoint, StoreManifest

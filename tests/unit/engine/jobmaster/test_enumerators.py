@@ -13,8 +13,8 @@ from tests.unit.engine.jobmaster.played_job import Job, delivered, savepoint_req
 
 from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, Source, SourceReader, SplitEnumerator
 from penstock.common import WatermarkStrategy
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import CheckpointError, SourceError, TaskLostError
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.job_status import JobStatus
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.datastream import StreamExecutionEnvironment

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.engine.jobmaster.played_job import SETTINGS, Job, delivered, deployed, plan, savepoint_requested, sent
 
 from penstock.common.configuration import Configuration
-from penstock.common.configuration.failover_strategy import FailoverStrategy
+from penstock.common.configuration.choices import FailoverStrategy
 from penstock.common.errors import (
     ConfigurationError,
     DamagedCheckpointError,

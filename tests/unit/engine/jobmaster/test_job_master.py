@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.unit.engine.jobmaster.played_job import SETTINGS, Job, plan, savepoint_requested, sent
 
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.common.errors import (
     DamagedCheckpointError,
     JobCancelledError,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.common.configuration import Configuration
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.common.errors import ConfigurationError
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster import backends

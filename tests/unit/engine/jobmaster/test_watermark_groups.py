@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.common import Duration, WatermarkStrategy
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.jobmaster.watermark_groups import WatermarkGroups

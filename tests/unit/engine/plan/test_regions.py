@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.regions import regions_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.common import WatermarkStrategy
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import JobError
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph

@@ -56,7 +56,7 @@ def graph(program: str = PROGRAM, batched: bool = False) -> JobGraph:
     plans = PlanExecutor()
     env = StreamExecutionEnvironment(executor=plans)
     if batched:
-        from penstock.common.execution_mode import RuntimeExecutionMode
+        from penstock.common.configuration.choices import RuntimeExecutionMode
 
         env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     exec(compile(program, "program.py", "exec"), {"__name__": "__main__", "env": env})

@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from tests.unit.hosts.spark.worker_ends import Worker, wrapped
 
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.common.errors import ConfigurationError
 from penstock.hosts.spark.driver.transport_choice import usable_transport
 from penstock.hosts.spark.internals.assumptions import ASSUMPTIONS

@@ -11,7 +11,7 @@ import pytest
 
 import penstock
 from penstock.common import WatermarkStrategy
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.common.errors import PenstockError
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from tests.unit.hosts.spark.worker_ends import Worker, text
 
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.hosts.spark.rows import to_message
 
 SECOND_NS = 1_000_000_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.hosts.spark.rows import buffers_of, to_batch
 from penstock.hosts.spark.worker.iterators import IteratorTransport
 from penstock.hosts.spark.worker.pipes import PipeTransport

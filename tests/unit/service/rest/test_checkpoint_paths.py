@@ -8,7 +8,7 @@ import pytest
 from tests.unit.engine.jobmaster.played_job import plan
 from tests.unit.service.rest.served import PlayedJob, Served
 
-from penstock.common.configuration.checkpointing import ExternalizedCheckpointRetention
+from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.events import RescaleRequested, SavepointRequested

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from penstock.common.configuration.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
+from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode
 from penstock.engine.jobmaster.autoscaling.evaluation import Evaluation
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.jobmaster.autoscaling.topology import ScaledVertex

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 
-from penstock.common.configuration.metric_aggregator import MetricAggregator
+from penstock.common.configuration.choices import MetricAggregator
 from penstock.engine.jobmaster.autoscaling.topology import ScaledVertex, Topology
 from penstock.engine.jobmaster.autoscaling.window import Counters, Sample
 from penstock.engine.runtime.ids import SubtaskId

@@ -6,8 +6,7 @@ import dataclasses
 
 from penstock.common.configuration import Configuration
 from penstock.common.configuration import autoscaler_options as options
-from penstock.common.configuration.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
-from penstock.common.configuration.metric_aggregator import MetricAggregator
+from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode, MetricAggregator
 from penstock.common.errors import ConfigurationError
 
 _SAMPLES_IN_WINDOW = 30

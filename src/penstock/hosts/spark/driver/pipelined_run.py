@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from penstock.common.configuration import Configuration, options
-from penstock.common.configuration.checkpoint_interval import checkpoint_interval_ms
-from penstock.common.configuration.checkpointing import CheckpointingMode
+from penstock.common.configuration.choices import CheckpointingMode
+from penstock.common.configuration.options import checkpoint_interval_ms
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.storage_operations import CheckpointStorage
 from penstock.engine.jobmaster.backends import store_settings

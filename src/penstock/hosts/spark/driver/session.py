@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.common.configuration import Configuration, options, spark_options
+from penstock.common.configuration import Configuration, options
 from penstock.common.errors import ConfigurationError, MasterUnreachableError, SessionLostError, SparkLostError
 from penstock.common.text.secrets import is_secret_name
 from penstock.hosts.logs.settings import LogSettings
@@ -160,7 +160,7 @@ def spark_settings(configuration: Configuration) -> dict[str, str]:
 
 def start_timeout_s(configuration: Configuration) -> float:
     """How long the start of a JVM, and of a context in it, may take."""
-    return configuration.get(spark_options.START_TIMEOUT) / 1000
+    return configuration.get(options.SPARK_START_TIMEOUT) / 1000
 
 
 def stop_own_session() -> None:

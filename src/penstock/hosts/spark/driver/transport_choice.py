@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import cache
 
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.hosts.spark.internals.worker_streams import misfit
 
 _log = logging.getLogger(__name__)

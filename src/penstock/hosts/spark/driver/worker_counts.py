@@ -12,7 +12,7 @@ import resource
 from collections.abc import Sequence
 
 from penstock.common.configuration import Configuration
-from penstock.common.configuration.worker_options import TASK_SLOTS
+from penstock.common.configuration.options import TASK_SLOTS
 from penstock.common.errors import NotEnoughSlotsError
 from penstock.engine.plan.job_graph import JobGraph
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration, options
-from penstock.common.execution_mode import RuntimeExecutionMode
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.hosts.spark.driver import session as sessions
 from penstock.hosts.spark.driver.held_slots import HELD
 from penstock.hosts.spark.internals.jvm import is_alive

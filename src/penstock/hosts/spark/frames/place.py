@@ -8,8 +8,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration, options
+from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import ProgramError
-from penstock.common.execution_mode import RuntimeExecutionMode
 from penstock.common.files.file_systems import absolute, is_url
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
 from penstock.hosts.spark.driver.session import session_is_local

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
-from penstock.common.configuration.spark_transport import SparkTransport
+from penstock.common.configuration.choices import SparkTransport
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.network.buffer import PUSH

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.common.configuration import Configuration
 from penstock.common.configuration import high_availability_options as options
-from penstock.common.configuration.high_availability_options import HighAvailabilityMode
+from penstock.common.configuration.choices import HighAvailabilityMode
 from penstock.common.errors import ConfigurationError
 from penstock.service.cluster.high_availability.kubernetes_api import (
     SERVICE_ACCOUNT,

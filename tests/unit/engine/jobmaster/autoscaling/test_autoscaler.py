@@ -10,8 +10,7 @@ from tests.unit.engine.jobmaster.autoscaling.modelled_pipeline import STEP_MS, M
 
 from penstock.common.configuration import Configuration
 from penstock.common.configuration.autoscaler_options import ENABLED, UTILIZATION_TARGET
-from penstock.common.configuration.key_group_adjust_mode import KeyGroupOrPartitionsAdjustMode
-from penstock.common.configuration.metric_aggregator import MetricAggregator
+from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode, MetricAggregator
 from penstock.common.errors import ConfigurationError
 from penstock.engine.jobmaster.autoscaling.decision import ScalingDecision
 from penstock.engine.jobmaster.autoscaling.delayed_scale_down import DelayedScaleDown

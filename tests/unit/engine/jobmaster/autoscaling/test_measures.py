@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.common.configuration.metric_aggregator import MetricAggregator
+from penstock.common.configuration.choices import MetricAggregator
 from penstock.engine.jobmaster.autoscaling.autoscaler import Autoscaler
 from penstock.engine.jobmaster.autoscaling.persistence import Misfit, Persistence
 from penstock.engine.jobmaster.autoscaling.rates import rates_of
