@@ -61,7 +61,7 @@ def test_options_have_a_row_with_their_default() -> None:
     rows = "\n".join(configuration())
 
     assert all(f"| `{option.key}` |" in rows for option in options.ALL_OPTIONS)
-    assert "| `execution.buffer-timeout.interval` | `5 ms` | 0: a buffer leaves after each record. " in rows
+    assert "| `execution.buffer-timeout.interval` | `5 ms` | Longest time until a buffer is sent. 0: " in rows
     assert "| `task.checkpoint.alignment.max-size` | `4 gb` |" in rows
     assert "| `execution.checkpointing.interval` | none |" in rows
     assert "Without effect: snapshots are not compressed." in rows

@@ -16,19 +16,19 @@ ENABLED = option("job.autoscaler.enabled", BooleanType(), False)
 """Whether the job chooses the parallelism of its operators by their load."""
 
 SCALING_ENABLED = option("job.autoscaler.scaling.enabled", BooleanType(), True)
-"""false: the autoscaler only says which parallelism it would choose."""
+"""Whether the autoscaler rescales the job; false: it only reports which parallelism it would choose."""
 
 STABILIZATION_INTERVAL = option("job.autoscaler.stabilization.interval", DurationType(), 5 * _MINUTE_MS)
-"""After a start of tasks, what happens within this time is not measured."""
+"""Time after a start of tasks that is left out of the measurements."""
 
 METRICS_WINDOW = option("job.autoscaler.metrics.window", DurationType(least_ms=1), 15 * _MINUTE_MS)
-"""The time over which load is measured. Nothing is decided before it is full."""
+"""Time over which load is measured. The autoscaler decides only when the window is full."""
 
 UTILIZATION_TARGET = option("job.autoscaler.utilization.target", FloatType(), 0.7, "job.autoscaler.target.utilization")
-"""The part of its time for which a subtask is to be busy."""
+"""Share of its time in which a subtask should be busy."""
 
 UTILIZATION_BOUNDARY = option("job.autoscaler.target.utilization.boundary", FloatType(least=0), 0.3)
-"""Nothing changes as long as the utilization differs from the target by no more."""
+"""The parallelism stays as it is while the utilization differs from the target by at most this."""
 
 UTILIZATION_MAX = option("job.autoscaler.utilization.max", FloatType(), None)
 """Above this utilization an operator gets more subtasks. Not set: target plus boundary."""
@@ -39,51 +39,51 @@ UTILIZATION_MIN = option("job.autoscaler.utilization.min", FloatType(), None)
 SCALE_DOWN_INTERVAL = option(
     "job.autoscaler.scale-down.interval", DurationType(), 60 * _MINUTE_MS, "job.autoscaler.scale-up.grace-period"
 )
-"""An operator gets fewer subtasks when it has needed fewer for so long; as many as it needed at the most meanwhile. 0:
-at once."""
+"""An operator gets fewer subtasks if it needed fewer during all of this time: as many as it needed at most. 0: at
+once."""
 
 MAX_SCALE_DOWN_FACTOR = option("job.autoscaler.scale-down.max-factor", FloatType(least=0), 0.6)
-"""At most this part of the subtasks of an operator is taken away at once. 1: no limit."""
+"""Largest share of the subtasks of an operator that is removed at once. 1: no limit."""
 
 MAX_SCALE_UP_FACTOR = option("job.autoscaler.scale-up.max-factor", FloatType(least=0), 100_000.0)
-"""At most so many times its subtasks are added to an operator at once."""
+"""Largest number of subtasks that is added to an operator at once, as a multiple of its subtasks."""
 
 VERTEX_MIN_PARALLELISM = option("job.autoscaler.vertex.min-parallelism", IntegerType(least=1), 1)
 """The lowest parallelism that the autoscaler chooses."""
 
 VERTEX_MAX_PARALLELISM = option("job.autoscaler.vertex.max-parallelism", IntegerType(least=1), 200)
-"""The highest parallelism that the autoscaler chooses, besides that of the operator."""
+"""The highest parallelism that the autoscaler chooses. The maximum parallelism of the operator applies too."""
 
 VERTEX_EXCLUDE_IDS = option("job.autoscaler.vertex.exclude.ids", ListType(), [])
-"""Operators that the autoscaler leaves alone: ids as over REST, names or uids."""
+"""Operators that the autoscaler does not rescale: ids as in REST, names or uids."""
 
 CATCH_UP_DURATION = option("job.autoscaler.catch-up.duration", DurationType(), 30 * _MINUTE_MS)
-"""The time in which what sources are behind is to be processed. 0: that is not counted."""
+"""Time in which the lag of the sources is to be processed. 0: lag is not taken into account."""
 
 RESTART_TIME = option("job.autoscaler.restart.time", DurationType(), 10_000)
-"""For how long a job is expected to process nothing while it is rescaled."""
+"""Expected time for which a rescaled job processes nothing."""
 
 BACKLOG_LAG_THRESHOLD = option("job.autoscaler.backlog-processing.lag-threshold", DurationType(), 5 * _MINUTE_MS)
-"""As long as a source is further behind, operators may be busy all the time and lose no subtasks."""
+"""While the lag of a source exceeds this, operators may be fully busy and lose no subtasks."""
 
 EFFECTIVENESS_DETECTION_ENABLED = option("job.autoscaler.scaling.effectiveness.detection.enabled", BooleanType(), False)
-"""Whether an operator gets no further subtasks if the last ones were of no use."""
+"""Whether an operator gets no further subtasks if the last ones were not effective."""
 
 EFFECTIVENESS_THRESHOLD = option("job.autoscaler.scaling.effectiveness.threshold", FloatType(), 0.1)
-"""Subtasks were of no use that brought less than this part of the expected increase."""
+"""Subtasks are not effective if they bring less than this share of the expected increase."""
 
 SCALING_EVENT_INTERVAL = option("job.autoscaler.scaling.event.interval", DurationType(), 30 * _MINUTE_MS)
-"""How long what the autoscaler would do, and can't, is not said again."""
+"""Interval at which a message about a change that is not possible may be repeated."""
 
 BUSY_TIME_AGGREGATOR = option(
     "job.autoscaler.metrics.busy-time.aggregator", EnumType(MetricAggregator), MetricAggregator.MAX
 )
-"""MAX: the busiest subtask decides about an operator; AVG: the mean of all."""
+"""Which load counts for an operator. MAX: that of the busiest subtask. AVG: the mean. MIN: the lowest."""
 
 KEY_GROUP_ADJUST_MODE = option(
     "job.autoscaler.scaling.key-group.partitions.adjust.mode",
     EnumType(KeyGroupOrPartitionsAdjustMode),
     KeyGroupOrPartitionsAdjustMode.EVENLY_SPREAD,
 )
-"""Of keyed operators. EVENLY_SPREAD: all subtasks have as many key groups; MAXIMIZE_UTILISATION: no more subtasks than
-necessary."""
+"""Parallelism of keyed operators. EVENLY_SPREAD: all subtasks have the same number of key groups. MAXIMIZE_UTILISATION:
+the fewest subtasks with the same largest number of key groups."""

@@ -1,4 +1,4 @@
-"""What an option of a fixed set of values can be set to: one enum for each such option."""
+"""Values of options that accept a fixed set: one enum for each option."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ class CheckpointingMode(enum.Enum):
 
 
 class ExternalizedCheckpointRetention(enum.Enum):
-    """Retention of the checkpoints of a cancelled job. Those of a failed job are always retained, unlike Flink's."""
+    """Retention of the checkpoints of a canceled job. Those of a failed job are always retained, unlike in Flink."""
 
     DELETE_ON_CANCELLATION = 0
-    """They are deleted."""
+    """Checkpoints are deleted."""
     RETAIN_ON_CANCELLATION = 1
-    """Retained until deleted by the user: the job can be restored from the latest."""
+    """Checkpoints are retained until you delete them: the job can be restored from the latest."""
     NO_EXTERNALIZED_CHECKPOINTS = 2
-    """They are deleted, as with DELETE_ON_CANCELLATION. The default."""
+    """Checkpoints are deleted, as with DELETE_ON_CANCELLATION. The default."""
 
 
 class PriorityQueueStateType(enum.Enum):
-    """Source: Flink, EmbeddedRocksDBStateBackend.PriorityQueueStateType."""
+    """Where timers are kept with RocksDB. Source: Flink, EmbeddedRocksDBStateBackend.PriorityQueueStateType."""
 
     HEAP = "HEAP"
     """In memory, as Python objects."""
     ROCKSDB = "ROCKSDB"
-    """In RocksDB, but for those that fire next."""
+    """In RocksDB, except those that fire next."""
 
 
 class FailoverStrategy(enum.Enum):
     """The option `jobmanager.execution.failover-strategy`. Source: Flink docs, "Task Failure Recovery"."""
 
     REGION = "region"
-    """The pipelined region that failed: what is connected with the failed task. The others run on."""
+    """The pipelined region that failed: all tasks connected with the failed one. Other regions keep running."""
     FULL = "full"
     """All tasks of the job."""
 
@@ -58,50 +58,50 @@ class SchedulerType(enum.Enum):
     """The option `jobmanager.scheduler`. Source: Flink docs, "Elastic Scaling"."""
 
     DEFAULT = "default"
-    """The job runs with the parallelism that its program sets, or not."""
+    """The job runs with the parallelism of its program, or does not run."""
     ADAPTIVE = "adaptive"
-    """With fewer slots it runs with fewer subtasks."""
+    """The job runs with fewer subtasks if there are fewer slots."""
     ADAPTIVEBATCH = "adaptivebatch"
-    """Flink's for batch jobs; here as DEFAULT."""
+    """Flink's scheduler for batch jobs; here the same as DEFAULT."""
 
 
 class SchedulerExecutionMode(enum.Enum):
     """The option `scheduler-mode`. Source: Flink docs, "Elastic Scaling", Reactive Mode."""
 
     REACTIVE = "reactive"
-    """The job takes all slots that there are."""
+    """The job uses all available slots."""
 
 
 class HighAvailabilityMode(enum.Enum):
     """The option `high-availability.type`. Source: Flink docs, "High Availability"; FILESYSTEM is penstock's own."""
 
     NONE = "none"
-    """One process leads, by a lock on this machine."""
+    """The process that holds a lock on this machine leads."""
     ZOOKEEPER = "zookeeper"
-    """Processes on any machines elect one of them in ZooKeeper."""
+    """Processes on several machines elect a leader in ZooKeeper."""
     KUBERNETES = "kubernetes"
-    """Pods elect one of them by a Lease of Kubernetes."""
+    """Pods elect a leader by a Kubernetes Lease."""
     FILESYSTEM = "filesystem"
-    """They do so by a lease in a folder that all of them see."""
+    """Processes elect a leader by a lease in a folder that all of them share."""
 
 
 class MetricAggregator(enum.Enum):
     """The option `job.autoscaler.metrics.busy-time.aggregator`. Source: the options of Flink's operator."""
 
-    MAX = "that of the busiest subtask: keys that are more frequent than others count"
-    AVG = "the mean of all subtasks"
-    MIN = "that of the subtask with the least load"
+    MAX = "the load of the busiest subtask, so that frequent keys count"
+    AVG = "the mean load of all subtasks"
+    MIN = "the load of the least busy subtask"
 
 
 class KeyGroupOrPartitionsAdjustMode(enum.Enum):
     """The option `job.autoscaler.scaling.key-group.partitions.adjust.mode`. Source: the options of Flink's operator."""
 
-    EVENLY_SPREAD = "one that divides the number of key groups, so that all subtasks have as many"
-    MAXIMIZE_UTILISATION = "the lowest at which no subtask has more key groups"
+    EVENLY_SPREAD = "a parallelism that divides the number of key groups, so that all subtasks have the same number"
+    MAXIMIZE_UTILISATION = "the lowest parallelism at which no subtask has more key groups"
 
 
 class ClosureCleanerLevel(enum.Enum):
-    """Flink's levels: none has an effect, as functions are Python here."""
+    """Levels of Flink's closure cleaner. They have no effect on functions in Python."""
 
     NONE = "NONE"
     TOP_LEVEL = "TOP_LEVEL"
@@ -109,7 +109,7 @@ class ClosureCleanerLevel(enum.Enum):
 
 
 class LogLevel(enum.Enum):
-    """A level of `logging`, by the name that Flink and Log4j have for it; WARNING is Python's for WARN."""
+    """Levels of logs, with the names of Flink and Log4j; WARNING is Python's name of WARN."""
 
     TRACE = 5
     DEBUG = 10
@@ -120,10 +120,10 @@ class LogLevel(enum.Enum):
 
 
 class SparkTransport(enum.Enum):
-    """How the host of a slot reads and writes the rows that Spark moves: the option `penstock.spark.transport`."""
+    """How a slot reads and writes the rows that Spark moves: the option `penstock.spark.transport`."""
 
     PIPES = "pipes"
-    """The slot's thread reads and writes the pipes of its worker itself: the fast way, by parts of PySpark that are not
-    public. Where they are not as expected, ITERATORS is used, with a warning."""
+    """The slot's thread reads and writes the pipes of its worker directly. This is faster, but uses private parts of
+    PySpark. If these differ from what penstock expects, it logs a warning and uses ITERATORS."""
     ITERATORS = "iterators"
-    """PySpark reads and writes, the slot takes batches from its iterator: slower, by PySpark's public interface."""
+    """PySpark reads and writes, and the slot takes batches from its iterator: slower, by PySpark's public interface."""

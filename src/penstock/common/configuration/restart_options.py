@@ -9,7 +9,7 @@ from penstock.common.configuration.choices import FailoverStrategy
 FAILOVER_STRATEGY = option(
     "jobmanager.execution.failover-strategy", EnumType(FailoverStrategy), FailoverStrategy.REGION
 )
-"""region: only the pipelined region that failed is restarted, that is all tasks connected with the failed one. full:
+"""region: only the pipelined region that failed is restarted, that is, all tasks connected with the failed one. full:
 all tasks."""
 
 RESTART_STRATEGY = option("restart-strategy.type", TextType(), None, "restart-strategy")
@@ -23,7 +23,7 @@ FIXED_DELAY = option("restart-strategy.fixed-delay.delay", DurationType(), 1000)
 """The time before each restart."""
 
 FAILURE_RATE_MAX_FAILURES = option("restart-strategy.failure-rate.max-failures-per-interval", IntegerType(least=0), 1)
-"""How many failures in an interval do not fail the job."""
+"""Largest number of failures in an interval that does not fail the job."""
 
 FAILURE_RATE_INTERVAL = option("restart-strategy.failure-rate.failure-rate-interval", DurationType(), 60_000)
 """The interval in which failures are counted."""
@@ -42,15 +42,15 @@ EXPONENTIAL_DELAY_MAX_BACKOFF = option(
 """The longest time before a restart."""
 
 EXPONENTIAL_DELAY_MULTIPLIER = option("restart-strategy.exponential-delay.backoff-multiplier", FloatType(least=1), 1.5)
-"""By what the time before a restart grows with each failure."""
+"""Factor by which the time before a restart grows with each failure."""
 
 EXPONENTIAL_DELAY_RESET_THRESHOLD = option(
     "restart-strategy.exponential-delay.reset-backoff-threshold", DurationType(), 3_600_000
 )
-"""After this time without a failure the first one is used again."""
+"""After this time without a failure, the initial time is used again."""
 
 EXPONENTIAL_DELAY_JITTER = option("restart-strategy.exponential-delay.jitter-factor", FloatType(least=0, most=1), 0.1)
-"""The share of the time by which it is changed at random, either way."""
+"""Share of the time before a restart by which it changes at random, in both directions."""
 
 EXPONENTIAL_DELAY_ATTEMPTS = option(
     "restart-strategy.exponential-delay.attempts-before-reset-backoff", IntegerType(least=0), 2**31 - 1
