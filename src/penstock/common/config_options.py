@@ -45,14 +45,20 @@ class ConfigOption(Generic[T]):
 
 
 @overload
-def option(key: str, value_type: ValueType[T], default: None, *fallback_keys: str) -> ConfigOption[T | None]: ...
+def option(
+    key: str, value_type: ValueType[T], default: None, *, fallback_keys: tuple[str, ...] = ()
+) -> ConfigOption[T | None]: ...
 
 
 @overload
-def option(key: str, value_type: ValueType[T], default: T, *fallback_keys: str) -> ConfigOption[T]: ...
+def option(
+    key: str, value_type: ValueType[T], default: T, *, fallback_keys: tuple[str, ...] = ()
+) -> ConfigOption[T]: ...
 
 
-def option(key: str, value_type: ValueType[Any], default: Any, *fallback_keys: str) -> ConfigOption[Any]:
+def option(
+    key: str, value_type: ValueType[Any], default: Any, *, fallback_keys: tuple[str, ...] = ()
+) -> ConfigOption[Any]:
     """Declare an option of penstock. The docstring below the constant describes it: the reference reads it there."""
     return ConfigOption(key, value_type, default, fallback_keys=fallback_keys)
 

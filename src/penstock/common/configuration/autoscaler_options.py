@@ -24,7 +24,9 @@ STABILIZATION_INTERVAL = option("job.autoscaler.stabilization.interval", Duratio
 METRICS_WINDOW = option("job.autoscaler.metrics.window", DurationType(least_ms=1), 15 * _MINUTE_MS)
 """Time over which load is measured. The autoscaler decides only when the window is full."""
 
-UTILIZATION_TARGET = option("job.autoscaler.utilization.target", FloatType(), 0.7, "job.autoscaler.target.utilization")
+UTILIZATION_TARGET = option(
+    "job.autoscaler.utilization.target", FloatType(), 0.7, fallback_keys=("job.autoscaler.target.utilization",)
+)
 """Share of its time in which a subtask should be busy."""
 
 UTILIZATION_BOUNDARY = option("job.autoscaler.target.utilization.boundary", FloatType(least=0), 0.3)
@@ -37,7 +39,10 @@ UTILIZATION_MIN = option("job.autoscaler.utilization.min", FloatType(), None)
 """Below this utilization an operator gets fewer subtasks. Not set: target minus boundary."""
 
 SCALE_DOWN_INTERVAL = option(
-    "job.autoscaler.scale-down.interval", DurationType(), 60 * _MINUTE_MS, "job.autoscaler.scale-up.grace-period"
+    "job.autoscaler.scale-down.interval",
+    DurationType(),
+    60 * _MINUTE_MS,
+    fallback_keys=("job.autoscaler.scale-up.grace-period",),
 )
 """An operator gets fewer subtasks if it needed fewer during all of this time: as many as it needed at most. 0: at
 once."""

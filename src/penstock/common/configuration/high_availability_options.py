@@ -17,8 +17,7 @@ TYPE = option(
     "high-availability.type",
     EnumType(HighAvailabilityMode),
     HighAvailabilityMode.NONE,
-    "high-availability",
-    "high-availability.mode",
+    fallback_keys=("high-availability", "high-availability.mode"),
 )
 """How the processes of a cluster elect their leader. zookeeper; kubernetes; filesystem: by a lease in a shared folder;
 none: the first process on the machine leads, and further ones on that machine stand by."""
@@ -27,12 +26,13 @@ CLUSTER_ID = option(
     "high-availability.cluster-id",
     TextType(),
     "default",
-    "high-availability.zookeeper.path.namespace",
-    "kubernetes.cluster-id",
+    fallback_keys=("high-availability.zookeeper.path.namespace", "kubernetes.cluster-id"),
 )
 """Name of the cluster among those that share a storageDir, an ensemble or a namespace."""
 
-STORAGE_DIRECTORY = option("high-availability.storageDir", TextType(), None, "high-availability.zookeeper.storageDir")
+STORAGE_DIRECTORY = option(
+    "high-availability.storageDir", TextType(), None, fallback_keys=("high-availability.zookeeper.storageDir",)
+)
 """Folder of the cluster's jobs, at the same path on all machines that may lead. ZooKeeper or Kubernetes holds pointers
 into it."""
 
@@ -46,7 +46,7 @@ ZOOKEEPER_SESSION_TIMEOUT = option(
     "high-availability.zookeeper.client.session-timeout",
     DurationType(least_ms=1000),
     6_000,
-    "zookeeper.session-timeout",
+    fallback_keys=("zookeeper.session-timeout",),
 )
 """How long a leader may be silent until another process leads. ZooKeeper servers allow 2 to 20 of their ticks."""
 

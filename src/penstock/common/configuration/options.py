@@ -50,7 +50,9 @@ PIPELINE_NAME = option("pipeline.name", TextType(), None)
 AUTO_WATERMARK_INTERVAL = option("pipeline.auto-watermark-interval", DurationType(), 200)
 """Interval at which watermark generators emit watermarks."""
 
-OPERATOR_CHAINING = option("pipeline.operator-chaining.enabled", BooleanType(), True, "pipeline.operator-chaining")
+OPERATOR_CHAINING = option(
+    "pipeline.operator-chaining.enabled", BooleanType(), True, fallback_keys=("pipeline.operator-chaining",)
+)
 """Whether operators without an exchange between them run in one task."""
 
 CHAIN_DIFFERENT_MAX_PARALLELISM = option(
@@ -118,7 +120,9 @@ SORTED_INPUTS_MEMORY = option("execution.sorted-inputs.memory", MemorySizeType()
 BUFFER_TIMEOUT_ENABLED = option("execution.buffer-timeout.enabled", BooleanType(), True)
 """Whether a buffer is sent after the interval; false: it is sent only when it is full."""
 
-BUFFER_TIMEOUT = option("execution.buffer-timeout.interval", DurationType(), 5, "execution.buffer-timeout")
+BUFFER_TIMEOUT = option(
+    "execution.buffer-timeout.interval", DurationType(), 5, fallback_keys=("execution.buffer-timeout",)
+)
 """Longest time until a buffer is sent. 0: a buffer leaves after each record."""
 
 DEBLOAT_ENABLED = option("taskmanager.network.memory.buffer-debloat.enabled", BooleanType(), True)
@@ -135,7 +139,9 @@ HEARTBEAT_INTERVAL = option("heartbeat.interval", DurationType(least_ms=1), 10_0
 HEARTBEAT_TIMEOUT = option("heartbeat.timeout", DurationType(least_ms=1), 50_000)
 """A worker without a heartbeat for this time counts as lost."""
 
-TASK_CANCELLATION_INTERVAL = option("task.cancellation.interval", DurationType(), 30_000, "task.cancellation-interval")
+TASK_CANCELLATION_INTERVAL = option(
+    "task.cancellation.interval", DurationType(), 30_000, fallback_keys=("task.cancellation-interval",)
+)
 """Interval at which the cancellation of a task is repeated."""
 
 TASK_CANCELLATION_TIMEOUT = option("task.cancellation.timeout", DurationType(), 180_000)
@@ -178,7 +184,7 @@ TOLERABLE_FAILED_CHECKPOINTS = option("execution.checkpointing.tolerable-failed-
 """How many checkpoints in a row may fail without failing the job."""
 
 RETAINED_CHECKPOINTS = option(
-    "execution.checkpointing.num-retained", IntegerType(least=1), 1, "state.checkpoints.num-retained"
+    "execution.checkpointing.num-retained", IntegerType(least=1), 1, fallback_keys=("state.checkpoints.num-retained",)
 )
 """How many completed checkpoints are kept."""
 
@@ -190,7 +196,10 @@ CHECKPOINT_RETENTION = option(
 """Whether checkpoints are retained when the job is canceled. Those of a failed job always are."""
 
 UNALIGNED_CHECKPOINTS = option(
-    "execution.checkpointing.unaligned.enabled", BooleanType(), False, "execution.checkpointing.unaligned"
+    "execution.checkpointing.unaligned.enabled",
+    BooleanType(),
+    False,
+    fallback_keys=("execution.checkpointing.unaligned",),
 )
 """Whether barriers overtake records."""
 
@@ -198,7 +207,10 @@ FORCE_UNALIGNED_CHECKPOINTS = option("execution.checkpointing.unaligned.forced",
 """Whether barriers overtake records even where order matters."""
 
 ALIGNED_CHECKPOINT_TIMEOUT = option(
-    "execution.checkpointing.aligned-checkpoint-timeout", DurationType(), 0, "execution.checkpointing.alignment-timeout"
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    DurationType(),
+    0,
+    fallback_keys=("execution.checkpointing.alignment-timeout",),
 )
 """Age at which a checkpoint whose barriers still wait becomes unaligned."""
 
@@ -212,23 +224,31 @@ SNAPSHOT_COMPRESSION = option("execution.checkpointing.snapshot-compression", Bo
 """Whether snapshots are compressed."""
 
 CHECKPOINT_DIRECTORY = option(
-    "execution.checkpointing.dir", TextType(), None, "state.checkpoints.dir", "state.backend.fs.checkpointdir"
+    "execution.checkpointing.dir",
+    TextType(),
+    None,
+    fallback_keys=("state.checkpoints.dir", "state.backend.fs.checkpointdir"),
 )
 """A path or URL that driver and executors can reach. Not set: a temporary directory on a local master."""
 
 SAVEPOINT_DIRECTORY = option(
-    "execution.checkpointing.savepoint-dir", TextType(), None, "state.savepoints.dir", "savepoints.state.backend.fs.dir"
+    "execution.checkpointing.savepoint-dir",
+    TextType(),
+    None,
+    fallback_keys=("state.savepoints.dir", "savepoints.state.backend.fs.dir"),
 )
 """Directory of savepoints, unless the command names one."""
 
-STATE_RECOVERY_PATH = option("execution.state-recovery.path", TextType(), None, "execution.savepoint.path")
+STATE_RECOVERY_PATH = option(
+    "execution.state-recovery.path", TextType(), None, fallback_keys=("execution.savepoint.path",)
+)
 """The checkpoint or savepoint from which the job starts: a path, or `latest`, the newest of a job of this name."""
 
 IGNORE_UNCLAIMED_STATE = option(
     "execution.state-recovery.ignore-unclaimed-state",
     BooleanType(),
     False,
-    "execution.savepoint.ignore-unclaimed-state",
+    fallback_keys=("execution.savepoint.ignore-unclaimed-state",),
 )
 """Whether the state of operators that the program does not have is ignored."""
 
@@ -239,7 +259,7 @@ since then, which is written a second time. A job in AT_LEAST_ONCE mode always d
 
 # Keyed state
 
-STATE_BACKEND = option("state.backend.type", TextType(), "hashmap", "state.backend")
+STATE_BACKEND = option("state.backend.type", TextType(), "hashmap", fallback_keys=("state.backend",))
 """hashmap: Python objects in memory. rocksdb: on local disk, for state larger than memory. postgres: in a PostgreSQL
 database, where each checkpoint is a version. redis: in a Redis server, with a write-ahead log."""
 

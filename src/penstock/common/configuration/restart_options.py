@@ -12,7 +12,7 @@ FAILOVER_STRATEGY = option(
 """region: only the pipelined region that failed is restarted, that is, all tasks connected with the failed one. full:
 all tasks."""
 
-RESTART_STRATEGY = option("restart-strategy.type", TextType(), None, "restart-strategy")
+RESTART_STRATEGY = option("restart-strategy.type", TextType(), None, fallback_keys=("restart-strategy",))
 """none, fixed-delay, failure-rate or exponential-delay. Not set: exponential-delay if there are checkpoints, else
 none."""
 

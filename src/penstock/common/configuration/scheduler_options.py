@@ -17,7 +17,7 @@ RESOURCE_STABILIZATION_TIMEOUT = option(
     "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout",
     DurationType(),
     10_000,
-    "jobmanager.adaptive-scheduler.resource-stabilization-timeout",
+    fallback_keys=("jobmanager.adaptive-scheduler.resource-stabilization-timeout",),
 )
 """A job that lacks slots starts with fewer subtasks if no further slot was added for this time."""
 
@@ -25,7 +25,7 @@ RESOURCE_WAIT_TIMEOUT = option(
     "jobmanager.adaptive-scheduler.submission.resource-wait-timeout",
     DurationType(least_ms=-1),
     None,
-    "jobmanager.adaptive-scheduler.resource-wait-timeout",
+    fallback_keys=("jobmanager.adaptive-scheduler.resource-wait-timeout",),
 )
 """How long a job waits for one slot for a subtask of each operator before it fails. -1 ms: without a limit. Not set:
 without a limit if it is reactive, else slot.request.timeout."""
@@ -40,7 +40,7 @@ COOLDOWN_AFTER_RESCALING = option(
     "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling",
     DurationType(),
     30_000,
-    "jobmanager.adaptive-scheduler.scaling-interval.min",
+    fallback_keys=("jobmanager.adaptive-scheduler.scaling-interval.min",),
 )
 """A running job gets no further subtasks for this time after its tasks have started."""
 
