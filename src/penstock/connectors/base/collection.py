@@ -27,7 +27,7 @@ class CollectionSource(Source[T]):
         self._type_info = type_info
 
     def __copy__(self) -> CollectionSource[T]:
-        # Its records are nobody else's, and may be millions.
+        # It owns its records, which may be millions.
         return self
 
     def get_boundedness(self) -> Boundedness:

@@ -21,7 +21,7 @@ class KeptRecordsSource(Source[T]):
         self._parts = parts
 
     def __copy__(self) -> KeptRecordsSource[T]:
-        # Its records are nobody else's, and may be millions.
+        # It owns its records, which may be millions.
         return self
 
     def get_boundedness(self) -> Boundedness:

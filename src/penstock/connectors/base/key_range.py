@@ -92,7 +92,7 @@ def _is_finite(first: Any, last: Any) -> bool:
 
 
 def splits_of(column: str, bounds: Sequence[Any], count: int) -> list[KeyRange]:
-    """`splits_between`, with `bounds` as a database says them: first and last value, and whether rows have none.
+    """`splits_between`, with `bounds` as a database says them: first and last value, and whether rows have NULL.
 
     Raises SourceError, which says what is wrong with `column`, if it can't be divided so that all rows are read.
     """

@@ -28,7 +28,7 @@ _MOMENTS = ("timestamp", "local-timestamp")
 
 
 class LogicalTypeMismatchError(ValueError):
-    """A value of the writer's logical type is none of the reader's."""
+    """A value of the writer's logical type does not have the reader's type."""
 
 
 def with_logical_types_of(writer: Any, reader: Any) -> Any:

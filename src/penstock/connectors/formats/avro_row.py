@@ -27,7 +27,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
     """Makes a Row, nested if the schema is, of each message in Avro's binary encoding.
 
     The message has no header: it was written by this very schema. Raises TypeError without a schema, ValueError for a
-    schema that is none, or not one of records.
+    schema that is not valid, or not one of records.
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:

@@ -47,7 +47,7 @@ class AvroSchema:
 
     @staticmethod
     def parse_string(json_schema: str) -> AvroSchema:
-        """The schema in this JSON. Raises ValueError if it is none."""
+        """Return the schema in this JSON. Raise ValueError if it is not a schema."""
         try:
             schema = AvroSchema(json.loads(json_schema))
         except ValueError as error:

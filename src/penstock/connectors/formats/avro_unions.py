@@ -128,7 +128,7 @@ def _names_of(value: Any) -> frozenset[str] | None:
 
 
 def is_unnamed(names: tuple[str, ...]) -> bool:
-    """Whether these are the names of fields that have none."""
+    """Return whether these names stand for fields without names."""
     return names == tuple(f"f{position}" for position in range(len(names)))
 
 

@@ -102,7 +102,7 @@ def _without_type(branch: Any) -> Any:
 
 
 def _fields(value: Any, names: list[str]) -> Mapping[str, Any] | None:
-    """The fields of a record by name; None if it is none."""
+    """Return the fields of a record by name, or None if it is not a record."""
     if isinstance(value, Mapping):
         # What is left out has its default. With a name that the record does not have it is a name gone wrong.
         if not value.keys() >= set(names) and (unknown := [name for name in value if name not in names]):

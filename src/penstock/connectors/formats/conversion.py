@@ -17,7 +17,7 @@ from penstock.common.types.integers import BITS, beyond_bounds, bounds_of
 
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf}
-"""The texts of floats that are no numbers. Source: Java's Double.toString, which Flink's formats use."""
+"""The texts of floats that are not numbers. Source: Java's Double.toString, which Flink's formats use."""
 
 
 def converter(kind: Any) -> Callable[[str], Any]:
@@ -64,7 +64,7 @@ def integer_of(text: str) -> int:
 
 
 def decimal_of(text: str) -> Decimal:
-    """A number with all its digits. Raises ValueError for what is none, NaN and Infinity among them."""
+    """Return a number with all its digits. Raise ValueError for other values, NaN and Infinity among them."""
     _refuse_other_digits(text)
     try:
         value = Decimal(text)
@@ -87,7 +87,7 @@ def is_number_of_python(text: str) -> bool:
 
 
 def float_of(text: str) -> float:
-    """A float. Raises ValueError for what is none; NaN, Infinity and -Infinity are some."""
+    """Return a float, which may be NaN, Infinity or -Infinity. Raise ValueError for other values."""
     _refuse_other_digits(text)
     text = text.strip()
     if text in NOT_FINITE:

@@ -70,7 +70,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         except NOT_OF_A_VALUE:
             raise
         except RAISED:
-            # One of them is none, or no line of these fields.
+            # One of them is not a line, or not a line of these fields.
             return list(map(self._one, messages))
 
     def _rows(self, messages: Sequence[Any]) -> list[Any]:
@@ -166,7 +166,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> CsvRowDeserializationSchema.Builder:
-            """Put None for fields that can't be read or are missing, and skip messages that are no line of fields."""
+            """Put None for missing or unreadable fields, and skip messages that are not a line of fields."""
             self._ignore_parse_errors = ignore_parse_errors
             return self
 

@@ -45,7 +45,7 @@ decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def row_reader(type_info: RowTypeInfo, fail_on_missing: bool) -> Reader:
-    """From an object, as `decode` gives it, to a Row. The function raises for what is none of these."""
+    """From an object, as `decode` gives it, to a Row. The function raises for other values."""
     names = type_info.get_field_names()
     readers = [reader_of(field, fail_on_missing) for field in type_info.get_field_types()]
     make = row_factory(names)

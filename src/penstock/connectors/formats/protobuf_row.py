@@ -94,7 +94,7 @@ class ProtobufRowSerializationSchema(SerializationSchema):
 
 
 def parsed(message_class: Any, data: bytes) -> Any:
-    """The message in these bytes. Raises ValueError if they are none, or if a required field is missing."""
+    """Return the message in these bytes. Raise ValueError for other bytes, or if a required field is missing."""
     try:
         message = message_class.FromString(data)
     except (protobuf().message.DecodeError, UnicodeError) as error:

@@ -41,7 +41,7 @@ class ProtobufSchema:
 
     @staticmethod
     def of(message_class: Any) -> ProtobufSchema:
-        """The schema of a class that protoc has generated. Raises TypeError if it is none."""
+        """Return the schema of a class that protoc generated. Raise TypeError for another class."""
         descriptor: Any = getattr(message_class, "DESCRIPTOR", None)
         file = getattr(descriptor, "file", None)
         if file is None or not isinstance(message_class, type):

@@ -192,7 +192,7 @@ def retry_after_ms(value: str | None, now: datetime.datetime) -> int | None:
 
 
 def checked_url(url: str) -> str:
-    """The address. Raises ValueError if it is none of HTTP."""
+    """Return the address. Raise ValueError if it is not an address of HTTP."""
     try:
         parts = urlsplit(url)
         # A host's name is looked up in that form, which not all names have.

@@ -62,7 +62,7 @@ class HybridSource(Source[T]):
 
     @staticmethod
     def builder(first_source: Source[T]) -> HybridSourceBuilder[T]:
-        """Start with the source that is read first. Raises TypeError if it is none."""
+        """Start with the source that is read first. Raise TypeError if it is not a source."""
         return HybridSourceBuilder[T]().add_source(first_source)
 
     def get_boundedness(self) -> Boundedness:

@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 _WAIT_S = 30.0
 _AT_SUBMISSION_S = 20.0
 _NOBODY_THERE_S = 5.0
-"""The same where nobody listens, or the host is not known: waiting seldom helps."""
+"""The same for an address without a listener, or an unknown host: waiting seldom helps."""
 _TRY_S = 1.0
 _ASK_S = 5.0
 """After which a question is asked anew: the broker that should answer may have stopped, and another one lead since."""
@@ -83,7 +83,7 @@ class KafkaCluster:
     def ids_of(self, topics: Collection[str]) -> dict[str, str]:
         """By which a topic is told from another one of the same name, before or after it; without those not told.
 
-        Brokers before Kafka 2.8 have none.
+        Brokers before Kafka 2.8 have no such id.
         """
         if not topics:
             return {}

@@ -140,7 +140,7 @@ class AvroBlocks:
                     f"{self._path} has the codec {codec}, whose package is not installed: pip install '{AVRO}' "
                     f"({error})"
                 ) from error
-            # Of fastavro, or of what decompresses: whatever bytes that are none make it raise.
+            # fastavro and decompressors raise many kinds of errors for damaged bytes.
             raise SourceError(
                 f"{self._path}: damaged after {self._done} records, in the block at byte {offset} ({codec}): {error!r}"
             ) from error

@@ -66,7 +66,7 @@ class RenamedFiles(RecoverableWriter):
     def open(self, path: str, replaced: tuple[str, ...] = ()) -> RenamedFile:
         directory, _, name = path.rpartition("/")
         hidden = posixpath.join(directory, hidden_name(name, self._context.attempt))
-        # Made again, it would take records that nobody finds when the store is back.
+        # If it were created again, its records would be lost when the store is back.
         self._known.check_not_away(self._base_path)
         make_directory(self._file_system, below(self._inner_base, directory))
         self._known.note()

@@ -22,7 +22,7 @@ Call = Callable[[Request], Response]
 
 
 def checked_mechanism(properties: Mapping[str, str]) -> str:
-    """The mechanism that is set. Raises ValueError if it is none of those above."""
+    """Return the configured mechanism. Raise ValueError if it is not one of those above."""
     mechanism = (properties.get("sasl.mechanism") or properties.get("sasl.mechanisms") or "GSSAPI").upper()
     if mechanism != "PLAIN" and mechanism not in _HASHES:
         raise ValueError(

@@ -24,7 +24,7 @@ def partition_of(transactional_id: str, partitions: int) -> int:
 
 
 def id_of_each_partition(partitions: int, prefix: str) -> list[str]:
-    """An id for each partition that nobody uses, by the partitions' numbers. All begin with `prefix`."""
+    """Return an unused id for each partition, by the partitions' numbers. All begin with `prefix`."""
     found: dict[int, str] = {}
     for number in itertools.count():
         name = f"{prefix}?{number}"

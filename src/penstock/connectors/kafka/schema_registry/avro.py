@@ -54,7 +54,7 @@ class ConfluentRegistryAvroDeserializationSchema(DeserializationSchema):
         `schema`: of the values. Fields that a message lacks get their defaults, those that `schema` lacks are left out,
         numbers become wider (Avro's schema resolution). `url`: of the registry; several with commas between.
         `identity_map_capacity`: how many schemas are remembered. `registry_configs`: of Confluent's clients, for
-        credentials and TLS. Raises TypeError or ValueError for arguments that are none of these.
+        credentials and TLS. Raises TypeError or ValueError for other arguments.
         """
         client = SchemaRegistryClient(url, registry_configs, identity_map_capacity)
         return ConfluentRegistryAvroDeserializationSchema(_readable(schema), client, False)
@@ -166,7 +166,7 @@ class ConfluentRegistryAvroSerializationSchema(SerializationSchema):
 
         `subject`: what readers know the schema by, for the values of a topic `<topic>-value`. With
         `{"auto.register.schemas": "false"}` in `registry_configs` the schema must be registered before. The others are
-        those of ConfluentRegistryAvroDeserializationSchema. Raises TypeError or ValueError for arguments that are none.
+        those of ConfluentRegistryAvroDeserializationSchema. Raises TypeError or ValueError for other arguments.
         """
         if not subject:
             raise ValueError(f"the subject of a schema must be a name, got {subject!r}")

@@ -98,7 +98,7 @@ class Fetcher(SplitFetcher[Fetched]):
         self.handover.order(assign)
 
     def unassign(self, partition: KafkaTopicPartition) -> None:
-        """Read this one no more. What was fetched of it may still be taken."""
+        """Stop reading this partition. Its fetched records may still be taken."""
 
         def unassign() -> None:
             self._consumer.incremental_unassign([self._kafka.TopicPartition(partition.topic, partition.partition)])

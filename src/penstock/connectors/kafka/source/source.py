@@ -156,7 +156,7 @@ class KafkaSource(Source[Any]):
 
     def _consumer_settings(self, client: str) -> dict[str, Any]:
         properties = dict(self._properties)
-        # The client asks for a group; offsets of one that nobody named are not committed.
+        # The client requires a group; offsets are committed only for a group that the user named.
         properties.setdefault("group.id", f"penstock-{uuid.uuid4().hex}")
         properties.setdefault("isolation.level", "read_committed")
         prefix = properties.pop("client.id.prefix", None)

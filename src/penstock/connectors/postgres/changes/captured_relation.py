@@ -66,7 +66,7 @@ class CapturedRelation:
             raise unreadable(self.table, self._unreadable_value(values) or str(error)) from error
 
     def _unreadable_value(self, values: Sequence[Any]) -> str | None:
-        """The first value that has none in Python, and why. Errors of psycopg name no column."""
+        """Return the first value that Python cannot hold, and why. Errors of psycopg name no column."""
         row = {name: value.decode() for name, value in zip(self._names, values, strict=True) if value is not None}
         key = ", ".join(f"{name} = {row.get(name)!r}" for name in self._identity)
         for place, value in enumerate(values):

@@ -88,7 +88,7 @@ class Fetcher(SplitFetcher[Fetched]):
             names = [table.name for table in self._split.watched]
             watched = self._capture.watched(session, names, self._split.watched)
             tables = {table.full_name: table for table in self._capture.tables_of(session)}
-            # A state of an earlier version has none.
+            # A state of an earlier version has no such list.
             watched = watched or self._capture.watched(session, tables, ())
             self._split = msgspec.structs.replace(self._split, watched=watched)
             self._reading_rows = session
