@@ -170,7 +170,7 @@ class IntegerType(ValueType[int]):
         try:
             number = int(text)
         except ValueError:
-            raise ValueError(f"{text!r} is none") from None
+            raise ValueError(f"{text!r} is not a whole number") from None
         if not self._least <= number < self._limit:
             raise ValueError(f"{text!r} is not between {self._least} and {self._limit - 1}")
         return number
@@ -191,7 +191,7 @@ class FloatType(ValueType[float]):
         try:
             number = float(text)
         except ValueError:
-            raise ValueError(f"{text!r} is none") from None
+            raise ValueError(f"{text!r} is not a number") from None
         # Not `<`: what is not a number is not the least one or more.
         if self._least is not None and not number >= self._least:
             raise ValueError(f"{text!r} is not {self._least:g} or more")
@@ -214,7 +214,7 @@ class DurationType(ValueType[int]):
         is_negative = self._least_ms < 0 and number.startswith("-")
         duration_ms = -parse_duration(number[1:]) if is_negative else parse_duration(text)
         if duration_ms < self._least_ms:
-            raise ValueError(f"{text!r} is shorter")
+            raise ValueError(f"{text!r} is less than {self._least_ms} ms")
         return duration_ms
 
     def format(self, value: Any) -> str:

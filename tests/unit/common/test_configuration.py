@@ -292,8 +292,8 @@ def test_an_interval_of_nothing_is_none(interval: str | None, expected_ms: int |
         ("restart-strategy.exponential-delay.jitter-factor", "1.5", "a number from 0 to 1: '1.5' is more than 1"),
         ("restart-strategy.exponential-delay.jitter-factor", "-0.1", "a number from 0 to 1: '-0.1' is not 0 or more"),
         ("task.checkpoint.alignment.max-memory", "99999999999 gb", "a size: '99999999999 gb' is more than 64 bits"),
-        ("parallelism.default", "two", "a whole number of 1 or more: 'two' is none"),
-        ("restart-strategy.exponential-delay.jitter-factor", "some", "a number from 0 to 1: 'some' is none"),
+        ("parallelism.default", "two", "a whole number of 1 or more: 'two' is not a whole number"),
+        ("restart-strategy.exponential-delay.jitter-factor", "some", "a number from 0 to 1: 'some' is not a number"),
     ],
 )
 def test_what_a_value_may_be_is_said(key: str, value: str, message: str) -> None:

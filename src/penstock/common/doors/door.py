@@ -3,6 +3,10 @@
 Where a class is defined follows the layers of the source; where users import it from follows PyFlink, and must not
 change with our folders. A door is a module with `__all__`. It re-exports names and publishes them: their `__module__`
 becomes that of the door, so that `help`, `repr`, tracebacks and pickles show the public path.
+
+Each door is a file, however short, and not a row of a table that an import hook reads: type checkers and editors
+resolve imports without running them, so a user's `from penstock.datastream.time_domain import TimeDomain` would be an
+error there, unless a stub of the same length stood beside the table.
 """
 
 from __future__ import annotations
