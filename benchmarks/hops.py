@@ -27,8 +27,7 @@ from penstock.connectors.base.ranges import RangeSplit
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.pickling import dump_level, load_level
 from penstock.engine.runtime.task.environment import Environment
-from penstock.engine.runtime.task.events import AssignSplits
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import AssignSplits, Opaque
 from penstock.engine.runtime.task.slot import Slot
 from penstock.hosts.spark.rows import buffers_of, to_batch
 from penstock.service.client.plan_executor import PlanExecutor

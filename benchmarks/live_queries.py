@@ -21,7 +21,7 @@ from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
 from penstock.engine.rpc.server import ControlServer
 from penstock.engine.rpc.state_connection import StateConnection
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 from penstock.service.cluster.running_jobs import JobRegistry
 
 _UID, _STATE, _KEYS = "count", "count", 1000

@@ -19,8 +19,7 @@ import psutil  # type: ignore[import-untyped]
 
 from benchmarks.measurement import tell
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.runtime.time.stored_timers import StoredTimerQueue
-from penstock.engine.runtime.time.timers import HeapTimerQueue, TimerQueue
+from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend

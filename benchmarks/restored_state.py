@@ -22,14 +22,13 @@ from typing import Any
 from benchmarks.measurement import tell
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign
 from penstock.engine.checkpoint.storage import DirectoryStorage
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
-from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.runtime.task.snapshot import OperatorSnapshot
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend

@@ -26,9 +26,7 @@ from benchmarks.measurement import tell
 from penstock.common.configuration.choices import SparkTransport
 from penstock.hosts.spark.internals.settings import FIXED_AT_START
 from penstock.hosts.spark.rows import buffers_of, to_batch
-from penstock.hosts.spark.worker.iterators import IteratorTransport
-from penstock.hosts.spark.worker.pipes import PipeTransport
-from penstock.hosts.spark.worker.transport import Transport
+from penstock.hosts.spark.worker.transport import IteratorTransport, PipeTransport, Transport
 
 _WARM_UP_ROWS = 200
 _PYSPARK_QUEUE = 2

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.state.key_groups import KeyGroups
 
 

@@ -11,7 +11,7 @@ import tempfile
 
 from benchmarks.curves.curve import Figures, Stopwatch, run
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.runtime.time.stored_timers import StoredTimerQueue
+from penstock.engine.runtime.time.timers import StoredTimerQueue
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.stores.rocksdb import rocksdb_stores

@@ -11,8 +11,7 @@ from typing import Any
 from penstock.api.sink import SinkWriter
 from penstock.api.source import END_OF_INPUT, Records, Source, SourceReader
 from penstock.common.functions.user_calls import outcome_of
-from penstock.engine.runtime.task.counters import OperatorCounters
-from penstock.engine.runtime.task.metrics import OperatorMetricGroup
+from penstock.engine.runtime.task.metrics import OperatorCounters, OperatorMetricGroup
 
 PATIENCE_S = 60
 

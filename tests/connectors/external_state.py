@@ -21,8 +21,7 @@ from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
-from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.runtime.task.snapshot import OperatorSnapshot, TaskSnapshot
 from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings
 from penstock.engine.state.backends.backend import KeyedStateBackend

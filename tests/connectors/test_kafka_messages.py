@@ -22,10 +22,9 @@ from penstock.datastream.connectors.kafka import (
     UnreadableRecord,
 )
 from penstock.datastream.formats.json import JsonDeserializationSchema
-from penstock.engine.runtime.network.elements import Watermark, WatermarkStatus
+from penstock.engine.runtime.network.buffer import Watermark, WatermarkStatus
 from penstock.engine.runtime.operators.source import SourceOperator
-from penstock.engine.runtime.task.events import AssignSplits, Cancel, DataAvailable
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import AssignSplits, Cancel, DataAvailable, Opaque
 from penstock.testing.conformance.sink import SimpleSinkContext
 
 pytestmark = pytest.mark.connectors

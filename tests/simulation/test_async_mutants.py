@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.engine.runtime.operators.async_queues import OrderedQueue, UnorderedQueue
-from penstock.engine.runtime.operators.async_wait import AsyncWaitOperator
+from penstock.engine.runtime.operators.async_wait import AsyncWaitOperator, OrderedQueue, UnorderedQueue
 from penstock.engine.runtime.operators.stateless import FunctionOperator
 
 pytestmark = pytest.mark.simulation

@@ -12,9 +12,9 @@ from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_t
 
 from penstock.engine.jobmaster.autoscaling.topology import groups_of, topology_of
 from penstock.engine.jobmaster.rescaling import JobRescaling
-from penstock.hosts.simulator.autoscaling import autoscaler_of
 from penstock.hosts.simulator.building import build
 from penstock.hosts.simulator.circumstances import Circumstances
+from penstock.hosts.simulator.job_settings import autoscaler_of
 from penstock.hosts.simulator.programs import Program
 from penstock.hosts.simulator.runs import run_program
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.engine.jobmaster.connections import SlotConnections
+from penstock.engine.jobmaster.attempt import SlotConnections
 from penstock.engine.rpc.messages import Heartbeat
 
 pytestmark = pytest.mark.simulation

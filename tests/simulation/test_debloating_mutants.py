@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.simulation.mutation import found_by_seeds
 
-from penstock.engine.runtime.network import in_flight
-from penstock.engine.runtime.network.in_flight import InFlight
+from penstock.engine.runtime.network import debloating
+from penstock.engine.runtime.network.debloating import InFlight
 from penstock.engine.runtime.task.slot import Slot
 
 pytestmark = pytest.mark.simulation
@@ -25,7 +25,7 @@ PATIENCE_STEPS = 8_000
 def a_limit_never_lapses(patch: pytest.MonkeyPatch) -> None:
     """A slot whose receivers' advice is lost, or wrong, holds for ever."""
     for limit in ("LAPSE_MS", "FIRST_LAPSE_MS"):
-        patch.setattr(in_flight, limit, 1 << 50)
+        patch.setattr(debloating, limit, 1 << 50)
 
 
 def nobody_wakes_a_slot_that_holds(patch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from penstock.engine.runtime.task.events import Result
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque, Result
 from penstock.hosts.simulator.circumstances import Circumstances
 from penstock.hosts.simulator.patience import STEPS_MAX, STEPS_PER_RECORD, Patience
 from penstock.hosts.simulator.programs import Node, Program, SplitScript

@@ -10,9 +10,9 @@ from tests.simulation.mutation import until_found
 from tests.simulation.undisturbed import CallsOf, circumstances_with, programs_that
 
 from penstock.hosts.simulator import run_program
-from penstock.hosts.simulator.former_runs import FormerRuns
 from penstock.hosts.simulator.master_host import MasterHost
 from penstock.hosts.simulator.programs import Program
+from penstock.hosts.simulator.simulation import FormerRuns
 
 pytestmark = pytest.mark.simulation
 

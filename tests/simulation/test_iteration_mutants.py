@@ -13,11 +13,11 @@ from tests.simulation.mutation import until_found
 from penstock.engine.jobmaster.loops import LoopEnd
 from penstock.engine.runtime.network.buffer import decode_header
 from penstock.engine.runtime.network.channel_log import ChannelLog
-from penstock.engine.runtime.task import replay
+from penstock.engine.runtime.task import snapshot_logs
 from penstock.engine.runtime.task.events import EndLoop, LoopQuiet
 from penstock.engine.runtime.task.feedback import Feedback
-from penstock.engine.runtime.task.loop_probe import LoopProbe
 from penstock.engine.runtime.task.slot import Slot
+from penstock.engine.runtime.task.task import LoopProbe
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.generation import generate
 from penstock.hosts.simulator.network import Channel, FeedbackNetwork, Network
@@ -100,7 +100,7 @@ def log_stays_where_it_was(patch: pytest.MonkeyPatch) -> None:
     def share_of(logged: Any, partitioners: Any, subtask: int, parallelism: int) -> Any:
         return (one for one in logged if one[2] == subtask)
 
-    patch.setattr(replay, "share_of", share_of)
+    patch.setattr(snapshot_logs, "share_of", share_of)
 
 
 FAULTS: dict[Callable[[pytest.MonkeyPatch], None], tuple[int, dict[str, Any]]] = {

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from penstock.engine.runtime.task.deferred_input import DEPTH_MAX
+from penstock.engine.runtime.task.chain import DEPTH_MAX
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.generation import generate
 from penstock.hosts.simulator.programs import Node, Program

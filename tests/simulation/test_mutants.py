@@ -23,12 +23,11 @@ from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.region import Region
 from penstock.engine.jobmaster.restarts import RestartDecision
 from penstock.engine.jobmaster.results.collected import AttemptResults
-from penstock.engine.runtime.batch.key_sorter import KeySorter
-from penstock.engine.runtime.batch.sorted_run import SortedRun
+from penstock.engine.runtime.batch.key_sorter import KeySorter, SortedRun
 from penstock.engine.runtime.network import output
 from penstock.engine.runtime.network.alignment import AtLeastOnceAlignment
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, Element
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, Element
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.operators.interval_join import JoinSide
 from penstock.engine.runtime.operators.keyed import KeyedOperator
@@ -36,8 +35,7 @@ from penstock.engine.runtime.operators.stateless import FlatMapOperator
 from penstock.engine.runtime.task import checkpoints
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
 from penstock.engine.runtime.task.events import Result, TriggerCheckpoint
-from penstock.engine.runtime.task.slot import Slot
-from penstock.engine.runtime.task.slot_lifecycle import SlotLifecycle
+from penstock.engine.runtime.task.slot import Slot, SlotLifecycle
 from penstock.engine.runtime.time.timers import HeapTimerQueue
 from penstock.engine.runtime.time.watermarks import WatermarkValve
 from penstock.engine.state.backends.rocksdb.store_files import TableStore

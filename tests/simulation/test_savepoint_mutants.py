@@ -11,9 +11,9 @@ from tests.simulation.mutation import found_by_seeds
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.jobmaster.ending import JobEnding
 from penstock.engine.runtime.network.alignment import AtLeastOnceAlignment
-from penstock.engine.runtime.network.elements import CheckpointBarrier
+from penstock.engine.runtime.network.buffer import CheckpointBarrier
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.runtime.task.restore import KeyedChain
 
 pytestmark = pytest.mark.simulation
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from penstock.engine.runtime.time.combined_watermark import CombinedWatermark
+from penstock.engine.runtime.time.watermarks import CombinedWatermark
 from penstock.hosts.simulator import Circumstances, SimulationError, run_program
 from penstock.hosts.simulator.connected import connected
 from penstock.hosts.simulator.generation import generate

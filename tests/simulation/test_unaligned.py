@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.mutation import until_found
 
 from penstock.engine.runtime.network.channel_log import ChannelLog
-from penstock.engine.runtime.task import checkpoints, overtaken
+from penstock.engine.runtime.task import checkpoints, snapshot_logs
 from penstock.hosts.simulator import Circumstances, run_program
 from penstock.hosts.simulator.generation import generate
 
@@ -68,16 +68,16 @@ def nothing_replayed(patch: pytest.MonkeyPatch) -> None:
 
 def broadcasts_overtaken(patch: pytest.MonkeyPatch) -> None:
     """Barriers overtake broadcast records, and records within loops."""
-    patch.setattr(overtaken, "may_overtake", lambda vertex, level: level.unaligned_after_ms is not None)
-    patch.setattr(checkpoints, "may_overtake", overtaken.may_overtake)
+    patch.setattr(snapshot_logs, "may_overtake", lambda vertex, level: level.unaligned_after_ms is not None)
+    patch.setattr(checkpoints, "may_overtake", snapshot_logs.may_overtake)
 
 
 def written_too_early(patch: pytest.MonkeyPatch) -> None:
     """A snapshot is written when it is frozen: of what is in flight only what has come by then."""
-    patch.setattr(overtaken.SnapshotLogs, "begin", lambda self, n, log, missing: begin(self, n, log, ()))
+    patch.setattr(snapshot_logs.SnapshotLogs, "begin", lambda self, n, log, missing: begin(self, n, log, ()))
 
 
-begin = overtaken.SnapshotLogs.begin
+begin = snapshot_logs.SnapshotLogs.begin
 FAULTS = [nothing_logged, nothing_replayed, broadcasts_overtaken, written_too_early]
 FIRST: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     nothing_logged: 9, nothing_replayed: 125, broadcasts_overtaken: 192, written_too_early: 53

@@ -18,8 +18,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.data_frame import StreamingDataFrameSource
 from penstock.hosts.spark.driver.held_slots import HELD
 from penstock.hosts.spark.driver.session import session_for
-from penstock.hosts.spark.frames.batches import Batches
-from penstock.hosts.spark.frames.frame_query import FrameQuery, QuerySettings
+from penstock.hosts.spark.frames.frame_query import Batches, FrameQuery, QuerySettings
 
 pytestmark = pytest.mark.spark
 PATIENCE = 100

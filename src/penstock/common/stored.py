@@ -20,20 +20,20 @@ from penstock.common.errors import CheckpointError
 T = TypeVar("T")
 
 MODULES = {
-    "barrier": "penstock.engine.runtime.network.elements",
+    "barrier": "penstock.engine.runtime.network.buffer",
     "batch-to-send": "penstock.connectors.base.log_writer",
     "checkpoint-options": "penstock.engine.runtime.checkpoint_options",
     "class": "penstock.common.values.stored_class",
     "count-window": "penstock.api.windows.window",
     "dict-key": "penstock.engine.state.container_keys",
-    "end-of-data": "penstock.engine.runtime.network.elements",
-    "end-of-input": "penstock.engine.runtime.network.elements",
+    "end-of-data": "penstock.engine.runtime.network.buffer",
+    "end-of-input": "penstock.engine.runtime.network.buffer",
     "file-enumerator": "penstock.connectors.files.source.enumerator",
     "file-in-progress": "penstock.connectors.files.sink.renamed_files",
     "file-split": "penstock.connectors.files.split",
     "file-to-compact": "penstock.connectors.files.sink.compaction",
     "frame-batch-file": "penstock.hosts.spark.frames.batch_files",
-    "frame-batches": "penstock.hosts.spark.frames.streaming_enumerator",
+    "frame-batches": "penstock.hosts.spark.frames.streaming_source",
     "global-window": "penstock.api.windows.window",
     "http-batches-of-writer": "penstock.connectors.http.sink.writer",
     "http-dead-letters-of-writer": "penstock.connectors.http.sink.writer",
@@ -44,7 +44,7 @@ MODULES = {
     "kafka-topic-partition": "penstock.connectors.kafka.topic_partition",
     "kafka-transaction": "penstock.connectors.kafka.sink.transactions",
     "kafka-transactions-of-writer": "penstock.connectors.kafka.sink.transactions",
-    "latency-marker": "penstock.engine.runtime.network.elements",
+    "latency-marker": "penstock.engine.runtime.network.buffer",
     "list-changes": "penstock.engine.state.collections",
     "list-key": "penstock.engine.state.container_keys",
     "map-changes": "penstock.engine.state.collections",
@@ -68,8 +68,8 @@ MODULES = {
     "table-file": "penstock.connectors.tables.writer",
     "time-window": "penstock.api.windows.window",
     "upload-in-progress": "penstock.connectors.files.sink.uploads",
-    "watermark": "penstock.engine.runtime.network.elements",
-    "watermark-status": "penstock.engine.runtime.network.elements",
+    "watermark": "penstock.engine.runtime.network.buffer",
+    "watermark-status": "penstock.engine.runtime.network.buffer",
 }
 """name -> the module that declares it at present. The one place that knows; importing the module fills `_TYPES`."""
 

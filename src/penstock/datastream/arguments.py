@@ -21,8 +21,7 @@ from penstock.common.typeinfo import (
 )
 from penstock.common.types.type_hints import from_function
 from penstock.common.types.whole_numbers import as_int
-from penstock.engine.plan.api_call import current_api_call
-from penstock.engine.plan.call_capture import captured_call
+from penstock.engine.plan.call_capture import captured_call, current_api_call
 from penstock.engine.runtime.operators.function import UserFunction
 
 

@@ -22,8 +22,7 @@ from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.process import KeyedProcessOperator
-from penstock.engine.runtime.operators.reduce import ReduceOperator
-from penstock.engine.runtime.operators.rolling import BestReduce, FieldReduce, SumReduce
+from penstock.engine.runtime.operators.reduce import BestReduce, FieldReduce, ReduceOperator, SumReduce
 from penstock.engine.runtime.operators.stand_in import InKeyContext, KeyedFilter, KeyedFlatMap, KeyedMap
 
 if TYPE_CHECKING:

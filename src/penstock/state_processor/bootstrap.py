@@ -19,7 +19,7 @@ from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.process import KeyedProcessOperator, ProcessOperator
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.runtime.task.restore import KeyedChain
 from penstock.engine.runtime.task.snapshot import OperatorSnapshot
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.state_processor.bootstrap_functions import (

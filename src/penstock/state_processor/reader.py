@@ -10,7 +10,7 @@ import msgspec
 
 from penstock.engine.snapshots.keyed_table import KeyedTable, tables_of
 from penstock.engine.snapshots.operator_lists import list_of, lists_of
-from penstock.engine.snapshots.snapshot_on_disk import SnapshotOnDisk
+from penstock.engine.snapshots.snapshot_files import SnapshotOnDisk
 from penstock.engine.state.handles import Redistribution
 from penstock.state_processor.operator_info import OperatorInfo, info_of
 from penstock.state_processor.reader_function import KeyedStateReaderFunction, KeyReading

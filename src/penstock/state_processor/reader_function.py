@@ -17,7 +17,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.snapshots.keyed_table import TIMERS, place_columns, spans_of, tables_of
 from penstock.engine.snapshots.missing_classes import classes_found
 from penstock.engine.snapshots.snapshot_files import SnapshotFiles

@@ -20,8 +20,7 @@ from penstock.common.typeinfo import TypeInformation
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart
 from penstock.engine.checkpoint.storage import absolute, file_system_of
 from penstock.engine.snapshots.keyed_table import TIMERS, row_columns
-from penstock.engine.snapshots.snapshot_files import SnapshotFiles
-from penstock.engine.snapshots.snapshot_on_disk import SnapshotOnDisk
+from penstock.engine.snapshots.snapshot_files import SnapshotFiles, SnapshotOnDisk
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND
 from penstock.state_processor.bootstrap import Bootstrap

@@ -32,8 +32,8 @@ from penstock.engine.runtime.operators.operator import Operator, Timestamps, Val
 from penstock.engine.runtime.task.async_calls import AsyncCalls, CallOutcome, Calls, ended_by
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.counters import OperatorCounters
-from penstock.engine.runtime.task.typed_output import typed_output
+from penstock.engine.runtime.task.metrics import OperatorCounters
+from penstock.engine.runtime.task.wiring import typed_output
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.testing.harness_watch import Watch, WatchedBackend
 

@@ -371,7 +371,7 @@ def write(version: int) -> None:
     """Run the job once for each snapshot, and write what is stored to version-N beside this file."""
     from tests.data.formats.running import Running
 
-    from penstock.engine.runtime.task.keyed_chain import KeyedChain
+    from penstock.engine.runtime.task.restore import KeyedChain
 
     # However small the state is: the third checkpoint refers to the files of the first two.
     KeyedChain.growth_max = 1_000

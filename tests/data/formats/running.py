@@ -23,12 +23,12 @@ from penstock.engine.runtime.task.events import (
     Close,
     DataEnded,
     NoMoreSplits,
+    Opaque,
     RequestSplit,
     SnapshotWritten,
     TriggerCheckpoint,
     WriteSnapshot,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 from penstock.engine.runtime.task.slot import Slot
 
 _CHUNK_RECORDS = 5

@@ -11,7 +11,7 @@ from tests.unit.engine.jobmaster.played_job import Job
 
 from penstock.common.errors.raised_line import raised_line
 from penstock.common.text.secrets import TOLD_MOST, told, told_error
-from penstock.engine.jobmaster.failure_history import FailureHistory
+from penstock.engine.jobmaster.execution_recorder import FailureHistory
 from penstock.engine.jobmaster.notices import RestartScheduled
 from penstock.hosts.spark.driver.job_log_lines import JobLogLines
 

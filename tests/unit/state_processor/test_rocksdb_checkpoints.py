@@ -17,7 +17,7 @@ from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.snapshots import snapshot_files
 from penstock.engine.snapshots.committed_state import CommittedState, StateName
 from penstock.engine.snapshots.keyed_table import KeyedTable
-from penstock.engine.snapshots.snapshot_on_disk import SnapshotOnDisk
+from penstock.engine.snapshots.snapshot_files import SnapshotOnDisk
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.store_files import write_store_files
 from penstock.engine.state.handles import OperatorState, store_files_of

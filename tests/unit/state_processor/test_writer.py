@@ -30,9 +30,9 @@ from penstock.common.errors import (
 from penstock.common.time import Time
 from penstock.common.typeinfo import Types
 from penstock.engine.checkpoint.manifest import located
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign, enumerator_states
 from penstock.engine.checkpoint.storage import SavepointStorage, read_manifest
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import key_group_of, key_group_range

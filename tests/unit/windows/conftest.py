@@ -14,7 +14,7 @@ from penstock.common.time import to_milliseconds
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Aggregated, AllRecords, Contents, Reduced
 from penstock.engine.runtime.windows.evaluation import Apply, Evaluation, Process

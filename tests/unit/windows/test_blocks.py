@@ -16,7 +16,7 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.datastream.functions import AggregateFunction
 from penstock.datastream.window import SlidingEventTimeWindows
-from penstock.engine.runtime.windows.blocks import parts_of
+from penstock.engine.runtime.windows.slicing import parts_of
 
 
 class Joined(AggregateFunction[Any, list[Any], list[Any]]):

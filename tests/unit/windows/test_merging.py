@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.api.windows.session_assigners import EventTimeSessionWindows
 from penstock.api.windows.window import TimeWindow
-from penstock.engine.runtime.windows.merging import MergingWindows
-from penstock.engine.runtime.windows.sorted_windows import SortedWindows
+from penstock.engine.runtime.windows.merging import MergingWindows, SortedWindows
 
 
 class Sessions:

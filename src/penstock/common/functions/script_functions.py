@@ -2,7 +2,7 @@
 
 pickle takes a function by name only if it is the very object that its module has under this name. In a worker, the
 functions of the script that an operator refers to are copies: they came with the operator.
-`engine/plan/script_names.py` gives the worker's `__main__` the functions of the script, too, and a copy with the same
+`engine/plan/pickling.py` gives the worker's `__main__` the functions of the script, too, and a copy with the same
 code is pickled as that one.
 """
 

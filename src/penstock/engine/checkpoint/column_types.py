@@ -29,8 +29,7 @@ from penstock.common.types import Row
 from penstock.common.values.copies import ATOMS
 from penstock.common.values.stored_class import slots_of
 from penstock.engine.checkpoint.type_encoding import decode_type, encode_type
-from penstock.engine.state.former_names import found_by_former_name
-from penstock.engine.state.gained_fields import StateUnpickler
+from penstock.engine.state.gained_fields import StateUnpickler, found_by_former_name
 from penstock.engine.state.pickles import dumps
 
 TYPE_KEY = b"penstock.type"

@@ -33,15 +33,13 @@ from penstock.engine.checkpoint.failure import OF_DECLINE, CheckpointFailureReas
 from penstock.engine.checkpoint.history import CheckpointHistory
 from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.checkpoint.pending import JobIdentity, PendingCheckpoint
-from penstock.engine.checkpoint.plan import CheckpointPlan
+from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
 from penstock.engine.checkpoint.recorded_end import RecordedEnd
 from penstock.engine.checkpoint.requests import CheckpointRequest, CheckpointRequests
 from penstock.engine.checkpoint.savepoints import Savepoints
 from penstock.engine.checkpoint.schedule import CheckpointSchedule, CheckpointSettings
 from penstock.engine.checkpoint.storage_requests import StorageRequests
-from penstock.engine.checkpoint.vertex import CheckpointVertex
-from penstock.engine.runtime.commits import Commits
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import Commits, DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import AbortCheckpoint, CheckpointComplete, ControlEvent, TriggerCheckpoint
 from penstock.engine.state.handles import SubtaskState, files_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 
 from penstock.common.errors import CheckpointError, DamagedCheckpointError
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import DeclineReason
 
 
 class CheckpointFailureReason(enum.Enum):

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from penstock.engine.checkpoint.commits import Committables, Numbered
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, SubtaskReport, packed
-from penstock.engine.checkpoint.plan import CheckpointPlan
+from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
 from penstock.engine.checkpoint.requests import CheckpointRequest
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import SubtaskState, files_of
 

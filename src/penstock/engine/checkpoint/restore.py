@@ -16,7 +16,7 @@ import msgspec
 from penstock.common.configuration import options
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import VERSION, Manifest, OperatorPart, SubtaskPart, unpacked
-from penstock.engine.checkpoint.vertex import CheckpointVertex
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import KeyedFile, ListInFile, Redistribution, RestoredOperator, Section
 from penstock.engine.state.key_groups import key_group_range, subtask_of

@@ -15,6 +15,7 @@ What follows from a failure is decided by the job master. Source: Flink docs, "J
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,7 +24,6 @@ from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.restore import Restored
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids
-from penstock.engine.jobmaster.connections import SlotConnections
 from penstock.engine.jobmaster.effects import CallAsync, Deploy, JobEffect, SendToSlot
 from penstock.engine.jobmaster.enumerators import SplitEnumerators
 from penstock.engine.jobmaster.execution_state import ExecutionState
@@ -31,9 +31,47 @@ from penstock.engine.jobmaster.loops import Loops
 from penstock.engine.jobmaster.notices import EnumeratorNotClosed
 from penstock.engine.jobmaster.results.collected import AttemptResults
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.rpc.messages import ToTask
+from penstock.engine.rpc.messages import Heartbeat, SlotReport, ToTask
 from penstock.engine.runtime.ids import SlotId, SubtaskId
 from penstock.engine.runtime.task.events import Cancel, Close, ControlEvent, Drain, Peers, Senders
+
+# The control connections of an attempt's slots.
+#
+# One that breaks and is made again loses what was under way, in both directions, and neither end is notified: splits,
+# committables, the end of a task. It is unknown what to send again, so the attempt has to fail.
+
+
+class SlotConnections:
+    """Of one attempt."""
+
+    def __init__(self) -> None:
+        self._connections: dict[SlotId, bytes] = {}
+        self._received: Counter[SlotId] = Counter()
+        """How many messages of a slot have arrived, heartbeats of its control thread not counted."""
+        self._broken: set[SlotId] = set()
+
+    def have_broken(self, slot: SlotId) -> bool:
+        """Whether messages of a slot, or to it, may be lost."""
+        return slot in self._broken
+
+    def fault(self, slot: SlotId, connection: bytes, report: SlotReport) -> TaskLostError | None:
+        """A slot reported by a connection. An error: messages may be lost, which was not known before."""
+        # The first connection may have broken, too, before the driver heard of it: the number shows that.
+        is_complete = self._connections.setdefault(slot, connection) == connection
+        if isinstance(report, Heartbeat) and report.sent is not None:
+            is_complete = is_complete and self._received[slot] == report.sent
+            self._received[slot] = report.sent
+        else:
+            self._received[slot] += 1
+        if is_complete:
+            return None
+        self._connections[slot] = connection
+        self._broken.add(slot)
+        return TaskLostError(
+            f"the connection of level {slot.level} slot {slot.index} to the driver broke, or its worker was lost and "
+            "started again by Spark: messages may be lost"
+        )
+
 
 _ENDS = {
     JobStatus.RUNNING: JobStatus.FINISHED,

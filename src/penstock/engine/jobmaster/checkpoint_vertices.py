@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.engine.checkpoint.manifest import Manifest
-from penstock.engine.checkpoint.vertex import CheckpointVertex
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.plan.job_graph import JobGraph, JobVertex
 from penstock.engine.plan.stream_graph import StreamNode
 from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator

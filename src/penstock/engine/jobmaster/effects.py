@@ -20,8 +20,7 @@ from penstock.engine.jobmaster.state_query import LiveState
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import ToTask
 from penstock.engine.runtime.ids import SlotId
-from penstock.engine.runtime.task.events import StacksSampled
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque, StacksSampled
 
 
 class Deploy(msgspec.Struct, frozen=True):

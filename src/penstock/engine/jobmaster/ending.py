@@ -30,7 +30,7 @@ from penstock.engine.jobmaster.controlled_job import ControlledJob
 from penstock.engine.jobmaster.effects import Deliver, JobEffect, Reply
 from penstock.engine.jobmaster.events import SavepointRequested
 from penstock.engine.jobmaster.notices import Stopping
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 
 
 class StopFailedError(CheckpointError):

@@ -18,8 +18,7 @@ from penstock.common.errors.user_traceback import user_traceback
 from penstock.common.functions.user_calls import RAISED, pass_on_ctrl_c
 from penstock.common.time import returned_time_ms
 from penstock.engine.plan.job_graph import JobVertex
-from penstock.engine.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import AssignSplits, ControlEvent, NoMoreSplits, Opaque
 
 SendToTask = Callable[[int, int, ControlEvent], None]
 MakeCall = Callable[[int, Callable[[], Any]], None]

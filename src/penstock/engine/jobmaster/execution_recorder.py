@@ -1,6 +1,6 @@
 """Records how a job goes, and publishes it: what readers see costs the job master's thread nothing when they read.
 
-Of a job that nobody serves only its failures are recorded.
+If REST does not serve the job, only its failures are recorded.
 
 Tasks report their states by messages of which there may be hundreds at once, so a new ExecutionGraph is made at most
 every PUBLISH_EVERY_MS. What takes less time may not be seen, but for the states of the job itself, and failures.
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
 import msgspec
 
 from penstock.common.job_status import JobStatus
+from penstock.common.text.secrets import told_error
 from penstock.engine.checkpoint.pending import PendingCheckpoint
 from penstock.engine.jobmaster.attempt import Attempt
 from penstock.engine.jobmaster.effects import Deploy, Finish, JobEffect
@@ -23,13 +25,70 @@ from penstock.engine.jobmaster.execution_graph import (
     CheckpointUnderWay,
     Execution,
     ExecutionGraph,
+    JobFailure,
     RestoredCheckpoint,
+    error_name,
 )
 from penstock.engine.jobmaster.execution_state import ExecutionState
-from penstock.engine.jobmaster.failure_history import FailureHistory
 from penstock.engine.jobmaster.job_master import JobMaster
-from penstock.engine.jobmaster.notices import Autoscaled, FailedToo, RestartJoined, RestartScheduled
+from penstock.engine.jobmaster.notices import Autoscaled, EndFailed, FailedToo, RestartJoined, RestartScheduled
 from penstock.engine.runtime.ids import SlotId, SubtaskId
+
+# The newest failures of a job: what restarted it or a part of it, and what it ended by.
+
+_FAILURES_MOST = 16
+"""Flink: web.exception-history-size."""
+
+
+class FailureHistory:
+    """Of one job. Called by the job master's thread."""
+
+    def __init__(self, master: JobMaster) -> None:
+        self._master = master
+        self._failures: deque[JobFailure] = deque(maxlen=_FAILURES_MOST)
+        self._count = 0
+        self._last_error: BaseException | None = None
+
+    @property
+    def newest(self) -> Sequence[JobFailure]:
+        """Oldest first."""
+        return tuple(self._failures)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there were no older ones."""
+        return self._count == len(self._failures)
+
+    def followed(self, effects: Iterable[JobEffect], now_ms: int) -> None:
+        """These are the effects of an event."""
+        for effect in effects:
+            if _is_failure(effect):
+                self.add(effect.error, now_ms)
+
+    def add(self, error: BaseException | None, now_ms: int) -> None:
+        """The job, or a part of it, has failed."""
+        # The last failure of a job is also how it ends.
+        if error is None or error is self._last_error:
+            return
+        self._last_error = error
+        self._count += 1
+        self._failures.append(self._failure(error, now_ms))
+
+    def _failure(self, error: BaseException, now_ms: int) -> JobFailure:
+        for region in self._master.regions:
+            attempt = region.attempt
+            if attempt.error is error and attempt.failed_slot is not None:
+                return JobFailure(error_name(error), told_error(error), now_ms, attempt.failed_slot, attempt.number)
+        return JobFailure(error_name(error), told_error(error), now_ms)
+
+
+def _is_failure(effect: JobEffect) -> TypeGuard[RestartScheduled | RestartJoined | FailedToo | EndFailed | Finish]:
+    if isinstance(effect, RestartScheduled):
+        return not effect.waits
+    if isinstance(effect, Finish):
+        return effect.status is JobStatus.FAILED
+    return isinstance(effect, RestartJoined | FailedToo | EndFailed)
+
 
 PUBLISH_EVERY_MS = 100
 _DECISIONS_MOST = 16

@@ -60,7 +60,6 @@ from penstock.engine.jobmaster.failover import Failover
 from penstock.engine.jobmaster.job_end import BEFORE_THE_END
 from penstock.engine.jobmaster.notices import Autoscaled
 from penstock.engine.jobmaster.phases import RegionPhase
-from penstock.engine.jobmaster.questions import Questions
 from penstock.engine.jobmaster.recovery import Recovery
 from penstock.engine.jobmaster.region import Region
 from penstock.engine.jobmaster.regions import Regions
@@ -70,6 +69,7 @@ from penstock.engine.jobmaster.restarts import RestartDecision, RestartStrategy
 from penstock.engine.jobmaster.results.collected import CollectedOnce
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.jobmaster.slot_following import SlotFollowing
+from penstock.engine.jobmaster.stack_samples import Questions
 from penstock.engine.jobmaster.updating import JobUpdating
 from penstock.engine.jobmaster.watermark_groups import WatermarkGroups
 from penstock.engine.plan.job_graph import JobGraph

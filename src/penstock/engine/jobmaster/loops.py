@@ -1,6 +1,6 @@
 """The end of a loop: when its inputs have ended and nothing is in flight in it any more. It is counted, not guessed.
 
-All tasks of a loop are asked, round by round. Each answers when it is at rest (`engine/runtime/task/loop_probe.py`),
+All tasks of a loop are asked, round by round. Each answers when it is at rest (`engine/runtime/task/task.py`),
 with how many chunks and elements it has sent and received within the loop, barriers not included. Answers come at
 different times, so one round shows nothing: something may have passed behind the question. But if by the second of two
 rounds no more was sent than had been received by the first, then all that was ever sent had arrived between the two,

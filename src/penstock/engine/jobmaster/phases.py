@@ -25,7 +25,7 @@ class RegionStep(enum.Enum):
     TASKS_CLOSED = "all its tasks are closed or abandoned"
     QUERY_ENDED = "AttemptStopped"
     TASKS_ENDED = "no region that is down has a task, and the storage is settled"
-    NEXT_ATTEMPT = "the delay of the restart is over, and the storage is settled"
+    NEXT_ATTEMPT = "the delay of the restart has passed, and the storage is settled"
 
 
 REGION = {
@@ -40,7 +40,7 @@ class JobPhase(enum.Enum):
     """Where a job is, beyond its regions."""
 
     EXECUTING = "its regions run, or are restarted"
-    CLOSING_RESULTS = "all regions are over: CloseResults was emitted"
+    CLOSING_RESULTS = "all regions have ended: CloseResults was emitted"
     SETTLING = "results are closed; checkpoints are dropped or retained, and the storage is not idle yet"
     OVER = "Finish was emitted"
 

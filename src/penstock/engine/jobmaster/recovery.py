@@ -8,8 +8,8 @@ from typing import Any
 from penstock.engine.checkpoint.completed_checkpoints import CompletedCheckpoints
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.checkpoint.manifest import Manifest
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import Restored, assign, enumerator_states
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.plan.job_graph import JobGraph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from penstock.common.job_status import JobStatus
-from penstock.engine.checkpoint.vertex import CheckpointVertex
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.jobmaster.effects import JobEffect
 from penstock.engine.jobmaster.region import Region
 from penstock.engine.jobmaster.settings import JobSettings

@@ -9,9 +9,9 @@ from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.autoscaling.job_autoscaling import JobAutoscaling
 from penstock.engine.jobmaster.controlled_job import ControlledJob
-from penstock.engine.jobmaster.questions import Questions
 from penstock.engine.jobmaster.region import Region
 from penstock.engine.jobmaster.results.collected import CollectedOnce
+from penstock.engine.jobmaster.stack_samples import Questions
 from penstock.engine.jobmaster.updating import JobUpdating
 from penstock.engine.jobmaster.watermark_groups import WatermarkGroups
 from penstock.engine.rpc.failures import revive

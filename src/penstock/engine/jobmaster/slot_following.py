@@ -21,7 +21,7 @@ from penstock.engine.jobmaster.effects import CountSlots, JobEffect, Reply
 from penstock.engine.jobmaster.events import RescaleRequested, SlotsCounted
 from penstock.engine.jobmaster.rescaling import JobRescaling
 from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
-from penstock.engine.plan.slot_fitting import fitted, highest
+from penstock.engine.plan.rescaling import fitted, highest
 
 ASK_EVERY_MS = 1_000
 

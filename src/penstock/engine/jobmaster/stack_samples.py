@@ -11,10 +11,12 @@ from collections.abc import Callable
 
 from penstock.common.errors import JobError
 from penstock.common.job_status import JobStatus
+from penstock.common.time.earliest import earliest
 from penstock.engine.jobmaster.controlled_job import ControlledJob
 from penstock.engine.jobmaster.effects import JobEffect, StacksReply
-from penstock.engine.jobmaster.events import StacksRequested
+from penstock.engine.jobmaster.events import StacksRequested, StateReadRequested
 from penstock.engine.jobmaster.region import Region
+from penstock.engine.jobmaster.state_reads import StateReads
 from penstock.engine.runtime.task.events import SampleStacks, StacksSampled
 
 _GRACE_MS = 5_000
@@ -84,3 +86,30 @@ class StackSamples:
     def wake_at_ms(self) -> int | None:
         """When the first of those that are open is given up."""
         return min((sampling.until_ms for sampling in self._open.values()), default=None)
+
+
+# What users ask of the tasks of a running job. Nothing of it is recorded, and nothing else of the job waits for it.
+
+
+class Questions:
+    """Of one job. `emit` takes its effects, in order."""
+
+    def __init__(self, job: ControlledJob, emit: Callable[[JobEffect], None]) -> None:
+        self.reads = StateReads(job, emit)
+        self.stacks = StackSamples(job, emit)
+
+    def asked(self, event: StateReadRequested | StacksRequested) -> None:
+        """A user asks."""
+        if isinstance(event, StateReadRequested):
+            self.reads.requested(event)
+        else:
+            self.stacks.requested(event)
+
+    def go_on(self) -> None:
+        """Something happened: what can't be answered any more is answered with the reason."""
+        self.reads.go_on()
+        self.stacks.go_on()
+
+    def wake_at_ms(self) -> int | None:
+        """When the first of those that are open is given up."""
+        return earliest(self.reads.wake_at_ms(), self.stacks.wake_at_ms())

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 
 LIVE_MOST = 1_000
 """Keys of one query, or entries of one answer: a task reads them in one go, and does nothing else meanwhile."""

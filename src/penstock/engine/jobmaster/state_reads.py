@@ -26,8 +26,7 @@ from penstock.engine.jobmaster.events import StateReadRequested
 from penstock.engine.jobmaster.state_query import LIVE_MOST, LiveState, StateQuery
 from penstock.engine.plan.job_graph import JobVertex
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.task.events import ListStates, ReadState, StateRead, StateShape, StatesListed
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import ListStates, Opaque, ReadState, StateRead, StateShape, StatesListed
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import key_group_of, subtask_of
 from penstock.engine.state.keys import KeyTypeError

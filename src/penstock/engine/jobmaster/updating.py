@@ -32,8 +32,7 @@ from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.updating import updated
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
-from penstock.engine.runtime.task.events import ControlEvent, DropUpdate, PrepareUpdate, UpdatePrepared
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import ControlEvent, DropUpdate, Opaque, PrepareUpdate, UpdatePrepared
 
 _AGAIN = (
     ". Ask again: between two failures it runs for a moment. Or run the new program as a job of its own from the "

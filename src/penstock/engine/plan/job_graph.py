@@ -20,8 +20,7 @@ from penstock.common.text.secrets import without_passwords
 from penstock.common.types.basic_types import TypeInformation
 from penstock.common.types.declared_rows import row_converter
 from penstock.common.types.declared_values import value_converter
-from penstock.engine.plan.loops import loops_of
-from penstock.engine.plan.regions import regions_of
+from penstock.engine.plan.regions import loops_of, regions_of
 from penstock.engine.plan.stream_graph import StreamEdge, StreamGraph, StreamNode
 from penstock.engine.plan.transformations import Chaining
 from penstock.engine.runtime.network.edge import EdgeInfo

@@ -11,17 +11,210 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import functools
+import io
+import pickle
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing import reduction
+from types import CodeType, FunctionType, MethodType
 from typing import Any, ForwardRef
 
 from penstock.common.errors import ProgramError
 from penstock.common.functions.driver_only import DriverOnly
-from penstock.engine.plan import process_pools, program_pickler
-from penstock.engine.plan.captured import to_blame
-from penstock.engine.plan.script_names import ScriptNames, dumped_functions
+from penstock.common.functions.script_functions import SCRIPT, found_in_script, is_function, same_function
+from penstock.engine.plan import program_pickler
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
+
+# What a function takes along that can't be pickled: found, and named as the user's code names it.
+#
+# A function takes along the variables that it refers to, an object its attributes; pickle's error names only the type
+# of what it failed on, which may be far behind the variable.
+
+_STEPS_MAX = 50
+_ITEMS_MAX = 1000
+
+
+@dataclass(frozen=True)
+class Captured:
+    """`value` can't be pickled, and nothing in it is to blame. `name`: how it is referred to, empty if by nothing."""
+
+    value: Any
+    name: str
+
+
+def to_blame(value: Any, can_be_pickled: Callable[[Any], bool]) -> Captured:
+    """Look in `value`, which can't be pickled, for the innermost part that can't be."""
+    name, seen = "", {id(value)}
+    while len(seen) < _STEPS_MAX and not isinstance(value, DriverOnly):
+        unsound = (part for part in _parts(value) if id(part[1]) not in seen and not can_be_pickled(part[1]))
+        found = next(unsound, None)
+        if found is None:
+            break
+        step, part = found
+        # A variable is a name by itself; before the first one there are only our own objects and the user's function.
+        name = step if step.isidentifier() else (name or type(value).__name__) + step
+        value = part
+        seen.add(id(value))
+    return Captured(value, name)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What is pickled with `value`: the name of a variable, or `.attribute` or `[key]`, and what it refers to."""
+    if isinstance(value, FunctionType):
+        yield from _variables(value)
+    elif isinstance(value, MethodType):
+        yield "self", value.__self__
+    elif isinstance(value, functools.partial):
+        yield from _items([value.func, *value.args])
+        yield from value.keywords.items()
+    elif isinstance(value, dict):
+        yield from ((f"[{key!r}]", part) for key, part in list(value.items())[:_ITEMS_MAX])
+    elif isinstance(value, (list, tuple)):
+        yield from _items(value)
+    else:
+        yield from ((f".{name}", part) for name, part in getattr(value, "__dict__", {}).items())
+
+
+def _items(values: Any) -> Iterator[tuple[str, Any]]:
+    return ((f"[{position}]", part) for position, part in enumerate(values[:_ITEMS_MAX]))
+
+
+def _variables(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            """It has no value yet."""
+    for name in dict.fromkeys(_names(function.__code__)):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    yield from zip(parameters[len(parameters) - len(defaults) :], defaults, strict=True)
+    yield from (function.__kwdefaults__ or {}).items()
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names of globals and attributes that a function and those inside it refer to."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+# Functions and classes of the job's script in processes that a user's function starts with `multiprocessing`.
+#
+# These processes get what they call in pickles, which name functions and classes of `__main__`. After `fork`, that is
+# the worker's `__main__`, where both are found. After `spawn` and `forkserver` it is a new one: so the pickles bring
+# them by value, and the first one is set into the new `__main__`. Lambdas and nested functions always go by value.
+
+
+def install_in_process_pools() -> None:
+    """Have `multiprocessing` in this process send functions and classes of the script in this way."""
+    _top_level.cache_clear()
+    pickler: Any = reduction.ForkingPickler
+    pickler.reducer_override = _reduced
+
+
+def _reduced(pickler: Any, value: Any) -> Any:
+    is_class = isinstance(value, type) and value.__module__ == SCRIPT
+    if not is_class and not is_function(value):
+        return NotImplemented
+    name = value.__qualname__
+    found = found_in_script(name)
+    if found is value or (not is_class and same_function(found, value)):
+        top = name.partition(".")[0]
+        return of_script, (name, _top_level(top))
+    return pickle.loads, (program_pickler.dumps(value),)
+
+
+@functools.lru_cache(256)
+def _top_level(name: str) -> bytes:
+    return program_pickler.dumps(found_in_script(name))
+
+
+def of_script(name: str, data: bytes) -> Any:
+    """The function or class of this name. `data`: that of the first part of the name, for a process without it."""
+    found = found_in_script(name)
+    if getattr(found, "__module__", None) != SCRIPT:
+        install_in_process_pools()
+        setattr(sys.modules[SCRIPT], name.partition(".")[0], pickle.loads(data))
+        found = found_in_script(name)
+    return found
+
+
+# What the script defines under which names, for a worker's `__main__`, where pickles look for it.
+#
+# Classes are set into `__main__` (`engine/plan/pickling.py`). Functions are loaded when a pickle first asks for one:
+# most are not values, and some import modules that only the driver has.
+
+_BYTES_MAX = 1_000_000
+
+
+@dataclasses.dataclass
+class ScriptNames:
+    """Looks up what a module lacks (PEP 562): pickle asks the module for functions and classes of values."""
+
+    functions: dict[str, bytes]
+    left_out: dict[str, str]
+    """Why a class of the script could not be pickled, by name."""
+    _loaded: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __call__(self, name: str) -> Any:
+        if name in self.functions:
+            if name not in self._loaded:
+                self._loaded[name] = program_pickler.loads(self.functions[name], f"the script's function '{name}'")
+            return self._loaded[name]
+        if name not in self.left_out:
+            raise AttributeError(f"module '__main__' has no attribute '{name}'")
+        # pickle would replace an AttributeError by one without a reason.
+        raise ProgramError(
+            f"class '{name}' of the job's script is not known here, since it could not be pickled in the driver: "
+            f"{self.left_out[name]}. Keep what is open or bound to a process out of the class, or put the class into "
+            "a module that workers can import (env.add_python_file sends it)"
+        )
+
+    def install(self) -> None:
+        """Have `__main__` of this process ask this object, and no earlier one."""
+        names = vars(sys.modules[SCRIPT])
+        if self.functions or self.left_out:
+            names["__getattr__"] = self
+        elif isinstance(names.get("__getattr__"), ScriptNames):
+            del names["__getattr__"]
+
+
+def dumped_functions(defined: dict[str, Any]) -> dict[str, bytes]:
+    """The pickles of the script's functions, with what they refer to, as far as that can be sent and is small."""
+    received = defined.get("__getattr__")
+    dumped = dict(received.functions) if isinstance(received, ScriptNames) else {}
+    left = _BYTES_MAX
+    for name, function in defined.items():
+        if is_function(function) and function.__qualname__ == name:
+            with _LimitedFile(left) as file:
+                try:
+                    program_pickler.ProgramPickler(file).dump(function)
+                except Exception:
+                    continue
+                dumped[name] = file.getvalue()
+            left -= len(dumped[name])
+    return dumped
+
+
+class _LimitedFile(io.BytesIO):
+    """A script may refer to gigabytes: their pickle ends where it becomes too large."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__()
+        self._left = bytes_max
+
+    def write(self, data: Any) -> int:
+        self._left -= memoryview(data).nbytes
+        if self._left < 0:
+            raise BufferError(f"larger than {_BYTES_MAX} bytes")
+        return super().write(data)
 
 
 @dataclasses.dataclass
@@ -109,7 +302,7 @@ def load_main_classes(data: bytes) -> None:
     for name, value in {**hinted, **classes}.items():
         setattr(main, name, value)
     ScriptNames(functions, left_out).install()
-    process_pools.install()
+    install_in_process_pools()
 
 
 def _names_in_hints(classes: Iterable[type]) -> set[str]:

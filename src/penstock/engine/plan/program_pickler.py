@@ -8,24 +8,238 @@ derived again where the class arrives.
 
 from __future__ import annotations
 
+import contextlib
+import copyreg
 import dataclasses
 import enum
 import inspect
 import io
+import sys
+import threading
 import types
 import typing
 from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import cloudpickle
 import msgspec
 
-from penstock.engine.plan import decorator_pickling, enum_pickling
-from penstock.engine.plan.class_maker import ClassMaker
-from penstock.engine.plan.used_submodules import used_submodules
+from penstock.engine.plan import decorator_pickling
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.pickled import unpickled
+
+# Makes a class of the script again, without what the script does when a class is made.
+#
+# `__init_subclass__` and metaclasses may need arguments, which Python keeps nowhere, and may refuse or count what they
+# see twice. What those of the script have done arrives with the classes, so they are not called again. What a library
+# does is called, since it may remember the class in a module of its own.
+
+_HOOK = "__init_subclass__"
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class ClassMaker:
+    """In place of a metaclass: makes the empty class."""
+
+    make: Callable[[str, tuple[type, ...], dict[str, Any]], Any]
+    """The metaclass, or what stands for it."""
+    library_type: type | None
+    """What to make it by, if `make` is a metaclass of the script: the first of its bases that is not."""
+    suspended: tuple[type, ...]
+    """Classes whose `__init_subclass__` is not called."""
+
+    @staticmethod
+    def of(kind: type, make: Any, is_of_script: Callable[[type], bool]) -> Any:
+        """What makes `kind`: a ClassMaker, or `make` if nothing is left out."""
+        library_type = None
+        if make is type(kind) and is_of_script(make):
+            library_type = next(one for one in inspect.getmro(make) if not is_of_script(one))
+        suspended = tuple(
+            one for one in kind.__mro__[1:] if _HOOK in vars(one) and (is_of_script(one) or _needs_arguments(one))
+        )
+        return ClassMaker(make, library_type, suspended) if library_type or suspended else make
+
+    def __call__(self, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> Any:
+        with _lock, contextlib.ExitStack() as stack:
+            for one in self.suspended:
+                stack.enter_context(_without_hook(one))
+            if self.library_type is None:
+                return self.make(name, bases, body)
+            library_type: Any = self.library_type
+            made = library_type.__new__(self.make, name, bases, body)
+            library_type.__init__(made, name, bases, body)
+            return made
+
+
+def _needs_arguments(kind: type) -> bool:
+    hook = vars(kind)[_HOOK]
+    try:
+        _, *parameters = inspect.signature(hook.__func__).parameters.values()
+    except (AttributeError, TypeError, ValueError):
+        # Written in C.
+        return False
+    return any(one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters)
+
+
+@contextlib.contextmanager
+def _without_hook(kind: Any) -> Iterator[None]:
+    """The next class's `__init_subclass__` instead of that of `kind`."""
+    hook = vars(kind).get(_HOOK)
+    if hook is None:
+        # Not set yet: `kind` refers to the class that is made.
+        yield
+        return
+    type.__setattr__(kind, _HOOK, classmethod(lambda made, **_: getattr(super(kind, made), _HOOK)()))
+    try:
+        yield
+    finally:
+        type.__setattr__(kind, _HOOK, hook)
+
+
+# Enums of the script in pickles: all of their names, and members as they were made.
+#
+# cloudpickle sends the values of the members that an enum iterates over, and makes members of them again, without the
+# enum's own `__new__` and `__init__`. That loses aliases, named combinations of a Flag, what `__init__` or `__new__`
+# has set, and the content of members whose `_value_` is something else. Here each name is sent, and each member as
+# `copyreg` takes objects apart. Attributes follow when the class is there, since they may refer to it.
+
+_OWN = ("__init__", "__new_member__")
+"""What a class has of ours until its own attributes are set."""
+
+
+@dataclass(frozen=True)
+class MemberMaker:
+    """In place of an enum's `__new__`: makes a member from its number."""
+
+    members: list[tuple[tuple[Any, ...], Any]]
+    """By number: arguments for `__new__` of the data type, and the value."""
+
+    def __call__(self, kind: Any, number: Any) -> Any:
+        # Of enums that are tuples it is a tuple, as all of their values.
+        args, value = self.members[number[0] if isinstance(number, tuple) else number]
+        data_type = kind._member_type_
+        member = object.__new__(kind) if data_type is object else data_type.__new__(kind, *args)
+        member._value_ = value
+        return member
+
+
+def enum_body(kind: type[enum.Enum]) -> dict[str, Any]:
+    """The class body that makes the members of `kind`, under all of their names. Raises TypeError if it can't be."""
+    if not kind.__members__:
+        return {}
+    numbers: dict[int, int] = {}
+    made: list[tuple[tuple[Any, ...], Any]] = []
+    for member in kind.__members__.values():
+        if id(member) not in numbers:
+            numbers[id(member)] = len(made)
+            made.append((_taken_apart(member)[0], member._value_))
+    names = {name: numbers[id(member)] for name, member in kind.__members__.items()}
+    return {"__new__": MemberMaker(made), "__init__": _as_it_is, **names}
+
+
+def enum_attributes(kind: type[enum.Enum], attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes of the class `kind`, without its members."""
+    return {name: value for name, value in attributes.items() if name not in kind.__members__}
+
+
+def enum_states(kind: type[enum.Enum]) -> dict[str, Any]:
+    """What each member has beside its value, by name."""
+    states = {name: _taken_apart(member)[1] for name, member in kind.__members__.items() if name == member._name_}
+    return {name: state for name, state in states.items() if state}
+
+
+@dataclass(frozen=True)
+class EnumSetter:
+    """Sets attributes of an enum, as `set_class` does, and then those of its members."""
+
+    set_class: Callable[[Any, Any], Any]
+
+    def __call__(self, kind: Any, state: tuple[type, Any, dict[str, Any]]) -> Any:
+        metaclass, of_class, of_members = state
+        if type(kind) is not metaclass:
+            # cloudpickle takes that of the last base.
+            kind.__class__ = metaclass
+        for name in _OWN:
+            if isinstance(vars(kind).get(name), MemberMaker) or vars(kind).get(name) is _as_it_is:
+                delattr(kind, name)
+        self.set_class(kind, of_class)
+        for name, of_member in of_members.items():
+            _set_state(kind.__members__[name], of_member)
+        return kind
+
+
+def _as_it_is(member: Any, number: Any) -> None:
+    """In place of an enum's `__init__`: what that has set is set later."""
+
+
+def _taken_apart(member: Any) -> tuple[tuple[Any, ...], Any]:
+    """Arguments for `__new__` of the data type, and the state, without what the metaclass gives to members."""
+    reduced: Any = object.__reduce_ex__(member, 2)
+    make, args, *rest = reduced
+    if make is copyreg.__newobj__:  # type: ignore[attr-defined]
+        args = args[1:]
+    elif make is not type(member):
+        raise TypeError(f"can't take {member!r} apart: its data type is rebuilt by {make!r}")
+    state = rest[0] if rest else None
+    if isinstance(state, tuple):
+        return args, (_without_reserved(state[0] or {}), state[1])
+    return args, _without_reserved(state) if isinstance(state, dict) else state
+
+
+def _without_reserved(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if not (name.startswith("_") and name.endswith("_"))}
+
+
+def _set_state(member: Any, state: Any) -> None:
+    if hasattr(member, "__setstate__"):
+        member.__setstate__(state)
+        return
+    attributes, slots = state if isinstance(state, tuple) else (state, {})
+    vars(member).update(attributes)
+    for name, value in slots.items():
+        object.__setattr__(member, name, value)
+
+
+# Submodules that functions use as attributes of packages: `import xml.dom.minidom`, then `xml.dom.minidom.parse`.
+#
+# A function of the script is sent by value, with the modules that its code names: here, `xml`. Nothing in the code says
+# that the script has imported the submodule, too, so it is looked for among all that are imported. cloudpickle looks at
+# the names in the function's own code, not in that of lambdas, comprehensions and functions inside.
+
+
+def used_submodules(function: FunctionType, named: Iterable[Any]) -> list[ModuleType]:
+    """Imported submodules of which `function` uses all names. `named`: the globals that it names, packages included."""
+    values = [*named, *map(_content_of, function.__closure__ or ())]
+    packages = [
+        value.__name__ + "." for value in values if isinstance(value, ModuleType) and hasattr(value, "__path__")
+    ]
+    if not packages:
+        return []
+    names = _names_in(function.__code__)
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        for package in packages
+        if name.startswith(package) and names.issuperset(name.removeprefix(package).split("."))
+    ]
+
+
+def _content_of(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        # It is empty: what it will hold is not assigned yet.
+        return None
+
+
+def _names_in(code: CodeType) -> set[str]:
+    inside = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names_in, inside))
+
 
 _StructMeta: Any = type(msgspec.Struct)
 
@@ -133,10 +347,10 @@ def _reduced_enum(kind: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
     """`reduced` is cloudpickle's: bases, name, qualified name, values by name, and three of its own."""
     make, args, (attributes, slots), *rest, setter = reduced
     bases, name, qualname, _, *others = args
-    of_class = enum_pickling.attributes_of(kind, attributes), slots
-    state = type(kind), of_class, enum_pickling.states_of(kind)
-    args = (bases, name, qualname, enum_pickling.body_of(kind), *others)
-    return (make, args, state, *rest, enum_pickling.EnumSetter(setter))
+    of_class = enum_attributes(kind, attributes), slots
+    state = type(kind), of_class, enum_states(kind)
+    args = (bases, name, qualname, enum_body(kind), *others)
+    return (make, args, state, *rest, EnumSetter(setter))
 
 
 def _with_body(obj: Any, args: tuple[Any, ...], attributes: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

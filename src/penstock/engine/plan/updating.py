@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 from penstock.common.errors import JobError
 from penstock.engine.plan import program_pickler
-from penstock.engine.plan.apart import loaded_apart
 from penstock.engine.plan.job_graph import JobGraph, applied_type
-from penstock.engine.plan.same_code import described, same_code
+from penstock.engine.plan.same_code import described, loaded_apart, same_code
 from penstock.engine.plan.stream_graph import StreamNode
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import zmq
 
 from penstock.common.errors import JobError
-from penstock.engine.rpc.dealer import dealer
+from penstock.engine.rpc.client import dealer
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.rpc.messages import Answer, Command, decode_from_job_master, encode
 

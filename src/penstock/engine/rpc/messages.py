@@ -13,8 +13,7 @@ import msgspec
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.text.unicode_text import writable
 from penstock.common.values.decoding import msgpack_decoder
-from penstock.engine.runtime.task.events import ControlEffect, ControlEvent
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import ControlEffect, ControlEvent, Opaque
 
 
 class OperatorReport(msgspec.Struct, frozen=True, array_like=True):

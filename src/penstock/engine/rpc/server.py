@@ -14,7 +14,19 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_threads import start_thread
 from penstock.engine.rpc.keys import ControlAddress, make_keys
 from penstock.engine.rpc.messages import FromJobMaster, ToJobMaster, decode_to_job_master, encode
-from penstock.engine.rpc.only_client import OnlyClient
+
+# Who may connect to a socket of a job: those that hold its keys.
+
+
+class OnlyClient:
+    """Admits only clients with the job's own key, as ZeroMQ asks for it."""
+
+    def __init__(self, client_public: bytes) -> None:
+        self._client_public = client_public
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        return key == self._client_public
+
 
 _log = logging.getLogger(__name__)
 _TICK_MS = 50

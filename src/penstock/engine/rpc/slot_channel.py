@@ -18,7 +18,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from penstock.common.job_threads import start_thread
 from penstock.engine.rpc.keys import ControlAddress
-from penstock.engine.rpc.only_client import OnlyClient
+from penstock.engine.rpc.server import OnlyClient
 
 _IN_FLIGHT_MAX = 64
 """Messages in a sender's queue, and in a receiver's: a sender waits while both are full."""

@@ -16,7 +16,7 @@ import msgspec
 import zmq
 
 from penstock.common.errors import JobError
-from penstock.engine.rpc.dealer import dealer
+from penstock.engine.rpc.client import dealer
 from penstock.engine.rpc.keys import ControlAddress
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand, decode_from_job_master, encode
 

@@ -5,6 +5,9 @@ Source: Flink's CheckpointOptions and SavepointType.
 
 from __future__ import annotations
 
+import enum
+from typing import Any
+
 import msgspec
 
 from penstock.common.stored import stored_as
@@ -32,3 +35,23 @@ class CheckpointOptions(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         assert self.stop or not self.drain, "a drain ends with a stop"
+
+
+# Why a task can't take part in a checkpoint.
+
+
+class DeclineReason(enum.Enum):
+    """Why a task declines. `engine/checkpoint/failure.py` knows of each whether it counts as a failure."""
+
+    STATE = "state"
+    """Its state could not be written."""
+    ALIGNMENT_LIMIT = "alignment limit"
+    """It would have to set aside more than it may while it waits for barriers."""
+    NEWER = "newer"
+    """A barrier of a newer checkpoint came first."""
+
+
+# What the sinks of a task have prepared for a checkpoint.
+
+Commits = list[tuple[int, list[Any]]]
+"""By sink: what is to be committed when the checkpoint is complete. It travels to the coordinator, pickled."""

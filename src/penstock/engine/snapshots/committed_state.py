@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from penstock.common.errors import StateNotFoundError
 from penstock.engine.checkpoint.manifest import OperatorPart
 from penstock.engine.snapshots.keyed_table import TIMERS, KeyedTable, tables_of
-from penstock.engine.snapshots.snapshot_on_disk import SnapshotOnDisk
+from penstock.engine.snapshots.snapshot_files import SnapshotOnDisk
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.key_groups import key_group_of
 from penstock.engine.state.queryable_names import no_queryable_name

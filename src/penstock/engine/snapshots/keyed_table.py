@@ -19,7 +19,6 @@ from penstock.common.errors import StateNotFoundError
 from penstock.engine.checkpoint.manifest import OperatorPart
 from penstock.engine.runtime.operators.interval_join import LEFT_TABLE, RIGHT_TABLE
 from penstock.engine.runtime.operators.keyed import EVENT_TIMERS_TABLE, PROCESSING_TIMERS_TABLE
-from penstock.engine.runtime.windows.evicting_window_operator import EVICTED_TABLE
 from penstock.engine.runtime.windows.sliced_window_operator import (
     ENDED_TABLE,
     OWN_TABLE,
@@ -27,7 +26,7 @@ from penstock.engine.runtime.windows.sliced_window_operator import (
     SLICES_TABLE,
     WAITING_TABLE,
 )
-from penstock.engine.runtime.windows.window_operator import CONTENTS_TABLE
+from penstock.engine.runtime.windows.window_operator import CONTENTS_TABLE, EVICTED_TABLE
 from penstock.engine.snapshots.missing_classes import classes_found
 from penstock.engine.snapshots.snapshot_files import SnapshotFiles
 from penstock.engine.state.container_keys import as_key

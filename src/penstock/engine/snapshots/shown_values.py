@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
+import decimal
 import enum
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.api.windows.window import TimeWindow
 from penstock.common.types import Row
 from penstock.engine.runtime.task.context import shortened
-from penstock.engine.snapshots.missing_classes import MissingObject
+from penstock.engine.snapshots.missing_classes import MissingObject, missing_object
 
 _DEPTH_MAX = 50
 
@@ -61,3 +65,76 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     if isinstance(value, tuple) and names is not None:
         return {"class": kind, **dict(zip(names, value, strict=True))}
     return None
+
+
+# Values as JSON from which they come back as they were, without pickles: a client unpickles nothing that it is sent.
+#
+# JSON's own types are themselves; a list is {"list": [...]}, and any other kind is an object with one field, its name.
+# Objects of users' classes come back as MissingObject, with the name of the class and the fields.
+
+_TEXTS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "bytes": (bytes, lambda value: base64.b64encode(value).decode(), base64.b64decode),
+    "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
+    "decimal": (decimal.Decimal, str, decimal.Decimal),
+    "uuid": (uuid.UUID, str, uuid.UUID),
+    "float": (float, repr, float),
+    "int": (int, str, int),
+}
+_SEVERAL: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_INT_MOST = 1 << 53
+"""Beyond it not every reader of JSON has all digits."""
+
+
+def exact_of(value: Any) -> Any:
+    """The JSON of a value."""
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if (kind is int and abs(value) < _INT_MOST) or (kind is float and value - value == 0):
+        return value
+    for name, (type_, write, _) in _TEXTS.items():
+        if kind is type_:
+            return {name: write(value)}
+    for name, type_ in _SEVERAL.items():
+        if kind is type_:
+            return {name: [exact_of(one) for one in value]}
+    if isinstance(value, dict):
+        return {"dict": [[exact_of(key), exact_of(one)] for key, one in value.items()]}
+    if isinstance(value, Row):
+        return {"row": [exact_of(one) for one in value], "names": value._fields}
+    if kind is TimeWindow:
+        return {"window": [value.start, value.end]}
+    if isinstance(value, list):
+        # A list that is a key.
+        return exact_of(list(value))
+    fields = fields_of(value)
+    if fields is None:
+        return {"object": kind.__qualname__, "text": json_of(value)}
+    return {"object": fields.pop("class", kind.__qualname__), "fields": {n: exact_of(one) for n, one in fields.items()}}
+
+
+def value_of(exact: Any) -> Any:
+    """The value of its JSON. Raises ValueError if it is none of `exact_of`."""
+    if not isinstance(exact, dict):
+        return exact
+    name = next(iter(exact), "")
+    content: Any = exact.get(name)
+    if name in _TEXTS:
+        return _TEXTS[name][2](content)
+    if name in _SEVERAL:
+        return _SEVERAL[name](map(value_of, content))
+    if name == "dict":
+        return {value_of(key): value_of(one) for key, one in content}
+    if name == "row":
+        row = Row(*map(value_of, content))
+        if exact["names"] is not None:
+            row.set_field_names(exact["names"])
+        return row
+    if name == "window":
+        return TimeWindow(*content)
+    if name == "object":
+        fields = {field: value_of(one) for field, one in exact.get("fields", {}).items()}
+        return missing_object(content, fields if "fields" in exact else {"text": exact["text"]})
+    raise ValueError(f"no value: {exact}")

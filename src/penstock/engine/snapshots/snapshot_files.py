@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import weakref
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from penstock.common.configuration.options import ROCKSDB_CACHED_ENTRIES, ROCKSDB_MEMORY
 from penstock.common.doors.extras import ROCKSDB
-from penstock.common.errors import CheckpointError
-from penstock.engine.checkpoint.storage import SavepointStorage
+from penstock.common.errors import CheckpointError, StateNotFoundError
+from penstock.engine.checkpoint.manifest import OperatorPart
+from penstock.engine.checkpoint.storage import METADATA, SavepointStorage, absolute, files_directory, read_manifest
 from penstock.engine.runtime.task.vertex import RocksDBSettings
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.rocksdb.store_files import StoreReader
@@ -41,3 +43,31 @@ def _stores() -> Stores:
     from penstock.engine.stores.rocksdb import rocksdb_stores
 
     return rocksdb_stores(RocksDBSettings(None, ROCKSDB_MEMORY.default, ROCKSDB_CACHED_ENTRIES.default))
+
+
+# A stored savepoint or checkpoint: its manifest, files, and operators.
+
+
+class SnapshotOnDisk:
+    """Reads the manifest of `path`: a savepoint, or one checkpoint of a job.
+
+    `stores_kept`: how many of its databases stay open once they were read. Raises CheckpointError if there is none.
+    """
+
+    def __init__(self, path: str | Path, stores_kept: int = 1) -> None:
+        self.path = absolute(path).removesuffix(f"/{METADATA}")
+        self.manifest = read_manifest(self.path)
+        self.root = files_directory(self.path, self.manifest)
+        self.files = SnapshotFiles(self.root, stores_kept)
+
+    def __str__(self) -> str:
+        kind = "savepoint" if self.manifest.savepoint else "checkpoint"
+        return f"the {kind} {self.path}"
+
+    def part(self, uid: str) -> OperatorPart:
+        """Return the operator of that uid. Raises StateNotFoundError listing the existing ones."""
+        part = self.manifest.operator(uid)
+        if part is None:
+            there = ", ".join(f"'{part.state_id}' ({part.name})" for part in self.manifest.operators)
+            raise StateNotFoundError(f"{self} has no operator '{uid}'. It has {there or 'none'}")
+        return part

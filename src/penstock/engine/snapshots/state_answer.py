@@ -1,10 +1,19 @@
 """What is answered to a question for keyed state, over REST and to its clients."""
 
-# Annotations are evaluated here, not by their text: users see these classes in another module.
+from __future__ import annotations
 
+import io
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
+
+from penstock.engine.runtime.task.events import Opaque
+from penstock.engine.snapshots.missing_classes import classes_found
+from penstock.engine.state.gained_fields import StateUnpickler
+
+# Annotations are evaluated here, not by their text: users see these classes in another module.
+
 
 Isolation = Literal["read-committed", "read-uncommitted"]
 """Whether the last completed checkpoint is asked, or the tasks as they are."""
@@ -48,3 +57,12 @@ class QueryableStates(msgspec.Struct, frozen=True, rename="kebab"):
     checkpoint_id: int
     completed: int
     states: list[QueryableState]
+
+
+# Rows of keyed state as tasks have sent them, read where the state's classes may be missing.
+
+
+def rows_of(entries: Iterable[Opaque]) -> list[tuple[Any, ...]]:
+    """All rows. Objects of classes that can't be imported are MissingObjects. Raises what unpickling raises."""
+    with classes_found(allow_missing=True):
+        return [row for entry in entries for row in StateUnpickler(io.BytesIO(entry.to_bytes())).load_complete()]

@@ -11,13 +11,48 @@ import pickle
 from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import ModuleType
 from typing import Any, BinaryIO, ClassVar
 
 from penstock.common.errors import CheckpointError, ProgramError
+from penstock.common.stored import type_stored_as
 from penstock.common.stored import value as stored_value
-from penstock.common.types import Row
+from penstock.common.types import Row, basic_types, composite_types, restored_row
 from penstock.common.values.stored_class import StoredClass, defaults_of, dropped_fields
-from penstock.engine.state.former_names import found_by_former_name
+
+# Where classes that snapshots of manifest version 1 name by their paths are now.
+#
+# Version 1 had paths of penstock's modules in its pickles. Since version 2 values are stored by name
+# (common/stored.py), so no entry will ever be added.
+
+_STORED_AS = {
+    ("penstock.connectors.file_sink.part", "PendingFile"): "pending-file",
+    ("penstock.connectors.file_system.enumerator", "FileEnumeratorState"): "file-enumerator",
+    ("penstock.connectors.file_system.split", "FileSplit"): "file-split",
+    ("penstock.connectors.ranges", "RangeSplit"): "range-split",
+    ("penstock.connectors.socket_text.reader", "SocketSplit"): "socket-split",
+    ("penstock.connectors.two_phase_commit_sink", "Prepared"): "prepared-transaction",
+    ("penstock.connectors.write_ahead_sink", "Batch"): "batch-to-send",
+    ("penstock.runtime.windows.window", "CountWindow"): "count-window",
+    ("penstock.runtime.windows.window", "GlobalWindow"): "global-window",
+    ("penstock.runtime.windows.window", "TimeWindow"): "time-window",
+}
+_TYPE_MODULES: dict[str, ModuleType] = {
+    "penstock.common.basic_types": basic_types,
+    "penstock.common.composite_types": composite_types,
+}
+"""Modules of declared types, which version 1 pickled."""
+
+
+def found_by_former_name(module: str, name: str) -> Any:
+    """The class or function that once had this name; None: the name was never another one's."""
+    stored_as = _STORED_AS.get((module, name))
+    if stored_as is not None:
+        return type_stored_as(stored_as)
+    if module in _TYPE_MODULES:
+        return getattr(_TYPE_MODULES[module], name, None)
+    return restored_row if (module, name) == ("penstock.common.types", "_restore") else None
+
 
 STAND_IN: ContextVar[Callable[[str, str], Any] | None] = ContextVar("STAND_IN", default=None)
 """Given module and name of a class that can't be imported, returns a substitute; None: the import error is raised."""

@@ -17,10 +17,18 @@ from typing import Any
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
-from penstock.engine.runtime.network.buffer import OUTCOME_EDGE, Header, decode_header, decode_segments
+from penstock.engine.runtime.network.buffer import (
+    OUTCOME_EDGE,
+    CheckpointBarrier,
+    EndOfData,
+    Header,
+    Watermark,
+    WatermarkStatus,
+    decode_header,
+    decode_segments,
+)
 from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 from penstock.engine.runtime.task.events import Acknowledge, DataEnded, Effect, Finished, Result, WriteSnapshot
 from penstock.engine.runtime.task.slot import Slot
 from penstock.engine.runtime.task.snapshot import TaskSnapshot

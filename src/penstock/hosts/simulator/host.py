@@ -28,8 +28,7 @@ from penstock.engine.runtime.task.events import (
     SnapshotWritten,
     WriteSnapshot,
 )
-from penstock.engine.runtime.task.slot import Slot
-from penstock.engine.runtime.task.slot_lifecycle import SlotLifecycle
+from penstock.engine.runtime.task.slot import Slot, SlotLifecycle
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.versioned.store import VersionedStores
 from penstock.engine.state.snapshot.storage import SnapshotStorage

@@ -6,14 +6,39 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from penstock.common.configuration.choices import ExternalizedCheckpointRetention, FailoverStrategy
+from penstock.common.configuration.choices import (
+    ExternalizedCheckpointRetention,
+    FailoverStrategy,
+    KeyGroupOrPartitionsAdjustMode,
+)
 from penstock.engine.checkpoint.schedule import CheckpointSettings
+from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.jobmaster.restarts import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.hosts.simulator.autoscaling import autoscaler_of
 from penstock.hosts.simulator.circumstances import Circumstances
+
+# The autoscaler of simulated jobs.
+
+WINDOW_MS = 3_000
+_PARALLELISM_MAX = 4
+
+
+def autoscaler_of(graph: JobGraph) -> AutoscalerSettings:
+    """It decides as soon as it can, and leaves alone what changes the output: see `rescaled` in runs.py."""
+    broadcasts = any(edge.partitioner == "BROADCAST" for edge in graph.edges)
+    alone = [vertex.name for vertex in graph.vertices if broadcasts or vertex.is_source or vertex.parallelism == 1]
+    return AutoscalerSettings(
+        stabilization_ms=0,
+        window_ms=WINDOW_MS,
+        scale_down_interval_ms=0,
+        scale_down_factor_max=1.0,
+        parallelism_max=_PARALLELISM_MAX,
+        excluded=frozenset(alone),
+        adjust_mode=KeyGroupOrPartitionsAdjustMode.MAXIMIZE_UTILISATION,
+    )
+
 
 HEALED_TIMEOUT_MS = 60_000
 

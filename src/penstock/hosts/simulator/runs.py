@@ -23,7 +23,7 @@ from penstock.hosts.simulator.patience import STEPS_MAX, Patience
 from penstock.hosts.simulator.programs import Program
 from penstock.hosts.simulator.report import Trace, failure
 from penstock.hosts.simulator.simulation import Simulation
-from penstock.hosts.simulator.updates import check_versions
+from penstock.hosts.simulator.user import check_versions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,17 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from penstock.common.errors import DamagedCheckpointError, NotEnoughSlotsError, TaskLostError, UserFunctionError
+from penstock.common.errors import (
+    DamagedCheckpointError,
+    FencedError,
+    NotEnoughSlotsError,
+    TaskLostError,
+    UserFunctionError,
+)
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.jobmaster.effects import Deploy, Finish
-from penstock.engine.jobmaster.events import Reported, Tick
+from penstock.engine.jobmaster.events import HostFailed, Reported, Tick
 from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import FromSlot, SlotReport, ToTask, decode_to_job_master, encode
@@ -24,7 +30,6 @@ from penstock.engine.runtime.task.slot import Slot
 from penstock.hosts.simulator.circumstances import Circumstances
 from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.fate import Fate
-from penstock.hosts.simulator.former_runs import FormerRuns
 from penstock.hosts.simulator.host import SlotHost
 from penstock.hosts.simulator.master_host import DriverLostError, DriverStoppedError, MasterHost, Reach, Surroundings
 from penstock.hosts.simulator.network import AGAIN, ControlMessages
@@ -38,6 +43,67 @@ from penstock.hosts.simulator.storage import MemoryRun, MemoryStorage
 from penstock.hosts.simulator.user import User
 from penstock.hosts.simulator.worker_faults import Start, WorkerFaults
 from penstock.hosts.simulator.workers import Workers, heartbeats
+
+# Runs of a job whose driver was stopped and taken for dead, and that go on later.
+
+_JUMPS_MAX = 100
+
+
+class FormerRuns:
+    """Of the present job."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._drivers: list[MasterHost] = []
+        self._jumps: dict[MasterHost, int] = {}
+        """How often only time has passed for a run that knows that it was taken over."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether one may go on."""
+        return bool(self._drivers)
+
+    def add(self, driver: MasterHost, reports: list[bytes]) -> None:
+        """Another run takes the job over from this one. `reports`: what its slots had sent, which it still receives.
+
+        It eventually learns from its lease that it was taken over, unless it has found out before.
+        """
+        driver.becomes_former()
+        for report in reports:
+            message = decode_to_job_master(report)
+            assert isinstance(message, FromSlot)
+            driver.events.append(Reported(message))
+        lost = HostFailed(FencedError("another run has taken the job over"))
+        driver.events.insert(self._random.randint(0, len(driver.events)), lost)
+        self._drivers.append(driver)
+
+    def end(self) -> None:
+        """The job has ended, or another one begins. Those that know of their successors by now must end, too."""
+        for former in list(self._drivers):
+            while former in self._drivers and former.master.storage.is_fenced:
+                self._goes_on(former)
+        self._drivers.clear()
+
+    def one_goes_on(self) -> None:
+        """One of them does what it was about to do; when there is nothing, time passes until it has ended."""
+        self._goes_on(self._random.choice(self._drivers))
+
+    def _goes_on(self, former: MasterHost) -> None:
+        try:
+            ends = not former.former_does_next() and not self._waits_for_its_end(former)
+        except DriverLostError:
+            ends = True
+        if ends:
+            self._drivers.remove(former)
+
+    def _waits_for_its_end(self, former: MasterHost) -> bool:
+        """Let time pass. False: it has ended. Its tasks are gone, so nothing else can happen."""
+        if former.finish is not None:
+            return False
+        jumps = self._jumps[former] = self._jumps.get(former, 0) + 1
+        assert jumps < _JUMPS_MAX and former.time_passes(), "a run that was taken over does not end"
+        return True
+
 
 _IDLE_JUMPS_MAX = 20_000
 _TICK_RATE = 0.05

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Protocol
 
@@ -15,19 +16,55 @@ from penstock.engine.jobmaster.events import (
     SavepointRequested,
     UpdateRequested,
 )
+from penstock.engine.plan import program_pickler
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import SlotReport
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.ids import SlotId
+from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.task.events import Decline
+from penstock.engine.runtime.task.slot import Slot
 from penstock.hosts.simulator.circumstances import Circumstances
 from penstock.hosts.simulator.clock import Clock
 from penstock.hosts.simulator.master_host import MasterHost
 from penstock.hosts.simulator.report import Trace
 from penstock.hosts.simulator.storage import SAVEPOINTS
-from penstock.hosts.simulator.updates import other_version
 from penstock.hosts.simulator.workers import Workers
+
+# Other functions for a simulated job while it runs: they do the same, and know which version they are of.
+
+
+def other_version(graph: JobGraph, version: int) -> JobGraph:
+    """The plan with functions of that version, as it would arrive from its user."""
+    other: JobGraph = pickle.loads(program_pickler.dumps(graph))
+    for vertex in other.vertices:
+        for node in vertex.nodes:
+            if not node.operator.holds_functions:
+                for place in node.operator.function_places():
+                    vars(_of_user(place.function))["version"] = version
+    return other
+
+
+def check_versions(graph: JobGraph, slots: Iterable[Slot]) -> None:
+    """Assert that the functions of all tasks are of the version that the plan says."""
+    planned = {vertex.id: [_versions(node.operator) for node in vertex.nodes] for vertex in graph.vertices}
+    for slot in slots:
+        for vertex, task in slot.tasks.items():
+            running = [_versions(operator) for operator in task.chain.operators]
+            assert running == planned[vertex], (
+                f"{task.info}: functions of versions {running}, planned {planned[vertex]}"
+            )
+
+
+def _versions(operator: Operator) -> list[int]:
+    return [vars(_of_user(place.function)).get("version", 0) for place in operator.function_places()]
+
+
+def _of_user(function: UserFunction) -> object:
+    instance = function.instance
+    return getattr(instance, "stands_for", instance)
+
 
 _DRAWS = 5
 """How often the user thinks of other parallelisms, until one is another."""

@@ -1,7 +1,7 @@
 """What travels with a job to its workers beside its program: modules, archives, requirements, cached files.
 
 The driver packs it into one file, the bundle (service/client/bundle.py), which Spark sends to each executor that runs a
-task of the job (driver/shipping.py); the first worker there unpacks it for all (worker/job_files.py).
+task of the job (driver/job_session.py); the first worker there unpacks it for all (worker/job_files.py).
 """
 
 from __future__ import annotations
@@ -36,3 +36,11 @@ class JobFiles(msgspec.Struct, frozen=True):
     def has_archives(self) -> bool:
         """Whether workers have a working directory of the job's."""
         return bool(self.archives)
+
+
+# How all that Spark runs for a job is marked, so that it can be stopped when the job's own process is gone.
+
+
+def job_tag(job_id: str) -> str:
+    """The tag of a job's jobs, in Spark's sense of the word."""
+    return f"penstock-{job_id}"

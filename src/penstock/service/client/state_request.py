@@ -14,9 +14,8 @@ from penstock.common.errors.unreadable import UNREADABLE
 from penstock.common.values.decoding import from_json
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
 from penstock.engine.rpc.state_connection import StateConnection
-from penstock.engine.snapshots.exact_values import exact_of, value_of
-from penstock.engine.snapshots.live_rows import rows_of
-from penstock.engine.snapshots.state_answer import Isolation, StateAnswer
+from penstock.engine.snapshots.shown_values import exact_of, value_of
+from penstock.engine.snapshots.state_answer import Isolation, StateAnswer, rows_of
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.keys import KeyTypeError
 from penstock.service.cluster.rest_tls import no_answer

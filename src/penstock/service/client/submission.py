@@ -37,7 +37,7 @@ from penstock.hosts.spark.driver.jvm_log import jvm_log_of
 from penstock.hosts.spark.driver.pipelined_run import PipelinedRun
 from penstock.hosts.spark.driver.session import control_host, session_for, session_is_local
 from penstock.hosts.spark.driver.slots import wait_for_slots
-from penstock.hosts.spark.job_tag import job_tag
+from penstock.hosts.spark.job_files import job_tag
 from penstock.hosts.spark.payload import pack
 from penstock.service.client.bundle import bundle
 from penstock.service.client.connectors_check import check_connectors

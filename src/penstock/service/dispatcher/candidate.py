@@ -15,7 +15,7 @@ from penstock.common.configuration import Configuration
 from penstock.common.job_id import JobID
 from penstock.hosts.spark.driver.session import start_session
 from penstock.hosts.spark.internals.shared_context import address_of, cancel_tagged
-from penstock.hosts.spark.job_tag import job_tag
+from penstock.hosts.spark.job_files import job_tag
 from penstock.service.cluster.high_availability.election import Election
 from penstock.service.cluster.high_availability.services import checked_folder, register_of
 from penstock.service.cluster.running_cluster import RunningCluster, announce, withdraw

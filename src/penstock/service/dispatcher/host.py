@@ -23,7 +23,7 @@ from penstock.hosts.spark.driver.executors import Executors
 from penstock.hosts.spark.driver.slots import slots_at_most
 from penstock.hosts.spark.internals.jvm import concurrent_tasks, is_lost_connection
 from penstock.hosts.spark.internals.shared_context import address_of, cancel_tagged, is_tagged
-from penstock.hosts.spark.job_tag import job_tag
+from penstock.hosts.spark.job_files import job_tag
 from penstock.service.client.packed_job import PackedJob, read_packed_job
 from penstock.service.cluster.high_availability.pointers import NotLeadingError
 from penstock.service.dispatcher.dispatcher import DispatchedJob, Dispatcher

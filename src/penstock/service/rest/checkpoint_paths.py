@@ -11,9 +11,9 @@ from starlette.requests import Request
 from penstock.common.configuration import options
 from penstock.common.configuration.choices import ExternalizedCheckpointRetention
 from penstock.common.configuration.options import checkpoint_interval_ms
+from penstock.engine.checkpoint.history import QUANTILES, Summary
 from penstock.engine.checkpoint.manifest import SubtaskReport
 from penstock.engine.checkpoint.report import CheckpointReport
-from penstock.engine.checkpoint.summary import QUANTILES, Summary
 from penstock.engine.jobmaster.execution_graph import CheckpointUnderWay, ExecutionGraph
 from penstock.engine.plan.vertex_ids import vertex_id
 from penstock.service.rest.answers import get, job_of, number_of, vertex_of

@@ -15,10 +15,8 @@ from starlette.responses import Response
 from penstock.common.errors import CheckpointError, JobError, StateNotFoundError, StateUnavailableError
 from penstock.engine.jobmaster.state_query import LIVE_MOST, LiveState, StateQuery
 from penstock.engine.snapshots.committed_state import CommittedState, StateName
-from penstock.engine.snapshots.exact_values import exact_of
-from penstock.engine.snapshots.live_rows import rows_of
-from penstock.engine.snapshots.shown_values import json_of
-from penstock.engine.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer
+from penstock.engine.snapshots.shown_values import exact_of, json_of
+from penstock.engine.snapshots.state_answer import QueryableState, QueryableStates, StateAnswer, rows_of
 from penstock.engine.state.keys import KeyTypeError
 from penstock.service.rest.answers import data_answer, job_of, json_answer
 from penstock.service.rest.described_route import DescribedRoute, Parameter

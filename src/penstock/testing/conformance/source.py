@@ -25,8 +25,7 @@ from penstock.api.source import (
 )
 from penstock.common.functions.user_calls import outcome_of
 from penstock.engine.plan.static_splits import assign_statically
-from penstock.engine.runtime.task.counters import OperatorCounters
-from penstock.engine.runtime.task.metrics import OperatorMetricGroup
+from penstock.engine.runtime.task.metrics import OperatorCounters, OperatorMetricGroup
 
 MakeSource = Callable[[], Source[Any]]
 _POLLS_MAX = 1_000_000

@@ -19,7 +19,7 @@ from pyspark.sql import Row as SparkRow
 
 from penstock.common import Row
 from penstock.common.types import RowKind
-from penstock.engine.runtime.operators.rolling import BestReduce, SumReduce
+from penstock.engine.runtime.operators.reduce import BestReduce, SumReduce
 
 Make = Callable[[str, int], Any]
 

@@ -10,14 +10,13 @@ from penstock.engine.checkpoint.coordinator import CheckpointCoordinator
 from penstock.engine.checkpoint.effects import Commit, SendToTask, StorageEffect
 from penstock.engine.checkpoint.manifest import packed
 from penstock.engine.checkpoint.pending import JobIdentity
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.recorded_end import RecordedEnd
 from penstock.engine.checkpoint.requests import CheckpointRequest
 from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.checkpoint.storage_operations import carry_out
 from penstock.engine.checkpoint.storage_requests import StorageRequests
-from penstock.engine.checkpoint.vertex import CheckpointVertex
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import TriggerCheckpoint
 from penstock.engine.state.handles import KeyedFile, OperatorState, SubtaskState

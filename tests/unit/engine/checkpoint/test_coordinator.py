@@ -8,7 +8,7 @@ from tests.unit.engine.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VE
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import unpacked
 from penstock.engine.checkpoint.requests import CheckpointRequest
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import AbortCheckpoint, CheckpointComplete
 from penstock.engine.state.handles import SnapshotFigures, SubtaskState

@@ -11,10 +11,9 @@ from tests.unit.engine.checkpoint.manifests import manifest_of
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.effects import RetainOnly, StoreManifest
 from penstock.engine.checkpoint.manifest import Manifest, packed
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.requests import CheckpointRequest
-from penstock.engine.checkpoint.vertex import CheckpointVertex
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.runtime.task.events import AbortCheckpoint, TriggerCheckpoint
 from penstock.engine.state.handles import KeyedFile, OperatorState, SubtaskState

@@ -10,7 +10,7 @@ from tests.unit.engine.checkpoint.coordinated_job import COUNT, SINK, SOURCE, VE
 
 from penstock.engine.checkpoint.effects import StoreManifest
 from penstock.engine.checkpoint.manifest import Manifest, packed, unpacked
-from penstock.engine.checkpoint.vertex import CheckpointVertex
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import KeyedFile, OperatorState, SubtaskState
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.unit.engine.checkpoint.coordinated_job import COUNT, Job
 
+from penstock.engine.checkpoint.history import RunningSummary, Summary
 from penstock.engine.checkpoint.requests import CheckpointRequest
-from penstock.engine.checkpoint.summary import RunningSummary, Summary
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 
 

@@ -17,12 +17,11 @@ from penstock.engine.checkpoint.effects import (
     StoreManifest,
 )
 from penstock.engine.checkpoint.pending import PendingCheckpoint
-from penstock.engine.checkpoint.plan import CheckpointPlan
+from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
 from penstock.engine.checkpoint.recorded_end import RecordedEnd
 from penstock.engine.checkpoint.requests import CheckpointRequest, CheckpointRequests
 from penstock.engine.checkpoint.savepoints import Savepoints
 from penstock.engine.checkpoint.storage_requests import StorageRequests
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
 

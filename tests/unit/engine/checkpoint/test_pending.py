@@ -14,10 +14,9 @@ from penstock.engine.checkpoint.commits import Committables
 from penstock.engine.checkpoint.failure import CheckpointFailureReason, FailureTolerance
 from penstock.engine.checkpoint.manifest import SubtaskReport, unpacked
 from penstock.engine.checkpoint.pending import JobIdentity, PendingCheckpoint
-from penstock.engine.checkpoint.plan import CheckpointPlan
+from penstock.engine.checkpoint.plan import CheckpointPlan, CheckpointVertex
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.checkpoint.requests import CheckpointRequest
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SubtaskId
 from penstock.engine.state.handles import SnapshotFigures, SubtaskState

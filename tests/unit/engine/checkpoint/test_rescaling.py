@@ -13,8 +13,8 @@ from tests.unit.engine.checkpoint.manifests import manifest_of, state_of
 
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign, enumerator_states
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.state.handles import (
     ListInFile,
     ListsFile,

@@ -13,8 +13,8 @@ from penstock.engine.checkpoint.manifest import (
     decode,
     encode,
 )
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.state.handles import (
     KeyedFile,
     ListInFile,

@@ -46,8 +46,8 @@ from penstock.engine.rpc.messages import FromSlot, Register
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.task.events import (
     Acknowledge,
+    Opaque,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 from penstock.service.client.plan_executor import PlanExecutor
 
 SETTINGS = JobSettings(

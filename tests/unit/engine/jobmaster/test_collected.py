@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.results.collected import AttemptResults
-from penstock.engine.runtime.task.events import Result
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque, Result
 
 
 def result(value: str, after_checkpoint: int, subtask: int = 0) -> Result:

@@ -20,11 +20,9 @@ from penstock.engine.jobmaster.effects import CloseResults, Deliver, RestartResu
 from penstock.engine.jobmaster.events import CommitEnded, JobEvent, ResultsClosed
 from penstock.engine.jobmaster.results.collected import AttemptResults
 from penstock.engine.jobmaster.results.lanes import ResultLanes
-from penstock.engine.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink
-from penstock.engine.jobmaster.results.spilling_queue import SpillingQueue
+from penstock.engine.jobmaster.results.result_sinks import CollectedResults, CommittedResults, ResultSink, SpillingQueue
 from penstock.engine.jobmaster.settings import JobSettings
-from penstock.engine.runtime.task.events import Result
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque, Result
 
 # From the job master.
 

@@ -22,7 +22,7 @@ from penstock.engine.jobmaster.events import (
     Tick,
 )
 from penstock.engine.jobmaster.settings import JobSettings
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
@@ -32,9 +32,9 @@ from penstock.engine.runtime.task.events import (
     Decline,
     Drain,
     Finished,
+    Opaque,
     TriggerCheckpoint,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 from penstock.hosts.simulator.sinks import RecordingSink
 
 STOP = savepoint_requested(5, "/sp", stop=True)

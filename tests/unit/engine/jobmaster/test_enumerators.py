@@ -23,8 +23,7 @@ from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import CallAsync, Deploy, Finish, JobEffect, Reply
 from penstock.engine.jobmaster.events import CancelRequested
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.task.events import AssignSplits, RequestSplit, Result
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import AssignSplits, Opaque, RequestSplit, Result
 from penstock.service.client.plan_executor import PlanExecutor
 
 INTERVAL_MS = 5_000

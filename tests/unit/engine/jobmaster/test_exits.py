@@ -23,8 +23,7 @@ from penstock.engine.jobmaster.events import CommitEnded, DeliveryFailed, JobEve
 from penstock.engine.jobmaster.notices import EnumeratorNotClosed
 from penstock.engine.jobmaster.results.lanes import ResultLanes
 from penstock.engine.jobmaster.results.result_sinks import CommittedResults
-from penstock.engine.runtime.task.events import RequestSplit
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque, RequestSplit
 
 
 class PanicException(BaseException):

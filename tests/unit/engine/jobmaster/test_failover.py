@@ -42,10 +42,10 @@ from penstock.engine.runtime.task.events import (
     DataEnded,
     Drain,
     Finished,
+    Opaque,
     Result,
     TriggerCheckpoint,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 
 GRAPH = plan(regions=2)
 LOST = TaskLostError("a worker")

@@ -13,7 +13,7 @@ from penstock.engine.jobmaster.effects import CloseResults, Deliver, RestartResu
 from penstock.engine.jobmaster.events import CommitEnded, DeliveryFailed, JobEvent, ResultsClosed
 from penstock.engine.jobmaster.results.lanes import ResultLanes
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 
 
 class Pool:

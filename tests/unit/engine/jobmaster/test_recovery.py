@@ -44,10 +44,10 @@ from penstock.engine.rpc.messages import Register
 from penstock.engine.runtime.task.events import (
     Acknowledge,
     Finished,
+    Opaque,
     RequestSplit,
     Result,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 
 # What must not be mixed up between attempts.
 

@@ -16,10 +16,9 @@ from penstock.engine.jobmaster.events import CancelRequested, HostFailed, Rescal
 from penstock.engine.jobmaster.metrics import JobMetrics
 from penstock.engine.jobmaster.notices import RescaleFailed, Rescaling
 from penstock.engine.rpc.messages import Register
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.ids import SlotId, SubtaskId
-from penstock.engine.runtime.task.events import Acknowledge, Cancel, Close, DataEnded, Decline, Finished
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Acknowledge, Cancel, Close, DataEnded, Decline, Finished, Opaque
 
 
 def reply(effects: Iterable[JobEffect]) -> Reply | None:

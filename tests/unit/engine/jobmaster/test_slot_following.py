@@ -16,9 +16,8 @@ from penstock.engine.jobmaster.events import CancelRequested, RescaleRequested, 
 from penstock.engine.jobmaster.notices import Rescaling
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.jobmaster.slot_following_settings import SlotFollowingSettings
-from penstock.engine.plan.slot_fitting import fitted, highest
-from penstock.engine.runtime.task.events import Acknowledge, TriggerCheckpoint
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.plan.rescaling import fitted, highest
+from penstock.engine.runtime.task.events import Acknowledge, Opaque, TriggerCheckpoint
 
 REACTIVE = SlotFollowingSettings(reactive=True, stabilization_ms=5_000, cooldown_ms=20_000, growth_stabilization_ms=0)
 ADAPTIVE = dataclasses.replace(REACTIVE, reactive=False)

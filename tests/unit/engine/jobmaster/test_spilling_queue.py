@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.engine.jobmaster.results.spilling_queue import SpillingQueue
+from penstock.engine.jobmaster.results.result_sinks import SpillingQueue
 
 
 def test_order_is_kept_through_memory_and_disk():

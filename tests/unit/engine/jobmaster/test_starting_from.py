@@ -15,13 +15,12 @@ from penstock.common.errors import CheckpointError, DamagedCheckpointError, Task
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.effects import Commit, RetainOnly, StoreManifest
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart, packed
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.schedule import CheckpointSettings
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices, source_state_ids, vertex_of_sinks
 from penstock.engine.jobmaster.effects import Deploy
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.runtime.task.events import Acknowledge
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Acknowledge, Opaque
 from penstock.engine.state.handles import KeyedFile, OperatorState, SubtaskState
 
 GRAPH = plan()

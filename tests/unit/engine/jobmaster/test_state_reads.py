@@ -17,12 +17,12 @@ from penstock.engine.runtime.task.events import (
     Acknowledge,
     Finished,
     ListStates,
+    Opaque,
     ReadState,
     StateRead,
     StateShape,
     StatesListed,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 from penstock.engine.state.key_groups import key_group_of, subtask_of
 from penstock.engine.state.keys import KeyTypeError
 

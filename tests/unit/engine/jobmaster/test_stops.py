@@ -14,9 +14,8 @@ from penstock.engine.jobmaster.effects import Finish, JobEffect, Reply
 from penstock.engine.jobmaster.ending import StopFailedError
 from penstock.engine.jobmaster.events import CancelRequested, CommitEnded
 from penstock.engine.jobmaster.notices import Stopping
-from penstock.engine.runtime.decline_reason import DeclineReason
-from penstock.engine.runtime.task.events import Acknowledge, Close, DataEnded, Decline, Finished
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.checkpoint_options import DeclineReason
+from penstock.engine.runtime.task.events import Acknowledge, Close, DataEnded, Decline, Finished, Opaque
 from penstock.hosts.simulator.sinks import RecordingSink
 
 STOP = savepoint_requested(5, "/sp", stop=True)

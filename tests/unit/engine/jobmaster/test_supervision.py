@@ -13,8 +13,8 @@ from penstock.common.errors import JobError, TaskLostError
 from penstock.common.job_status import JobStatus
 from penstock.engine.jobmaster.attempt import Attempt
 from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.engine.jobmaster.region import Supervision
 from penstock.engine.jobmaster.settings import JobSettings
-from penstock.engine.jobmaster.supervision import Supervision
 
 SETTINGS = JobSettings(
     heartbeat_timeout_ms=500, cancellation_timeout_ms=2_000, registration_timeout_ms=3_000, failure_grace_ms=100

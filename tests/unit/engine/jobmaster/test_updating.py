@@ -17,7 +17,7 @@ from penstock.engine.jobmaster.events import CancelRequested, RescaleRequested, 
 from penstock.engine.jobmaster.notices import Updated
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.messages import Register
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.task.events import (
     Cancel,
     Close,

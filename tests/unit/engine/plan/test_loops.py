@@ -9,7 +9,7 @@ from penstock.common.errors import ProgramError
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.plan.loops import loops_of
+from penstock.engine.plan.regions import loops_of
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
 
 AGAIN = OutputTag("again")

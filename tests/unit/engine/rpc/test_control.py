@@ -26,8 +26,7 @@ from penstock.engine.rpc.messages import (
     encode,
 )
 from penstock.engine.rpc.server import ControlServer
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
@@ -40,11 +39,11 @@ from penstock.engine.runtime.task.events import (
     Drain,
     Finished,
     NoMoreSplits,
+    Opaque,
     RequestSplit,
     Result,
     TriggerCheckpoint,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 
 
 def register(slot: int) -> FromSlot:

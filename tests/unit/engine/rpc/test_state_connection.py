@@ -11,7 +11,7 @@ from penstock.common.errors import JobError
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
 from penstock.engine.rpc.server import ControlServer
 from penstock.engine.rpc.state_connection import StateConnection
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 
 
 class Served:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.operator_state import NamedList

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.engine.runtime.network.alignment import AlignmentOutput, AtLeastOnceAlignment, ExactlyOnceAlignment
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfInput
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, EndOfInput
 
 
 class Play:

@@ -12,7 +12,7 @@ from tests.unit.engine.runtime.hosted_task import Host
 from penstock.common.errors import UserFunctionError
 from penstock.datastream import AsyncFunction
 from penstock.datastream.functions import AsyncRetryStrategy
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 from penstock.engine.runtime.operators.async_wait import IN_FLIGHT, AsyncWaitOperator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator

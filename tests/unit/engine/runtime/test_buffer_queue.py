@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from penstock.engine.runtime.network.buffer_queue import BufferQueue
+from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.hosts.simulator.stores import MemorySpill
 
 

@@ -7,7 +7,7 @@ import pytest
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
-from penstock.engine.runtime.network.elements import Watermark, WatermarkStatus
+from penstock.engine.runtime.network.buffer import Watermark, WatermarkStatus
 from penstock.engine.runtime.network.partitioners import (
     CustomPartitioner,
     ForwardPartitioner,
@@ -15,11 +15,11 @@ from penstock.engine.runtime.network.partitioners import (
     Partitioner,
 )
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.operators.inputs import inputs_of
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.process import ProcessOperator
 from penstock.engine.runtime.operators.sink import CollectOperator
 from penstock.engine.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from penstock.engine.runtime.operators.two_inputs import inputs_of
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.engine.runtime.network.buffer_queue import BufferQueue
 from penstock.engine.runtime.network.channel_log import ChannelLog, segments_for, share_of
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
@@ -16,6 +15,7 @@ from penstock.engine.runtime.network.partitioners import (
     Partitioner,
     RebalancePartitioner,
 )
+from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 KEY_GROUPS = KeyGroups(128)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.engine.runtime.time.combined_watermark import CombinedWatermark
+from penstock.engine.runtime.time.watermarks import CombinedWatermark
 
 
 def test_the_slowest_input_decides() -> None:

@@ -13,8 +13,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.process import KeyedProcessOperator
 from penstock.engine.runtime.operators.stateless import MapOperator
 from penstock.engine.runtime.task.context import StreamingRuntimeContext, SubtaskInfo, shortened, user_traceback
-from penstock.engine.runtime.task.counters import OperatorCounters
-from penstock.engine.runtime.task.metrics import OperatorMetricGroup
+from penstock.engine.runtime.task.metrics import OperatorCounters, OperatorMetricGroup
 from penstock_examples.flights.disorder import disorder
 
 

@@ -7,16 +7,15 @@ from typing import Any
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
+    CheckpointBarrier,
     Header,
     content_bytes,
     decode_header,
     decode_segments,
     encode,
 )
+from penstock.engine.runtime.network.debloating import BUDGET_BYTES_MIN, FIRST_LAPSE_MS, FIRST_LAPSES_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier
-from penstock.engine.runtime.network.in_flight import FIRST_LAPSE_MS, FIRST_LAPSES_MAX
-from penstock.engine.runtime.network.intake import BUDGET_BYTES_MIN
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.sink import CollectOperator

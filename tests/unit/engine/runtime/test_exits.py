@@ -15,11 +15,11 @@ from penstock.api.sink import Sink, SinkWriter
 from penstock.common.errors import UserFunctionError
 from penstock.common.functions.user_calls import Interrupted
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.network.elements import CheckpointBarrier
+from penstock.engine.runtime.network.buffer import CheckpointBarrier
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 from penstock.engine.runtime.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 
 NAMED = r"operator 'one', subtask 2 of 4, in .*\n  value 2\n(.|\n)*SystemExit: no more of these"
 

@@ -9,9 +9,16 @@ from tests.unit.engine.runtime.hosted_task import asked_of
 
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.ids import SlotId, SubtaskId
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, decode_segments, encode
+from penstock.engine.runtime.network.buffer import (
+    NO_KEY_GROUP,
+    CheckpointBarrier,
+    EndOfData,
+    Header,
+    Watermark,
+    decode_segments,
+    encode,
+)
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.operators.iteration import FEEDBACK, IterationHead

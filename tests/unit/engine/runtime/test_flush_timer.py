@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from penstock.engine.runtime.task.flush_timer import FlushTimer
+from penstock.engine.runtime.task.task import FlushTimer
 
 TIMEOUT_MS = 5
 

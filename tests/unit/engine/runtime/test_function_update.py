@@ -18,7 +18,7 @@ from penstock.datastream.state import (
 )
 from penstock.engine.plan import program_pickler
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.network.elements import CheckpointBarrier
+from penstock.engine.runtime.network.buffer import CheckpointBarrier
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.process import KeyedProcessOperator
 from penstock.engine.runtime.operators.stateless import MapOperator
@@ -27,11 +27,11 @@ from penstock.engine.runtime.task.events import (
     Cancel,
     CheckpointComplete,
     DropUpdate,
+    Opaque,
     PrepareUpdate,
     UpdatePrepared,
 )
 from penstock.engine.runtime.task.function_update import NewFunctions
-from penstock.engine.runtime.task.opaque import Opaque
 
 CALLS: list[str] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.api.output_tag import OutputTag
-from penstock.engine.runtime.batch.gathering_output import GatheringOutput
+from penstock.engine.runtime.batch.sorted_inputs import GatheringOutput
 from penstock.engine.runtime.task.budget import Budget
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.runtime.time.idle_timer import IdleTimer
+from penstock.engine.runtime.time.event_time import IdleTimer
 
 
 class Looks:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.engine.runtime.network.in_flight import (
+from penstock.engine.runtime.network.debloating import (
     BUFFER_BYTES_MIN,
     FIRST_BYTES,
     FIRST_LAPSE_MS,
     FIRST_LAPSES_MAX,
     LAPSE_MS,
+    PARTS,
     PATIENCE,
+    Advice,
     InFlight,
 )
-from penstock.engine.runtime.network.intake import PARTS, Advice
 
 
 def said(taken: int, budget: int, is_aside: bool = False) -> Advice:

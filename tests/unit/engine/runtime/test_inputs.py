@@ -17,13 +17,16 @@ from penstock.common.errors import UserFunctionError
 from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
     SORT_PREFIX_BYTES,
+    CheckpointBarrier,
+    EndOfData,
     Header,
+    Watermark,
+    WatermarkStatus,
     decode_header,
     decode_segments,
     encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark, WatermarkStatus
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     ForwardPartitioner,
@@ -31,10 +34,10 @@ from penstock.engine.runtime.network.partitioners import (
     RebalancePartitioner,
 )
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.operators.inputs import inputs_of
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.stateless import FlatMapOperator
+from penstock.engine.runtime.operators.two_inputs import inputs_of
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import Acknowledge, DataEnded, InputEnded, SnapshotWritten, WriteSnapshot
 from penstock.engine.runtime.task.slot import Slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.engine.runtime.network.intake import (
+from penstock.engine.runtime.network.debloating import (
     AIM,
     BUDGET_BYTES_MIN,
     FIRST_MS,

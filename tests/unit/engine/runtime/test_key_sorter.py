@@ -10,8 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.engine.runtime.batch.key_sorter import KEY_BYTES, OBJECT_BYTES_PER_BYTE, RUNS_MAX, KeySorter
-from penstock.engine.runtime.batch.sorted_run import UNTIMED, Piece, SortedRun, merged
+from penstock.engine.runtime.batch.key_sorter import (
+    KEY_BYTES,
+    OBJECT_BYTES_PER_BYTE,
+    RUNS_MAX,
+    UNTIMED,
+    KeySorter,
+    Piece,
+    SortedRun,
+    merged,
+)
 from penstock.engine.state.keys import KeyTypeError, encode_key
 from penstock.hosts.simulator.stores import MemorySpill
 

@@ -10,8 +10,7 @@ import pytest
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.rpc.messages import FromSlot, Heartbeat, OperatorReport, TaskReport, decode_to_job_master, encode
-from penstock.engine.runtime.task.counters import OperatorCounters, TaskCounters
-from penstock.engine.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
+from penstock.engine.runtime.task.metrics import OperatorCounters, OperatorMetricGroup, TaskCounters, watermark_lag_ms
 
 
 def test_metrics_are_collected_under_their_groups() -> None:

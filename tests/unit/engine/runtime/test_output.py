@@ -14,13 +14,16 @@ from penstock.engine.runtime.network.buffer import (
     HEADER_BYTES,
     NO_KEY_GROUP,
     SORT_PREFIX_BYTES,
+    CheckpointBarrier,
+    Element,
     Header,
+    LatencyMarker,
+    Watermark,
     decode_header,
     decode_segments,
     encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, Element, LatencyMarker, Watermark
 from penstock.engine.runtime.network.output import (
     BUFFER_RECORDS_MAX,
     USUAL_BUFFERS,
@@ -37,7 +40,7 @@ from penstock.engine.runtime.network.partitioners import (
 )
 from penstock.engine.runtime.task.budget import CHUNK_RECORDS_FIRST, Budget
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.counters import OperatorCounters, TaskCounters
+from penstock.engine.runtime.task.metrics import OperatorCounters, TaskCounters
 from penstock.engine.state.key_groups import KeyGroups, key_group_of
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.runtime.task.budget import CHUNK_RECORDS_MAX
-from penstock.engine.runtime.task.pacing import TARGET_NS, Pacing
+from penstock.engine.runtime.task.budget import CHUNK_RECORDS_MAX, TARGET_NS, Pacing
 
 
 def test_a_fast_function_gets_more_records_at_a_time_up_to_a_limit() -> None:

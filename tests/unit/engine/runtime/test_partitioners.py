@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.runtime.network.accumulator import Accumulator
 from penstock.engine.runtime.network.partitioners import (
+    Accumulator,
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,

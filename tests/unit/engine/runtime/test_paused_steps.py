@@ -9,11 +9,11 @@ from tests.unit.engine.runtime.hosted_task import Host, mapping
 from tests.unit.engine.runtime.test_async_wait import Asking
 
 from penstock.datastream.window import ProcessingTimeSessionWindows, TumblingProcessingTimeWindows
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, EndOfData, Watermark
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.stateless import FlatMapOperator
-from penstock.engine.runtime.task.deferred_input import DEPTH_MAX
+from penstock.engine.runtime.task.chain import DEPTH_MAX
 from penstock.engine.runtime.windows.choice import window_operator
 from penstock.engine.runtime.windows.contents import Reduced
 from penstock.engine.runtime.windows.evaluation import Evaluation

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.engine.runtime.test_output import Sent
 
 from penstock.common.errors import UserFunctionError
-from penstock.engine.runtime.network.elements import Watermark
+from penstock.engine.runtime.network.buffer import Watermark
 
 
 @pytest.mark.parametrize(

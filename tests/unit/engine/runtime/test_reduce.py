@@ -13,8 +13,7 @@ from penstock.common import Types
 from penstock.common.errors import UserFunctionError
 from penstock.common.types import Row
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.operators.reduce import CombineOperator, ReduceOperator
-from penstock.engine.runtime.operators.rolling import BestReduce, SumReduce
+from penstock.engine.runtime.operators.reduce import BestReduce, CombineOperator, ReduceOperator, SumReduce
 
 COUNT = ValueStateDescriptor("count", Types.LONG())
 

@@ -12,21 +12,20 @@ from penstock.engine.runtime.network.buffer import (
     NO_KEY_GROUP,
     OUTCOME_EDGE,
     PUSH,
+    EndOfData,
     Header,
     decode_header,
     decode_segments,
     encode,
 )
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import EndOfData
 from penstock.engine.runtime.network.partitioners import RebalancePartitioner
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import CollectOperator
 from penstock.engine.runtime.operators.stateless import FlatMapOperator
 from penstock.engine.runtime.task.environment import Environment
-from penstock.engine.runtime.task.events import Cancel, Close, Finished, InputEnded, Result
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Cancel, Close, Finished, InputEnded, Opaque, Result
 from penstock.engine.runtime.task.slot import Slot
 from penstock.engine.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 from penstock.engine.state.handles import Redistribution, RestoredOperator

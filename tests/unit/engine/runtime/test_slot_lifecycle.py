@@ -15,8 +15,7 @@ from penstock.engine.runtime.network.partitioners import RebalancePartitioner
 from penstock.engine.runtime.operators.sink import CollectOperator
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import Cancel, CheckpointComplete, Close, Finished, Result, WriteSnapshot
-from penstock.engine.runtime.task.slot import Slot
-from penstock.engine.runtime.task.slot_lifecycle import SlotLifecycle
+from penstock.engine.runtime.task.slot import Slot, SlotLifecycle
 from penstock.engine.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
 from penstock.hosts.simulator.storage import MemoryStorage
 

@@ -11,8 +11,7 @@ from penstock.engine.runtime.checkpoint_options import CheckpointOptions
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.task.context import SubtaskInfo
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
-from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.runtime.task.snapshot import OperatorSnapshot, Snapshots, TaskSnapshot
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.engine.state.handles import RestoredOperator, SubtaskState

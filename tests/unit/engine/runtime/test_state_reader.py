@@ -13,8 +13,7 @@ from penstock.common import Types
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.process import KeyedProcessOperator
 from penstock.engine.runtime.task import state_reader
-from penstock.engine.runtime.task.events import Close, ListStates, ReadState, StateRead, StatesListed
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Close, ListStates, Opaque, ReadState, StateRead, StatesListed
 from penstock.engine.state import live_table
 
 

@@ -13,9 +13,8 @@ from penstock.common import WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.datastream.functions import MapFunction
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
-from penstock.engine.runtime.network.elements import (
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
+from penstock.engine.runtime.network.buffer import (
     CheckpointBarrier,
     EndOfData,
     LatencyMarker,
@@ -40,11 +39,11 @@ from penstock.engine.runtime.task.events import (
     Finished,
     InputEnded,
     NoMoreSplits,
+    Opaque,
     RequestSplit,
     Result,
     TriggerCheckpoint,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 from penstock.engine.runtime.task.task import TaskState
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.runtime.time.timer_heap import TimerHeap
-from penstock.engine.runtime.time.timers import HeapTimerQueue
+from penstock.engine.runtime.time.timers import HeapTimerQueue, TimerHeap
 
 
 def drained(queue: HeapTimerQueue, until: int) -> list:

@@ -18,8 +18,8 @@ from penstock.engine.runtime.operators.stateless import MapOperator
 from penstock.engine.runtime.task.budget import Budget
 from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.context import OperatorContext, SubtaskInfo, TaskContext
-from penstock.engine.runtime.task.type_boundary import TypeBoundary
 from penstock.engine.runtime.task.vertex import ChainLink, ChainNode
+from penstock.engine.runtime.task.wiring import TypeBoundary
 from penstock.engine.state.key_groups import KeyGroups
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])

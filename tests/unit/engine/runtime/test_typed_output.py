@@ -10,7 +10,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
-from penstock.engine.runtime.task.typed_output import typed_output
+from penstock.engine.runtime.task.wiring import typed_output
 from penstock.testing import OperatorHarness
 
 PERSON = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])

@@ -6,9 +6,8 @@ import pytest
 from tests.unit.engine.runtime.hosted_task import Host, Script, mapping, sourced
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData, Watermark
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, EndOfData, Watermark
 from penstock.engine.runtime.network.partitioners import BroadcastPartitioner, RescalePartitioner
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.events import AbortCheckpoint, Acknowledge, Cancel, Decline

@@ -9,7 +9,7 @@ from tests.unit.engine.runtime.hosted_task import Host
 
 from penstock.api.sink import Committer, Sink, SinkWriter
 from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.network.elements import CheckpointBarrier, EndOfData
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, EndOfData
 from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.task.events import Acknowledge, Cancel, Close, Result, SnapshotFailed, WriteSnapshot
 

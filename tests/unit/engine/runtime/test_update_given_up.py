@@ -25,9 +25,8 @@ from penstock.common.errors import UserFunctionError
 from penstock.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from penstock.engine.plan import program_pickler
 from penstock.engine.runtime.operators.function import UserFunction
-from penstock.engine.runtime.task.events import Cancel, DropUpdate, PrepareUpdate
+from penstock.engine.runtime.task.events import Cancel, DropUpdate, Opaque, PrepareUpdate
 from penstock.engine.runtime.task.function_update import NewFunctions
-from penstock.engine.runtime.task.opaque import Opaque
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,9 @@ from tests.unit.engine.runtime.hosted_task import Host, Script, Split
 from penstock.api.source import END_OF_INPUT, Records
 from penstock.common import Duration, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
-from penstock.engine.runtime.network.elements import WatermarkStatus
+from penstock.engine.runtime.network.buffer import WatermarkStatus
 from penstock.engine.runtime.operators.source import SourceOperator
-from penstock.engine.runtime.task.events import AlignWatermarks, AssignSplits, ReportWatermark
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import AlignWatermarks, AssignSplits, Opaque, ReportWatermark
 
 
 def aligned(script: Script, idle_ms: int | None = None, batched: bool = False) -> Host:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, CheckpointBarrier, Header, Watermark, encode
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, Watermark
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, RebalancePartitioner
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.operators.function import UserFunction

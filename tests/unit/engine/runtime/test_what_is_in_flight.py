@@ -9,8 +9,13 @@ from collections import deque
 
 import pytest
 
-from penstock.engine.runtime.network.in_flight import InFlight
-from penstock.engine.runtime.network.intake import FIRST_MS, FREE_BUFFER_BYTES_MIN, INTERVAL_MS_MAX, Intake
+from penstock.engine.runtime.network.debloating import (
+    FIRST_MS,
+    FREE_BUFFER_BYTES_MIN,
+    INTERVAL_MS_MAX,
+    InFlight,
+    Intake,
+)
 
 TARGET_MS = 1_000
 PIPE_MS = 5

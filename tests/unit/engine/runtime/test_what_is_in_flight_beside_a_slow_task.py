@@ -9,10 +9,8 @@ from collections import deque
 
 import pytest
 
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, content_bytes, encode
-from penstock.engine.runtime.network.elements import Watermark
-from penstock.engine.runtime.network.in_flight import InFlight
-from penstock.engine.runtime.network.intake import Advice, Intake
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, Watermark, content_bytes, encode
+from penstock.engine.runtime.network.debloating import Advice, InFlight, Intake
 
 PIPE_MS = 10
 WATERMARKS_MS = 200

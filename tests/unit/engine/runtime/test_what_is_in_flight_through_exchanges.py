@@ -10,8 +10,7 @@ from collections import deque
 
 import pytest
 
-from penstock.engine.runtime.network.in_flight import InFlight
-from penstock.engine.runtime.network.intake import Advice, Intake
+from penstock.engine.runtime.network.debloating import Advice, InFlight, Intake
 
 TARGET_MS = 1_000
 PIPE_MS = 10

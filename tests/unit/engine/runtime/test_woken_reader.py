@@ -10,7 +10,7 @@ from penstock.api.source import Nothing, ReaderContext, Records, SourceReader
 from penstock.common import WatermarkStrategy
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.events import DataAvailable
-from penstock.hosts.spark.worker.notices import ReaderNotices
+from penstock.hosts.spark.worker.event_loop import ReaderNotices
 
 
 class Waiting(SourceReader[int]):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, PUSH, Header, decode_header, encode
-from penstock.engine.runtime.network.bundles import BUNDLED_BYTES_MAX, bundles, unbundled
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.task.vertex import LevelSpec
-from penstock.engine.runtime.task.worker_slots import WorkerRoutes, slots_of
+from penstock.engine.runtime.task.worker_slots import BUNDLED_BYTES_MAX, WorkerRoutes, bundles, slots_of, unbundled
 
 WIDTHS = (7, 5, 7)
 WORKERS = (3, 2, 3)

@@ -15,8 +15,8 @@ import pytest
 
 from penstock.api.windows.window import TimeWindow
 from penstock.common.types import Row
-from penstock.engine.snapshots.exact_values import exact_of, value_of
 from penstock.engine.snapshots.missing_classes import MissingObject
+from penstock.engine.snapshots.shown_values import exact_of, value_of
 from penstock.engine.state.container_keys import as_key
 
 Point = namedtuple("Point", "x y")

@@ -14,9 +14,9 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.common.errors import CheckpointError
 from penstock.engine.checkpoint.manifest import packed, unpacked
 from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header, encode
-from penstock.engine.runtime.network.buffer_queue import BufferQueue
 from penstock.engine.runtime.network.channel_log import ChannelLog, segments_for
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
+from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.state.handles import KeyedFile, Redistribution
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.operator_state import NamedList

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.engine.state.backends.versioned.recent_values import ABSENT, RecentValues
+from penstock.engine.state.backends.versioned.logged import ABSENT, RecentValues
 
 
 def test_as_many_as_it_is_told_are_known_in_any_order_of_use() -> None:

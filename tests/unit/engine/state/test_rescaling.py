@@ -14,11 +14,10 @@ from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescript
 from penstock.common.errors import CheckpointError
 from penstock.common.typeinfo import Types
 from penstock.engine.checkpoint.manifest import Manifest, OperatorPart, SubtaskPart
+from penstock.engine.checkpoint.plan import CheckpointVertex
 from penstock.engine.checkpoint.restore import assign
-from penstock.engine.checkpoint.vertex import CheckpointVertex
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
-from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.state.handles import OperatorState
 from penstock.engine.state.key_groups import key_group_range, subtask_of
 from penstock.engine.state.operator_state import HeapOperatorStates, NamedList

@@ -10,8 +10,7 @@ import pytest
 
 from penstock.api.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from penstock.engine.runtime.task.vertex import RocksDBSettings
-from penstock.engine.runtime.time.stored_timers import StoredTimerQueue
-from penstock.engine.runtime.time.timers import HeapTimerQueue, TimerQueue
+from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.restored_files import restore_stores
 from penstock.engine.state.backends.rocksdb.store import Stores

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from penstock.common.errors import CheckpointError
 from penstock.common.files.held_directory import held_together, remove_abandoned
-from penstock.engine.runtime.task.counters import TaskCounters
-from penstock.engine.runtime.task.restored_storage import RestoredStorage
+from penstock.engine.runtime.task.metrics import TaskCounters
+from penstock.engine.runtime.task.restore import RestoredStorage
 from penstock.engine.state.backends.rocksdb.store import StoredFile
 from penstock.engine.state.backends.rocksdb.store_files import contents_of
 from penstock.engine.state.handles import KeyedFile, Section, TableInFile

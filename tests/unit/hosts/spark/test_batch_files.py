@@ -15,7 +15,7 @@ from penstock.api.source import Records
 from penstock.common.errors import SourceError
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.hosts.spark.frames.batch_files import BatchFile, BatchFileReader
-from penstock.hosts.spark.frames.batches import Batches
+from penstock.hosts.spark.frames.frame_query import Batches
 
 
 class Context:

@@ -13,9 +13,8 @@ from penstock.engine.rpc.client import ControlClient
 from penstock.engine.rpc.messages import FromSlot, Heartbeat, Register, TaskReport
 from penstock.engine.rpc.server import ControlServer
 from penstock.engine.runtime.ids import SubtaskId
-from penstock.engine.runtime.task.events import Finished, Result
-from penstock.engine.runtime.task.opaque import Opaque
-from penstock.hosts.spark.driver.batched_results import BatchedResults
+from penstock.engine.runtime.task.events import Finished, Opaque, Result
+from penstock.hosts.spark.driver.batched_run import BatchedResults
 from penstock.hosts.spark.worker.result_sender import ConnectedResultSender
 
 SINK = 5

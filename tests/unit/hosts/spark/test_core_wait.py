@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.hosts.spark.worker.core_wait import OF_THIS_THREAD, core_wait
+from penstock.hosts.spark.worker.pipelined_stage import OF_THIS_THREAD, core_wait
 
 
 @pytest.mark.skipif(not Path(OF_THIS_THREAD).exists(), reason="this system does not count it")

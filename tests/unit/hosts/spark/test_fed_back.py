@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.hosts.spark.worker.fed_back import TAKEN_BYTES, FedBack
+from penstock.hosts.spark.worker.side_channel import TAKEN_BYTES, FedBack
 
 
 class Bell:

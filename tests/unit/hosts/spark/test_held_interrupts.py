@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.hosts.spark.driver.held_interrupts import interrupts_wait
+from penstock.hosts.spark.driver.session import interrupts_wait
 
 
 @pytest.fixture(autouse=True)

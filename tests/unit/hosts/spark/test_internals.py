@@ -21,7 +21,7 @@ from tests.unit.hosts.spark.worker_ends import Worker, wrapped
 
 from penstock.common.configuration.choices import SparkTransport
 from penstock.common.errors import ConfigurationError
-from penstock.hosts.spark.driver.transport_choice import usable_transport
+from penstock.hosts.spark.driver.pipelined_query import usable_transport
 from penstock.hosts.spark.internals.assumptions import ASSUMPTIONS
 from penstock.hosts.spark.internals.error_texts import TOO_FEW_SLOTS
 from penstock.hosts.spark.internals.settings import FIXED_AT_START, OFF, missing_settings

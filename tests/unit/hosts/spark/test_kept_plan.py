@@ -8,7 +8,7 @@ from tests.unit.engine.jobmaster.played_job import plan
 from penstock.common.errors import NotEnoughSlotsError
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.rescaling import fixed_parallelism, rescaled
-from penstock.hosts.spark.driver.kept_plan import KeptPlan
+from penstock.hosts.spark.driver.pipelined_run import KeptPlan
 
 
 class Store:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.hosts.spark.worker.mailbox import Mailbox
+from penstock.hosts.spark.worker.pipelined_stage import Mailbox
 
 
 def test_messages_are_counted_and_how_long_they_have_waited_is_known() -> None:

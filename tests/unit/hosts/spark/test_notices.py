@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from penstock.engine.runtime.task.events import DataAvailable
-from penstock.hosts.spark.worker.notices import ReaderNotices
+from penstock.hosts.spark.worker.event_loop import ReaderNotices
 
 
 def test_each_notice_wakes_the_slot_and_a_vertex_is_told_once() -> None:

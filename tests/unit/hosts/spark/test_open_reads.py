@@ -11,8 +11,8 @@ from penstock.engine.jobmaster.effects import StateReply
 from penstock.engine.jobmaster.events import StateReadRequested
 from penstock.engine.jobmaster.state_query import LiveState, StateQuery
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
-from penstock.engine.runtime.task.opaque import Opaque
-from penstock.hosts.spark.driver.open_reads import OpenReads
+from penstock.engine.runtime.task.events import Opaque
+from penstock.hosts.spark.driver.open_requests import OpenReads
 
 QUERY = StateQuery("counts", keys=(1,))
 STATE = LiveState("count", "count", "value of Long", ["key", "value"], [Opaque([(1, 7)])], True)

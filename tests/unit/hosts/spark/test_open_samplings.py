@@ -8,7 +8,7 @@ from penstock.common.errors import JobError
 from penstock.engine.jobmaster.effects import StacksReply
 from penstock.engine.jobmaster.events import StacksRequested
 from penstock.engine.runtime.task.events import StacksSampled
-from penstock.hosts.spark.driver.open_samplings import OpenSamplings
+from penstock.hosts.spark.driver.open_requests import OpenSamplings
 
 FOUND = [StacksSampled(1, 0, 1, [])]
 

@@ -28,7 +28,7 @@ from penstock.engine.rpc.server import ControlServer
 from penstock.engine.plan.static_splits import assign_statically
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import AssignSplits, Cancel, Close, Finished, NoMoreSplits
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 from penstock.engine.runtime.task.slot import Slot
 from penstock.hosts.spark.payload import pack, unpack
 from penstock.hosts.spark.rows import to_batch

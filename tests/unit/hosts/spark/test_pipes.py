@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from penstock.hosts.spark.worker.pipes import Inbox
+from penstock.hosts.spark.worker.transport import Inbox
 
 DAY_NS = 86_400 * 1_000_000_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.hosts.spark.worker.pushes import PUSH_NS, Pushes
+from penstock.hosts.spark.worker.pipelined_stage import PUSH_NS, Pushes
 
 
 def rows(*targets: int) -> list[tuple[int, bytes]]:

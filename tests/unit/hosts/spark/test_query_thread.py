@@ -12,7 +12,7 @@ from penstock.common.errors import JobError, NotEnoughSlotsError
 from penstock.engine.jobmaster.attempt_id import AttemptId
 from penstock.engine.jobmaster.effects import Deploy, StopAttempt
 from penstock.engine.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
-from penstock.hosts.spark.driver.query_thread import QueryThread
+from penstock.hosts.spark.driver.pipelined_query import QueryThread
 
 GRAPH = plan()
 FIRST, SECOND = AttemptId(0, 0), AttemptId(1, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from penstock.hosts.spark.driver.shipping import ship
+from penstock.hosts.spark.driver.job_session import ship
 
 
 class Context:

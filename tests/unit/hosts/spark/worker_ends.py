@@ -12,9 +12,7 @@ from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 
 from penstock.common.configuration.choices import SparkTransport
 from penstock.hosts.spark.rows import buffers_of, to_batch
-from penstock.hosts.spark.worker.iterators import IteratorTransport
-from penstock.hosts.spark.worker.pipes import PipeTransport
-from penstock.hosts.spark.worker.transport import Transport
+from penstock.hosts.spark.worker.transport import IteratorTransport, PipeTransport, Transport
 
 Rows = list[tuple[int, bytes]]
 

@@ -19,7 +19,7 @@ from penstock.datastream.queryable_state import AsyncQueryableStateClient, Query
 from penstock.engine.jobmaster.state_query import LiveState
 from penstock.engine.rpc.messages import ReadAnswer, ReadCommand
 from penstock.engine.rpc.server import ControlServer
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 from penstock.engine.state.keys import KeyTypeError
 from penstock.service.cluster.running_jobs import JobRegistry, RunningJob
 

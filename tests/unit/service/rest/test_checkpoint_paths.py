@@ -14,8 +14,7 @@ from penstock.engine.checkpoint.schedule import CheckpointSettings
 from penstock.engine.jobmaster.events import RescaleRequested, SavepointRequested
 from penstock.engine.jobmaster.settings import JobSettings
 from penstock.engine.rpc.messages import Register
-from penstock.engine.runtime.checkpoint_options import CheckpointOptions
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import CheckpointOptions, DeclineReason
 from penstock.engine.runtime.task.events import Acknowledge, Decline, Finished
 from penstock.engine.state.handles import SnapshotFigures, SubtaskState
 

@@ -16,7 +16,7 @@ from penstock.api.windows.window import TimeWindow
 from penstock.common.errors import JobError, StateNotFoundError, StateUnavailableError
 from penstock.datastream.queryable_state import QueryableStateClient
 from penstock.engine.jobmaster.state_query import LiveState, StateQuery
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import Opaque
 from penstock.engine.state.keys import KeyTypeError
 from penstock.service.client.state_request import parts_of
 from penstock.service.rest.newest_state import NewestState

@@ -12,24 +12,156 @@ them. Fewer are given where fewer were enough for the scale-down interval. A loa
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode
 from penstock.engine.jobmaster.autoscaling.decision import ScalingDecision, VertexScaling
-from penstock.engine.jobmaster.autoscaling.delayed_scale_down import DelayedScaleDown
 from penstock.engine.jobmaster.autoscaling.evaluation import Evaluation, evaluate
-from penstock.engine.jobmaster.autoscaling.fitting import fitting
-from penstock.engine.jobmaster.autoscaling.parallelism import needed_parallelism
-from penstock.engine.jobmaster.autoscaling.persistence import Misfit, Persistence
-from penstock.engine.jobmaster.autoscaling.rates import rates_of
+from penstock.engine.jobmaster.autoscaling.rates import MetricsWindow, counters_of, rates_of
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.jobmaster.autoscaling.topology import ScaledVertex, Topology, groups_of, slots_of
-from penstock.engine.jobmaster.autoscaling.window import MetricsWindow, counters_of
 from penstock.engine.rpc.messages import TaskReport
 from penstock.engine.runtime.ids import SubtaskId
+
+# Fewer subtasks, but only where they were enough for some time: several small steps down become one.
+#
+# Source: FLINK-36018, job.autoscaler.scale-down.interval.
+
+
+class DelayedScaleDown:
+    """Of one job. Vertices that have one parallelism are one group."""
+
+    def __init__(self, interval_ms: int) -> None:
+        self._interval_ms = interval_ms
+        self._since_ms: dict[int, int] = {}
+        self._needed: dict[int, deque[tuple[int, int]]] = {}
+        """By group: when so many would have been enough, the most first: later ones that are higher replace lower."""
+
+    def clear(self) -> None:
+        """All tasks start again."""
+        self._since_ms.clear()
+        self._needed.clear()
+
+    def withdraw(self, group: int) -> None:
+        """The group needs all that it has."""
+        self._since_ms.pop(group, None)
+        self._needed.pop(group, None)
+
+    def propose(self, group: int, parallelism: int, now_ms: int) -> int | None:
+        """The group needs fewer. Returns what it was to have at the most within the interval; None: not yet."""
+        since_ms = self._since_ms.setdefault(group, now_ms)
+        needed = self._needed.setdefault(group, deque())
+        while needed and needed[-1][1] <= parallelism:
+            needed.pop()
+        needed.append((now_ms, parallelism))
+        while needed[0][0] < now_ms - self._interval_ms:
+            needed.popleft()
+        return needed[0][1] if now_ms - since_ms >= self._interval_ms else None
+
+
+# Subtasks for the slots that there are: who lacks the most gets the next one.
+
+
+def fitting(topology: Topology, wanted: Mapping[int, int], free_slots: int | None) -> dict[int, int]:
+    """As much of the wanted parallelism, by vertex, as fits. `free_slots`: besides those of the job; None: all fits.
+
+    Fewer subtasks free slots for others. A group of vertices that have one parallelism keeps it.
+    """
+    if free_slots is None:
+        return dict(wanted)
+    slots = slots_of(topology, {}) + free_slots
+    groups = {first: members for first, members in groups_of(topology).items() if first in wanted}
+    now = {first: members[0].parallelism for first, members in groups.items()}
+    given = {first: min(subtasks, wanted[first]) for first, subtasks in now.items()}
+
+    def by_vertex(subtasks: Mapping[int, int]) -> dict[int, int]:
+        return {member.id: subtasks[first] for first, members in groups.items() for member in members}
+
+    lacking = {first for first in groups if given[first] < wanted[first]}
+    while lacking:
+        neediest = max(lacking, key=lambda first: (wanted[first] / given[first], -first))
+        more = {**given, neediest: given[neediest] + 1}
+        if slots_of(topology, by_vertex(more)) > slots:
+            lacking.remove(neediest)
+            continue
+        given = more
+        if given[neediest] == wanted[neediest]:
+            lacking.remove(neediest)
+    return by_vertex(given)
+
+
+# The parallelism that a vertex needs, within the limits that it has.
+
+_ROUNDING = 1e-9
+
+
+def needed_parallelism(vertex: ScaledVertex, evaluation: Evaluation, settings: AutoscalerSettings) -> int:
+    """How many subtasks are busy for the target part of their time."""
+    capacity = evaluation.capacity(settings.utilization, settings, with_restart=True)
+    factor = capacity / evaluation.true_rate
+    if factor < 1:
+        # Its neighbours may lose subtasks, too: the slots that are left have to do the work of all.
+        factor = min(capacity / evaluation.shared_rate, 1.0)
+    factor = min(max(factor, 1 - settings.scale_down_factor_max), 1 + settings.scale_up_factor_max)
+    now = vertex.parallelism
+    # As in Flink, what the program has beyond the limits it keeps.
+    least, most = min(now, settings.parallelism_min), min(vertex.most, max(now, settings.parallelism_max))
+    needed = min(max(math.ceil(now * factor - _ROUNDING), least), most)
+    return needed if needed == now or not vertex.keyed else _aligned(vertex, needed, most, settings.adjust_mode)
+
+
+def _aligned(vertex: ScaledVertex, needed: int, most: int, mode: KeyGroupOrPartitionsAdjustMode) -> int:
+    """A parallelism that does not leave some subtasks with more key groups than others, in the same direction."""
+    groups, now = vertex.most, vertex.parallelism
+    if mode is KeyGroupOrPartitionsAdjustMode.EVENLY_SPREAD:
+        # Downwards at most what it has: that is no change.
+        end = most if needed > now else now
+        for subtasks in range(needed, end + 1):
+            if groups % subtasks == 0:
+                return subtasks
+    # The busiest subtask has no more groups with fewer of them.
+    fewest = math.ceil(groups / math.ceil(groups / needed))
+    return needed if needed > now >= fewest else fewest
+
+
+# Whether something has been so for a whole window: then all that was measured is of the load that there is now.
+#
+# A window in which the load has changed shows a mean of two loads. What follows from it would be a step too short, and
+# the next step would have to wait until tasks are stable again and another window is full.
+
+
+class Misfit(enum.Enum):
+    """What may be wrong with the parallelism of a job."""
+
+    TOO_FEW = "a vertex has too few subtasks"
+    TOO_MANY = "a vertex has more subtasks than it needs"
+
+
+class Persistence:
+    """Since when it is so. What is so when it is looked at for the first time has been so for the whole window."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._since_ms: dict[Misfit, int] = {}
+        self._has_looked = False
+
+    def clear(self) -> None:
+        """Another window begins."""
+        self._since_ms.clear()
+        self._has_looked = False
+
+    def look(self, found: set[Misfit], now_ms: int) -> set[Misfit]:
+        """What is so now. Returns what of it lasts."""
+        first_ms = now_ms if self._has_looked else now_ms - self._window_ms
+        self._has_looked = True
+        self._since_ms = {misfit: self._since_ms.get(misfit, first_ms) for misfit in found}
+        return {misfit for misfit, since_ms in self._since_ms.items() if now_ms - since_ms >= self._window_ms}
 
 
 class _Need(NamedTuple):

@@ -8,13 +8,156 @@ in the order in which they were added. Source: Flink's SortingDataInput, which s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+import pickle
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.engine.runtime.batch.sorted_run import UNTIMED, Piece, SortedRun, merged
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.functions.script_functions import dumps
 from penstock.engine.runtime.network.set_aside import SpillFile
 from penstock.engine.state.keys import encode_key
+
+# A sorted run: records sorted by key and timestamp, on local disk, and how several of them are read as one.
+#
+# A run is a sequence of *pieces*: records of one key, in order, no more than fit a block. A block is what is read at a
+# time: pieces, pickled as lists over all of their records. So merging needs one block of each run in memory, however
+# long the runs are.
+
+UNTIMED = MIN_TIMESTAMP - 1
+"""In place of the timestamp of a record that has none: it sorts before all others, as in Flink."""
+
+Ranked = tuple[int, int, Any]
+"""timestamp, number of the run, value"""
+_rank: Any = itemgetter(0, 1)
+_encoded_key: Any = itemgetter(0)
+
+
+class Piece(NamedTuple):
+    """Records of one key, sorted by timestamp. `timestamps` may be None if all are UNTIMED."""
+
+    encoded_key: bytes
+    values: list[Any]
+    timestamps: list[int] | None
+
+
+class SortedRun:
+    """Pieces in a file, sorted by encoded key; those of one key sorted by timestamp. Can be read several times."""
+
+    def __init__(self, file: SpillFile, pieces: Iterable[Piece], block_records: int) -> None:
+        self._file = file
+        self._blocks: list[tuple[int, int]] = []
+        block = _Block()
+        for piece in _cut(pieces, block_records):
+            block.add(piece)
+            if len(block.values) >= block_records:
+                self._write(block)
+                block = _Block()
+        if block.values:
+            self._write(block)
+
+    def __iter__(self) -> Iterator[Piece]:
+        for offset, length in self._blocks:
+            encoded_keys, ends, values, timestamps = pickle.loads(self._file.read(offset, length))
+            start = 0
+            for encoded_key, end in zip(encoded_keys, ends, strict=True):
+                yield Piece(encoded_key, values[start:end], None if timestamps is None else timestamps[start:end])
+                start = end
+
+    def close(self) -> None:
+        """Free its space."""
+        self._file.close()
+
+    def _write(self, block: _Block) -> None:
+        timestamps = block.timestamps if block.timed else None
+        data = dumps((block.encoded_keys, block.ends, block.values, timestamps))
+        self._blocks.append((self._file.write(data), len(data)))
+
+
+class _Block:
+    __slots__ = ("encoded_keys", "ends", "timed", "timestamps", "values")
+
+    def __init__(self) -> None:
+        self.encoded_keys: list[bytes] = []
+        self.ends: list[int] = []
+        self.values: list[Any] = []
+        self.timestamps: list[int] = []
+        self.timed = False
+
+    def add(self, piece: Piece) -> None:
+        self.encoded_keys.append(piece.encoded_key)
+        self.values += piece.values
+        self.ends.append(len(self.values))
+        if piece.timestamps is not None:
+            self.timed = True
+            self.timestamps += piece.timestamps
+        else:
+            self.timestamps += [UNTIMED] * len(piece.values)
+
+
+def merged(runs: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
+    """The pieces of all runs as one run. Records of one key and timestamp stay in the order of the runs."""
+    ranked = (_ranked(number, run) for number, run in enumerate(runs))
+    for encoded_key, pieces in groupby(heapq.merge(*ranked), _encoded_key):
+        for values, timestamps in _merged_pieces(pieces):
+            yield Piece(encoded_key, values, timestamps)
+
+
+def _ranked(number: int, run: Iterable[Piece]) -> Iterator[tuple[bytes, int, int, Piece]]:
+    for piece in run:
+        yield piece.encoded_key, UNTIMED if piece.timestamps is None else piece.timestamps[0], number, piece
+
+
+def _merged_pieces(
+    pieces: Iterator[tuple[bytes, int, int, Piece]],
+) -> Iterator[tuple[list[Any], list[int] | None]]:
+    """Of one key: they come by the rank (first timestamp, number of the run) of their first record."""
+    _, _, held_run, held = next(pieces)
+    pending: list[Ranked] = []
+    for _, first, run, piece in pieces:
+        if not pending:
+            last = UNTIMED if held.timestamps is None else held.timestamps[-1]
+            if (last, held_run) <= (first, run):
+                # The usual case: they do not overlap, so no record has to be looked at.
+                yield held.values, held.timestamps
+                held, held_run = piece, run
+                continue
+            pending = _by_record(held_run, held)
+        # What ranks before this piece ranks before all that follow.
+        done = bisect_right(pending, (first, run), key=_rank)
+        if done:
+            yield _by_lists(pending[:done])
+        pending = sorted([*pending[done:], *_by_record(run, piece)], key=_rank)
+    if pending:
+        yield _by_lists(pending)
+    else:
+        yield held.values, held.timestamps
+
+
+def _by_record(run: int, piece: Piece) -> list[Ranked]:
+    timestamps = [UNTIMED] * len(piece.values) if piece.timestamps is None else piece.timestamps
+    return [(timestamp, run, value) for timestamp, value in zip(timestamps, piece.values, strict=True)]
+
+
+def _by_lists(records: list[Ranked]) -> tuple[list[Any], list[int] | None]:
+    timestamps = [timestamp for timestamp, _, _ in records]
+    return [value for _, _, value in records], None if timestamps[-1] == UNTIMED else timestamps
+
+
+def _cut(pieces: Iterable[Piece], records_max: int) -> Iterator[Piece]:
+    for piece in pieces:
+        count = len(piece.values)
+        if count <= records_max:
+            yield piece
+            continue
+        for start in range(0, count, records_max):
+            part = slice(start, start + records_max)
+            timestamps = piece.timestamps[part] if piece.timestamps is not None else None
+            yield Piece(piece.encoded_key, piece.values[part], timestamps)
+
 
 RUNS_MAX = 64
 """So many runs are merged into one before more are written: each takes a file and a block of memory in the merge."""
@@ -102,9 +245,6 @@ class KeySorter:
         """What is in memory now."""
         by_key = sorted([(encode_key(records.key), records) for records in self._gathered.records], key=_encoded_key)
         return _pieces(by_key, self._timed)
-
-
-_encoded_key: Any = itemgetter(0)
 
 
 def _pieces(by_key: list[tuple[bytes, _Records]], timed: bool) -> Iterator[Piece]:

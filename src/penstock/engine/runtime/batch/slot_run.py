@@ -8,8 +8,7 @@ from typing import TypeVar
 
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.operators.source import SourceOperator
-from penstock.engine.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits
-from penstock.engine.runtime.task.opaque import Opaque
+from penstock.engine.runtime.task.events import AssignSplits, Cancel, Close, InputEnded, NoMoreSplits, Opaque
 from penstock.engine.runtime.task.slot import Slot
 
 T = TypeVar("T")

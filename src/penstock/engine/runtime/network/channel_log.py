@@ -12,7 +12,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from penstock.engine.runtime.network.buffer import HEADER_BYTES, Segment, decode_header
-from penstock.engine.runtime.network.buffer_queue import BufferQueue
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -20,6 +19,7 @@ from penstock.engine.runtime.network.partitioners import (
     HashPartitioner,
     Partitioner,
 )
+from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.state.container_keys import as_key
 from penstock.engine.state.gained_fields import StateUnpickler
 from penstock.engine.state.key_groups import KeyGroups, subtask_of

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.functions.script_functions import dumps
 from penstock.common.functions.user_calls import RAISED
-from penstock.engine.runtime.network.accumulator import Accumulator
-from penstock.engine.runtime.network.buffer import Header, Segment, content_bytes, content_of, encode
+from penstock.engine.runtime.network.buffer import (
+    CheckpointBarrier,
+    Element,
+    Header,
+    Segment,
+    content_bytes,
+    content_of,
+    encode,
+)
 from penstock.engine.runtime.network.edge import EdgeInfo
-from penstock.engine.runtime.network.elements import CheckpointBarrier, Element
-from penstock.engine.runtime.network.partitioners import HashPartitioner, Partitioner
+from penstock.engine.runtime.network.partitioners import Accumulator, HashPartitioner, Partitioner
 from penstock.engine.runtime.task.budget import Budget
-from penstock.engine.runtime.task.counters import TaskCounters
+from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.state.key_groups import KeyGroups, subtask_of
 
 if TYPE_CHECKING:

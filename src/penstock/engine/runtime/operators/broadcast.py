@@ -18,7 +18,7 @@ from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.operators.process import KeyedContext, KeyedProcessOperator, ProcessOperator
 from penstock.engine.runtime.operators.two_inputs import SecondInput
-from penstock.engine.state.backends.key_context import NO_KEY
+from penstock.engine.state.backends.states import NO_KEY
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.keyed import KeyedTimerService

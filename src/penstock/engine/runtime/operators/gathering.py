@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import Values
-from penstock.engine.runtime.operators.side_output import emit_tagged
+from penstock.engine.runtime.operators.operator import Values, emit_tagged
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output

@@ -22,9 +22,9 @@ from penstock.common.values.copies import ATOMS, own_copy
 from penstock.engine.runtime.operators.emitted import emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.gathering import GatheringOperator
-from penstock.engine.runtime.operators.inputs import OperatorInput, inputs_of
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
 from penstock.engine.runtime.operators.operator import FunctionPlace, Timestamps, Values
+from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output

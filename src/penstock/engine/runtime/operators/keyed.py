@@ -12,10 +12,8 @@ from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.time.timestamps import as_timestamp
 from penstock.engine.runtime.operators.emitted import emitted
 from penstock.engine.runtime.operators.function import functions_behind
-from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values, positions_taken
-from penstock.engine.runtime.operators.side_output import emit_tagged
-from penstock.engine.runtime.time.stored_timers import StoredTimerQueue
-from penstock.engine.runtime.time.timers import HeapTimerQueue, TimerQueue, Timers
+from penstock.engine.runtime.operators.operator import Operator, Timestamps, Values, emit_tagged, positions_taken
+from penstock.engine.runtime.time.timers import HeapTimerQueue, StoredTimerQueue, TimerQueue, Timers
 from penstock.engine.state.backends.backend import KeyedStateBackend
 from penstock.engine.state.backends.hashmap.backend import HashMapKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend

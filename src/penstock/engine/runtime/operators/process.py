@@ -19,10 +19,9 @@ from penstock.common.values.copies import ATOMS, pair_of_atoms
 from penstock.engine.runtime.operators.emitted import COLLECTIONS, emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.keyed import KeyedOperator, KeyedTimerService
-from penstock.engine.runtime.operators.operator import FunctionPlace, Timestamps, Values, positions_taken
-from penstock.engine.runtime.operators.side_output import emit_tagged
+from penstock.engine.runtime.operators.operator import FunctionPlace, Timestamps, Values, emit_tagged, positions_taken
 from penstock.engine.runtime.operators.stateless import FunctionOperator
-from penstock.engine.state.backends.key_context import NO_KEY
+from penstock.engine.state.backends.states import NO_KEY
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output

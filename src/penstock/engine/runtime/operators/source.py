@@ -13,12 +13,11 @@ from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import returned_time_ms
 from penstock.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.runtime.operators.event_time_origin import EventTimeOrigin, failed_at
 from penstock.engine.runtime.operators.operator import Input, Timestamps, Values
+from penstock.engine.runtime.operators.timestamps import EventTimeOrigin, failed_at
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup, watermark_lag_ms
-from penstock.engine.runtime.time.alignment_gate import AlignmentGate
-from penstock.engine.runtime.time.combined_watermark import CombinedWatermark
 from penstock.engine.runtime.time.event_time import EventTime, checked_timestamps
+from penstock.engine.runtime.time.watermarks import AlignmentGate, CombinedWatermark
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
 

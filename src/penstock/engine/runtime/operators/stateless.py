@@ -20,8 +20,14 @@ from penstock.common.functions.user_calls import RAISED, results_of
 from penstock.common.types import Row
 from penstock.common.values.copies import ATOMS
 from penstock.engine.runtime.operators.emitted import flattened, trusted_generator
-from penstock.engine.runtime.operators.operator import FunctionPlace, Operator, Timestamps, Values, positions_taken
-from penstock.engine.runtime.operators.side_output import emit_tagged
+from penstock.engine.runtime.operators.operator import (
+    FunctionPlace,
+    Operator,
+    Timestamps,
+    Values,
+    emit_tagged,
+    positions_taken,
+)
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.function import UserFunction

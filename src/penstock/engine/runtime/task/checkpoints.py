@@ -16,14 +16,18 @@ import msgspec
 from penstock.common.errors import CheckpointError
 from penstock.common.functions.script_functions import dumps
 from penstock.common.functions.user_calls import RAISED
-from penstock.engine.runtime.commits import Commits
-from penstock.engine.runtime.decline_reason import DeclineReason
-from penstock.engine.runtime.network.alignment import AlignmentOutput, AtLeastOnceAlignment, ExactlyOnceAlignment
+from penstock.engine.runtime.checkpoint_options import Commits, DeclineReason
+from penstock.engine.runtime.network.alignment import (
+    AlignmentOutput,
+    AtLeastOnceAlignment,
+    ExactlyOnceAlignment,
+    UnalignedAlignment,
+)
+from penstock.engine.runtime.network.buffer import CheckpointBarrier
 from penstock.engine.runtime.network.channel_log import ChannelLog
-from penstock.engine.runtime.network.elements import CheckpointBarrier
 from penstock.engine.runtime.network.set_aside import SetAside
-from penstock.engine.runtime.network.unaligned import UnalignedAlignment
 from penstock.engine.runtime.operators.sink import SinkOperator
+from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.events import (
     AbortCheckpoint,
     Acknowledge,
@@ -31,6 +35,7 @@ from penstock.engine.runtime.task.events import (
     Decline,
     DropUpdate,
     Event,
+    Opaque,
     PrepareUpdate,
     SnapshotFailed,
     SnapshotWritten,
@@ -40,12 +45,8 @@ from penstock.engine.runtime.task.events import (
 from penstock.engine.runtime.task.feedback import Feedback
 from penstock.engine.runtime.task.function_update import FunctionUpdate
 from penstock.engine.runtime.task.inputs import InputChannel
-from penstock.engine.runtime.task.opaque import Opaque
-from penstock.engine.runtime.task.overtaken import Overtaken, may_overtake
-from penstock.engine.runtime.task.parts import TaskParts
-from penstock.engine.runtime.task.replay import replay
 from penstock.engine.runtime.task.snapshot import Snapshots, TaskSnapshot
-from penstock.engine.runtime.task.snapshot_logs import SnapshotLogs
+from penstock.engine.runtime.task.snapshot_logs import Overtaken, SnapshotLogs, may_overtake, replay
 from penstock.engine.state.handles import SnapshotFigures
 
 

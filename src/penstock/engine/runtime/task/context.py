@@ -25,7 +25,7 @@ from penstock.common.functions.script_functions import dumps
 from penstock.common.functions.user_calls import PASSED_ON, RAISED
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
 from penstock.engine.runtime.task.budget import Budget
-from penstock.engine.runtime.task.counters import OperatorCounters
+from penstock.engine.runtime.task.metrics import OperatorCounters
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.versioned.store import VersionedStores
 from penstock.engine.state.key_groups import KeyGroups

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from penstock.engine.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox
-from penstock.engine.runtime.network.set_aside import SpillFile
+from penstock.engine.runtime.ids import SubtaskId
+from penstock.engine.runtime.network.output import USUAL_BUFFERS, BufferSize, Outbox, OutputEdge
+from penstock.engine.runtime.network.set_aside import BufferQueue, SpillFile
 from penstock.engine.runtime.task.async_calls import OpenEventLoop
-from penstock.engine.runtime.task.budget import Budget
-from penstock.engine.runtime.task.inputs import InputChannel
-from penstock.engine.runtime.task.pacing import FIRST_RECORDS
+from penstock.engine.runtime.task.budget import FIRST_RECORDS, Budget
+from penstock.engine.runtime.task.chain import Chain
+from penstock.engine.runtime.task.context import SubtaskInfo
+from penstock.engine.runtime.task.events import Effect
+from penstock.engine.runtime.task.inputs import InputChannel, TaskInputs, Work
+from penstock.engine.runtime.task.metrics import TaskCounters
+from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
 from penstock.engine.state.backends.rocksdb.store import Stores
 from penstock.engine.state.backends.versioned.store import VersionedStores
+from penstock.engine.state.key_groups import KeyGroups
 
 
 class Environment:
@@ -63,3 +71,30 @@ class Environment:
         self.core_wait_ns = core_wait_ns
         self.begun: Callable[[InputChannel, int], None] = lambda channel, content: None
         """The slot's: a task has begun with a buffer that brings so many bytes."""
+
+
+# What the parts of a task share: who it is, its chain, what comes in and goes out, its queue, and whom it asks.
+
+
+class TaskParts(NamedTuple):
+    """Of one task."""
+
+    id: SubtaskId
+    info: SubtaskInfo
+    vertex: VertexSpec
+    level: LevelSpec
+    environment: Environment
+    key_groups: KeyGroups
+    chain: Chain
+    edges: Sequence[OutputEdge]
+    """Those that leave it."""
+    inputs: TaskInputs
+    work: deque[Work]
+    """What is to be done, in order."""
+    counters: TaskCounters
+    ask: Callable[[Effect], None]
+    """Takes what is requested of the host."""
+
+    def new_queue(self) -> BufferQueue:
+        """An empty queue for buffers that wait. What does not fit into its memory goes to disk."""
+        return BufferQueue(self.level.alignment_limits.memory_bytes, self.environment.open_spill)

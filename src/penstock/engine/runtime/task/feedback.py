@@ -16,16 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from penstock.engine.runtime.network.buffer import Header, Segment, decode_segments, encode
-from penstock.engine.runtime.network.buffer_queue import BufferQueue
+from penstock.engine.runtime.network.buffer import CheckpointBarrier, Header, Segment, decode_segments, encode
 from penstock.engine.runtime.network.channel_log import ChannelLog
-from penstock.engine.runtime.network.elements import CheckpointBarrier
+from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.runtime.operators.iteration import IterationHead
+from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.inputs import InputChannel
-from penstock.engine.runtime.task.parts import TaskParts
-from penstock.engine.runtime.task.replay import replay
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
-from penstock.engine.runtime.task.snapshot_logs import SnapshotLogs
+from penstock.engine.runtime.task.snapshot_logs import SnapshotLogs, replay
 
 
 class Feedback:

@@ -2,7 +2,7 @@
 
 Input i of a task is input i of the operator at the head of its chain. Barriers are aligned over the channels of all
 inputs (`network/alignment.py`); watermarks and the end of data are tracked per input, and the operator combines
-them (`operators/inputs.py`). What is fed back to the head of an iteration is an input, too, but comes by other ways
+them (`operators/two_inputs.py`). What is fed back to the head of an iteration is an input, too, but comes by other ways
 (`feedback.py`): it is not aligned, has no event time, and ends when it is told to.
 """
 
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from penstock.engine.runtime.ids import ChannelId
-from penstock.engine.runtime.network.elements import (
+from penstock.engine.runtime.network.buffer import (
     Element,
     EndOfData,
     EndOfInput,
@@ -24,8 +24,8 @@ from penstock.engine.runtime.network.elements import (
 )
 from penstock.engine.runtime.operators.iteration import FED_BACK
 from penstock.engine.runtime.operators.operator import Input, Timestamps, Values
+from penstock.engine.runtime.task.budget import Pacing
 from penstock.engine.runtime.task.chain import Chain
-from penstock.engine.runtime.task.pacing import Pacing
 from penstock.engine.runtime.task.vertex import VertexSpec
 from penstock.engine.runtime.time.watermarks import WatermarkValve
 

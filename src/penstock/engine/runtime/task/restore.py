@@ -6,19 +6,54 @@ its own begins with, then the files of its chain, oldest first; then come the li
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from penstock.engine.runtime.network.channel_log import LoggedBuffer
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
+from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.restored_files import restore_stores
 from penstock.engine.state.backends.versioned.backend import VersionedKeyedStateBackend
 from penstock.engine.state.backends.versioned.restored_versions import restore_versions
-from penstock.engine.state.handles import Redistribution, RestoredOperator, store_files_of
+from penstock.engine.state.handles import KeyedFile, Redistribution, RestoredOperator, store_files_of
 from penstock.engine.state.operator_state import NamedList
-from penstock.engine.state.schema import as_before
+from penstock.engine.state.schema import TableSchema, as_before
 from penstock.engine.state.snapshot.files import read_items, restore_keyed
 from penstock.engine.state.snapshot.moved_keys import MovedKeys
-from penstock.engine.state.snapshot.storage import SnapshotStorage
+from penstock.engine.state.snapshot.storage import ColumnWriter, SnapshotStorage, StateWriter
+from penstock.engine.state.tables import Entries, EntryKeys
+
+# The files that hold the keyed state of an operator's subtask, and when to begin with a full one again.
+
+_CHAIN_FILES_MAX = 40
+
+
+class KeyedChain:
+    """The files that make up an operator's keyed state in one subtask: a full one, then increments, oldest first."""
+
+    growth_max = 1.0
+    """The next snapshot is full when the increments exceed this multiple of the full file's size."""
+
+    def __init__(self) -> None:
+        self.files: list[KeyedFile] = []
+        self.store_files: dict[str, KeyedFile] = {}
+        """The store's files that the last full snapshot copied; those that the store still has are not copied again."""
+        self.has_gap = False
+        """Whether changes since the last file are missing here: they went into a savepoint, or could not be written."""
+        self.failures = 0
+        """How many snapshots failed. An increment frozen before a failure builds on changes that are in no file."""
+        self.store_snapshots_under_way = 0
+        """How many snapshots with the files of the store are frozen and not yet written."""
+
+    @property
+    def next_is_full(self) -> bool:
+        """Whether to write all state: the increments have become as large as the full file, or too many."""
+        own = [file for file in self.files if not file.store_file]
+        # A restore reads the whole chain, so its length bounds the time of a restore and the number of files.
+        if self.has_gap or not own or len(own) >= _CHAIN_FILES_MAX:
+            return True
+        full = own[0].bytes + sum(file.bytes for file in store_files_of(self.files))
+        return sum(file.bytes for file in own[1:]) > full * self.growth_max
 
 
 def restore_operator(
@@ -70,3 +105,51 @@ def restore_operator(
     # Without any, too: the operator learns that it was restored.
     operator.restore_lists(list(lists.values()))
     return read
+
+
+# A storage that counts what a task has of it while its state is restored, for reports of how far that is.
+
+
+class RestoredStorage(SnapshotStorage):
+    """`operators`: what the task restores. Of files that it reads in part all bytes are counted as to be restored."""
+
+    def __init__(self, storage: SnapshotStorage, counters: TaskCounters, operators: Iterable[RestoredOperator]) -> None:
+        self._storage = storage
+        self._counters = counters
+        self._read: set[str] = set()
+        sizes: dict[str, int] = {}
+        for operator in operators:
+            sizes.update((file.path, file.bytes) for chain in operator.chains for file in chain)
+            for path, part in operator.lists:
+                if part.columns is not None:
+                    sizes[part.columns.path] = part.columns.bytes
+                elif part.items:
+                    sizes[path] = sizes.get(path, 0) + part.bytes
+        counters.files_to_restore = len(sizes)
+        counters.bytes_to_restore = sum(sizes.values())
+
+    def create(self, name: str, shared: bool) -> StateWriter:
+        return self._storage.create(name, shared)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        data = self._storage.read(path, offset, length)
+        self._count(path, len(data))
+        return data
+
+    def was_here(self, file: KeyedFile) -> None:
+        self._count(file.path, file.bytes)
+
+    def create_columns(
+        self, name: str, table: str, schema: TableSchema | None, keyed_by_first: bool, pickled: set[str]
+    ) -> ColumnWriter:
+        return self._storage.create_columns(name, table, schema, keyed_by_first, pickled)
+
+    def read_columns(self, file: KeyedFile, groups: range) -> Iterator[tuple[EntryKeys, Entries, int]]:
+        for entry_keys, values, size in self._storage.read_columns(file, groups):
+            self._count(file.path, size)
+            yield entry_keys, values, size
+
+    def _count(self, path: str, size: int) -> None:
+        self._read.add(path)
+        self._counters.restored_files = len(self._read)
+        self._counters.restored_bytes += size

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.common.errors import CheckpointError
-from penstock.engine.runtime.commits import Commits
+from penstock.engine.runtime.checkpoint_options import Commits
 from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import SinkOperator
-from penstock.engine.runtime.task.keyed_chain import KeyedChain
-from penstock.engine.runtime.task.restore import restore_operator
+from penstock.engine.runtime.task.restore import KeyedChain, restore_operator
 from penstock.engine.state.backends.rocksdb.backend import RocksDBKeyedStateBackend
 from penstock.engine.state.backends.rocksdb.store_files import write_store_files
 from penstock.engine.state.handles import (

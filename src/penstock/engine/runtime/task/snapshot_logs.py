@@ -8,18 +8,33 @@
     log n too large    the same
 
 What a log holds is restored before all input. The way back to the head of an iteration (`feedback.py`) and channels on
-which a barrier has overtaken records (`network/unaligned.py`) are logged alike. Source: Carbone et al., "State
+which a barrier has overtaken records (`network/alignment.py`) are logged alike. Source: Carbone et al., "State
 Management in Apache Flink" (2017), Algorithm 2; Flink's ChannelStateWriter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
-from penstock.engine.runtime.decline_reason import DeclineReason
+from penstock.engine.runtime.checkpoint_options import DeclineReason
 from penstock.engine.runtime.ids import ChannelId
-from penstock.engine.runtime.network.channel_log import ChannelLog
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, EndOfInput, Header, encode
+from penstock.engine.runtime.network.channel_log import ChannelLog, LoggedBuffer, segments_for, share_of
+from penstock.engine.runtime.network.partitioners import (
+    BroadcastPartitioner,
+    ForwardPartitioner,
+    Partitioner,
+    RescalePartitioner,
+)
+from penstock.engine.runtime.task.context import SubtaskInfo
+from penstock.engine.runtime.task.environment import TaskParts
+from penstock.engine.runtime.task.inputs import InputChannel, TaskInput, Work
 from penstock.engine.runtime.task.snapshot import TaskSnapshot
+from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
+from penstock.engine.state.key_groups import KeyGroups
 
 
 class _OpenLog:
@@ -142,3 +157,82 @@ class SnapshotLogs:
             return
         del self._open[number]
         self._given_up(number, reason)
+
+
+# What was in flight when a snapshot was taken comes before all input of the task that is restored from it.
+
+
+def replay(
+    logged: Iterable[LoggedBuffer],
+    inputs: Sequence[TaskInput],
+    partitioners: Sequence[Partitioner],
+    info: SubtaskInfo,
+    key_groups: KeyGroups,
+    work: deque[Work],
+) -> None:
+    """Queue what of it is this subtask's. `inputs`, `partitioners`: of the edges that the log names, in its order."""
+    mine = deque(share_of(logged, partitioners, info.subtask, info.parallelism))
+
+    def next_buffer() -> None:
+        one = mine.popleft()
+        if mine:
+            work.appendleft(next_buffer)
+        input = inputs[min(one[0], len(inputs) - 1)]
+        for segment in reversed(segments_for(one, partitioners, info.subtask, info.parallelism, key_groups)):
+            assert isinstance(segment, tuple)
+            input.replayed += len(segment[0])
+            work.appendleft(partial(input.records, segment, 0))
+
+    if mine:
+        work.append(next_buffer)
+
+
+# What barriers have overtaken: records that are processed behind a snapshot, and belong to it.
+#
+# Tasks that may take an unaligned checkpoint have this. Others stay aligned:
+#
+# * those of loops, their heads included: a barrier that overtook within a loop would be back at a head before that head
+#   has sent its own, and what follows it would be in two snapshots
+# * those with a broadcast input: each subtask has a copy of the broadcast records, and with another parallelism copies
+#   would come twice or not at all. Flink aligns broadcast edges for the same reason (FLINK-22815)
+# * those with a pointwise input (forward, rescale): nothing tells which subtask a record goes to with another
+#   parallelism, and those of one key would go to several. Flink aligns these, too (StreamGraphGenerator)
+
+_ALIGNED = (BroadcastPartitioner, ForwardPartitioner, RescalePartitioner)
+
+
+def may_overtake(vertex: VertexSpec, level: LevelSpec) -> bool:
+    """Whether barriers may overtake records of this task."""
+    stays = any(edge.in_loop or isinstance(partitioner, _ALIGNED) for edge, partitioner in vertex.inputs)
+    return level.unaligned_after_ms is not None and not stays
+
+
+class Overtaken:
+    """Of one task. `deliver` stands between the alignment and the inputs, and logs what belongs to a snapshot."""
+
+    def __init__(self, parts: TaskParts, logs: SnapshotLogs) -> None:
+        self._edges = [edge.id for edge, _ in parts.vertex.inputs]
+        self._parallelism = parts.vertex.parallelism
+        self._subtask = parts.id.subtask
+        self._inputs = parts.inputs
+        self._logs = logs
+        self._new_queue = parts.new_queue
+
+    def begin(self, checkpoint_id: int, channels: Iterable[InputChannel]) -> None:
+        """Barrier `checkpoint_id` has overtaken what comes on these channels before theirs."""
+        log = ChannelLog(self._edges, self._parallelism, self._new_queue())
+        self._logs.begin(checkpoint_id, log, [channel.id for channel in channels])
+
+    def barrier(self, channel: InputChannel, checkpoint_id: int) -> None:
+        """A barrier has come on a channel."""
+        self._logs.barrier(channel.id, checkpoint_id)
+
+    def deliver(self, channel: InputChannel, item: Any) -> None:
+        """A chunk or an element of a channel, in order. Elements are not logged: those who sent them do so again."""
+        # Now, as it came: it may be processed, and changed, before it is written.
+        if self._logs and isinstance(item, tuple) and self._logs.misses(channel.id):
+            header = Header(NO_KEY_GROUP, channel.id.edge, channel.id.sender, 0, self._subtask, 0)
+            self._logs.append(channel.id, encode(header, [item]))
+        elif isinstance(item, EndOfInput):
+            self._logs.channel_ended(channel.id)
+        self._inputs.deliver(channel, item)

@@ -17,12 +17,12 @@ from penstock.engine.runtime.task.events import (
     Effect,
     Event,
     ListStates,
+    Opaque,
     ReadState,
     StateRead,
     StateShape,
     StatesListed,
 )
-from penstock.engine.runtime.task.opaque import Opaque
 from penstock.engine.state.live_table import LiveTable, live_table, live_tables
 from penstock.engine.state.tables import ManyEntriesError
 

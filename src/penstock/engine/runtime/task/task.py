@@ -20,22 +20,24 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.ids import ChannelId, SubtaskId
-from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, Header
-from penstock.engine.runtime.network.elements import EndOfData
+from penstock.engine.runtime.network.buffer import NO_KEY_GROUP, EndOfData, Header, LatencyMarker
+from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.operators.iteration import IterationHead
+from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
+from penstock.engine.runtime.task.budget import Pacing
+from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
 from penstock.engine.runtime.task.context import TaskContext
-from penstock.engine.runtime.task.counters import TaskCounters
-from penstock.engine.runtime.task.environment import Environment
+from penstock.engine.runtime.task.environment import Environment, TaskParts
 from penstock.engine.runtime.task.events import (
     AlignWatermarks,
     AssignSplits,
@@ -52,6 +54,7 @@ from penstock.engine.runtime.task.events import (
     InputEnded,
     LoopQuiet,
     NoMoreSplits,
+    Opaque,
     Peers,
     ProbeLoop,
     ReportWatermark,
@@ -60,14 +63,9 @@ from penstock.engine.runtime.task.events import (
     SnapshotWritten,
 )
 from penstock.engine.runtime.task.feedback import Feedback
-from penstock.engine.runtime.task.flush_timer import FlushTimer
 from penstock.engine.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.engine.runtime.task.journal import Journal
-from penstock.engine.runtime.task.latency import LatencyMarkers
-from penstock.engine.runtime.task.loop_probe import LoopProbe
-from penstock.engine.runtime.task.opaque import Opaque
-from penstock.engine.runtime.task.parts import TaskParts
-from penstock.engine.runtime.task.polling import Polling
+from penstock.engine.runtime.task.metrics import TaskCounters
 from penstock.engine.runtime.task.snapshot import Snapshots
 from penstock.engine.runtime.task.state_reader import QUESTIONS, StateReader
 from penstock.engine.runtime.task.vertex import LevelSpec, VertexSpec
@@ -75,6 +73,188 @@ from penstock.engine.runtime.task.wiring import output_edges, sorted_inputs, wir
 from penstock.engine.state.handles import RestoredOperator
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.snapshot.storage import SnapshotStorage
+
+# Polling: how a source takes the place of an input.
+
+
+class Polling:
+    """Polls the source at the head of a chain, for as many records at a time as a call should take."""
+
+    __slots__ = ("_chain", "_clock", "_pacing", "source")
+
+    def __init__(self, source: SourceOperator, chain: Chain, clock: Callable[[], int], first_records: int) -> None:
+        self.source = source
+        self._chain = chain
+        self._clock = clock
+        self._pacing = Pacing(first_records, chain.stretches)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the reader may have records now."""
+        source = self.source
+        return not source.ended and source.poll_at_ms is not None and source.poll_at_ms <= now_ms
+
+    def poll(self, go_on: Callable[[], bool]) -> None:
+        """Poll until the reader has nothing for now, the chain is to stop, or `go_on` (the step's budget) is False."""
+        source, pacing, clock = self.source, self._pacing, self._clock
+        more = True
+        while more:
+            started_ns = clock()
+            more = source.poll(pacing.records_max)
+            more = self._chain.deliver() and more
+            pacing.adapt(source.polled_records, clock() - started_ns)
+            more = more and go_on()
+
+
+# The buffer timeout: when buffers leave that are not full.
+
+_STRETCHED = 10
+"""So many timeouts a buffer waits at most, however long its task waits for a core meanwhile."""
+
+
+class FlushTimer:
+    """Of one task. Without `timeout_ms` (negative) buffers leave only when they are full.
+
+    The timeout does not count the time in which the slot's thread waited for a core, by `core_wait_ns`. Where more
+    slots have work than there are cores, each would find its timeout over after each step, and send buffers that are
+    nearly empty; these keep the cores busy, so that the next ones are emptier still.
+    docs/internals/decisions/0037-time-without-a-core.md has the figures.
+    """
+
+    __slots__ = ("_core_wait_ns", "_edges", "_flushed_ms", "_now_ms", "_since_ms", "_timeout_ms", "_waited_ns", "at_ms")
+
+    def __init__(
+        self,
+        edges: Sequence[OutputEdge],
+        timeout_ms: int,
+        now_ms: Callable[[], int],
+        core_wait_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._edges = edges
+        self._timeout_ms = timeout_ms
+        self._now_ms = now_ms
+        self._core_wait_ns = core_wait_ns
+        self._flushed_ms = 0
+        self._waited_ns = 0
+        """`core_wait_ns` as of the last flush."""
+        self._since_ms = 0
+        """Since when something is waiting, if anything is."""
+        self.at_ms: int | None = None
+        """When the next flush is due (ms); None: nothing is waiting, or nothing times out."""
+
+    def flush_due(self) -> None:
+        """Start the timeout if something is waiting since this step, and flush if it is over."""
+        if not any(edge.pending for edge in self._edges):
+            self.at_ms = None
+            return
+        if self._timeout_ms < 0:
+            return
+        now_ms = self._now_ms()
+        if self.at_ms is None or now_ms < self._since_ms:
+            # In the second case the clock was set back: what waits would do so for as long.
+            # Counted from the last flush: the first records after a quiet moment leave at once, and still there is at
+            # most one flush per timeout.
+            self._since_ms = now_ms
+            self.at_ms = min(max(now_ms, self._flushed_ms + self._timeout_ms), now_ms + self._timeout_ms)
+        if now_ms >= self.at_ms and not self._put_off(now_ms):
+            for edge in self._edges:
+                edge.flush()
+            self.at_ms = None
+            self._flushed_ms = now_ms
+
+    def _put_off(self, now_ms: int) -> bool:
+        """Whether the flush is due later, since there was no core for a part of the time."""
+        waited_ns = self._core_wait_ns()
+        later_ms = self._flushed_ms + self._timeout_ms + (waited_ns - self._waited_ns) // 1_000_000
+        later_ms = min(later_ms, self._since_ms + _STRETCHED * self._timeout_ms)
+        if now_ms < later_ms:
+            self.at_ms = later_ms
+            return True
+        self._waited_ns = waited_ns
+        return False
+
+
+# Latency markers: sent by sources at an interval, measured and passed on by every task.
+#
+# Source: Flink docs, "Metrics", Latency tracking.
+
+
+class LatencyMarkers:
+    """Of one task. `interval_ms` 0: a source sends none."""
+
+    __slots__ = ("_counters", "_edges", "_interval_ms", "_next_ms", "_now_ms", "_sent", "_subtask")
+
+    def __init__(
+        self,
+        subtask: SubtaskId,
+        edges: Sequence[OutputEdge],
+        counters: TaskCounters,
+        interval_ms: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._subtask = subtask
+        self._edges = edges
+        self._counters = counters
+        self._interval_ms = interval_ms
+        self._now_ms = now_ms
+        self._next_ms = 0
+        self._sent = 0
+
+    def begin(self) -> None:
+        """In a source: send a marker if one is due."""
+        if self._interval_ms and (now_ms := self._now_ms()) >= self._next_ms:
+            self._next_ms = now_ms + self._interval_ms
+            self._send(LatencyMarker(now_ms, *self._subtask))
+
+    def arrived(self, marker: LatencyMarker) -> None:
+        """A marker came in: note how long it took, and pass it on."""
+        self._counters.latency(self._now_ms() - marker.marked_ms)
+        self._send(marker)
+
+    def _send(self, marker: LatencyMarker) -> None:
+        # To one channel of each edge, in turn: a marker measures one path, and costs the others nothing.
+        self._sent += 1
+        for edge in self._edges:
+            edge.element_to_one(marker, self._sent)
+
+
+# A task's part in finding out that a loop has come to rest: the job master asks, the task answers when it has.
+#
+# A task is at rest if its inputs from outside of the loop have ended, nothing of what it has received is left to be
+# done, and its output is sent. The job master decides, by what all tasks of the loop have counted
+# (`engine/jobmaster/loops.py`). A timer in processing time that has not fired is not waited for.
+
+
+class LoopProbe:
+    """Of one task. `round`: the one that is to be answered; None: none is."""
+
+    def __init__(self, inputs: TaskInputs, edges: Sequence[OutputEdge], operators: Sequence[Operator]) -> None:
+        self.round: int | None = None
+        self._inputs = inputs
+        self._edges = [edge for edge in edges if edge.info.in_loop]
+        self._operators = operators
+
+    def asked(self, event: ProbeLoop) -> None:
+        """The job master asks."""
+        self.round = event.round
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing can come from it any more, unless something comes by the loop. The task has no work."""
+        from_outside = self._inputs.from_outside
+        return all(channel.input.has_ended(channel) for channel in from_outside) and not any(
+            operator.in_flight for operator in self._operators
+        )
+
+    def counted(self) -> tuple[int, int]:
+        """How many chunks and elements it has sent and taken within the loop, after all that it has is sent.
+
+        Barriers are not counted: nothing comes of them, and a job whose checkpoints follow each other without a pause
+        always has one on its way round.
+        """
+        for edge in self._edges:
+            edge.flush()
+        received = sum(channel.items for channel in self._inputs.in_loop)
+        return sum(edge.items_sent for edge in self._edges), received
 
 
 class TaskState(enum.Enum):

@@ -18,9 +18,8 @@ from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
 from penstock.engine.runtime.windows.contents import Contents
 from penstock.engine.runtime.windows.evaluation import Evaluation
-from penstock.engine.runtime.windows.evicting_window_operator import EvictingWindowOperator
 from penstock.engine.runtime.windows.sliced_window_operator import SlicedWindowOperator
-from penstock.engine.runtime.windows.window_operator import WindowOperator
+from penstock.engine.runtime.windows.window_operator import EvictingWindowOperator, WindowOperator
 from penstock.engine.runtime.windows.windowing import WindowingOperator
 
 # Exactly these: a subclass may assign otherwise.

@@ -15,7 +15,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.typeinfo import TypeInformation
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import FunctionPlace
-from penstock.engine.runtime.windows.sharing import is_plain
+from penstock.engine.runtime.windows.slicing import is_plain
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext

@@ -34,13 +34,10 @@ from penstock.common.errors import CheckpointError, ProgramError
 from penstock.common.functions.user_calls import RAISED, checked_results
 from penstock.common.values.copies import ATOMS, as_it_is, own_copies, own_copy
 from penstock.engine.runtime.operators.operator import Timestamps, Values, positions_taken
-from penstock.engine.runtime.task.pacing import Pacing
-from penstock.engine.runtime.windows.blocks import Blocks
+from penstock.engine.runtime.task.budget import Pacing
 from penstock.engine.runtime.windows.contents import Contents
 from penstock.engine.runtime.windows.evaluation import Evaluation
-from penstock.engine.runtime.windows.sharing import merged
-from penstock.engine.runtime.windows.slicing import Slicing
-from penstock.engine.runtime.windows.succession import Succession, with_contents
+from penstock.engine.runtime.windows.slicing import Blocks, Slicing, Succession, merged, with_contents
 from penstock.engine.runtime.windows.windowing import WindowingOperator
 from penstock.engine.state.sliced import SlicedTable
 

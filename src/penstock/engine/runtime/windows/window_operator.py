@@ -8,34 +8,128 @@ Source: Flink docs, "Windows"; DataFlow Model paper, 2.2.
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
+from penstock.api.state.descriptors import (
+    WINDOW_PREFIX,
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
 from penstock.api.timers import TimeDomain
 from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssigner, WindowAssignerContext
+from penstock.api.windows.evictor import Evictor, TimestampedValue
 from penstock.api.windows.session_assigners import merge_if_they_touch
-from penstock.api.windows.trigger import Trigger, TriggerResult
+from penstock.api.windows.trigger import OnMergeContext, Trigger, TriggerResult
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.values.copies import own_copy
+from penstock.common.time.timestamps import as_timestamp
+from penstock.common.values.copies import own_copies, own_copy
 from penstock.engine.runtime.operators.operator import Timestamps, Values
 from penstock.engine.runtime.task.context import StreamingRuntimeContext
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup
 from penstock.engine.runtime.windows.contents import Contents
 from penstock.engine.runtime.windows.evaluation import Evaluation
-from penstock.engine.runtime.windows.merging import MergingWindows
-from penstock.engine.runtime.windows.sorted_windows import SortedWindows, is_time
-from penstock.engine.runtime.windows.trigger_context import WindowTriggerContext
+from penstock.engine.runtime.windows.merging import MergingWindows, SortedWindows, is_time
 from penstock.engine.runtime.windows.windowing import WindowingOperator, end_of
+from penstock.engine.state.backends.ttl_states import TtlState
 
 if TYPE_CHECKING:
+    from penstock.api.metrics import MetricGroup
+    from penstock.api.windows.assigner import WindowAssigner
+    from penstock.api.windows.trigger import Trigger, TriggerResult
+    from penstock.api.windows.window import Window
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
+    from penstock.engine.runtime.windows.windowing import WindowingOperator
     from penstock.engine.state.layers import LayeredTable
+
+
+# What triggers are given by the window operator: timers and state of the window at hand.
+
+
+class WindowTriggerContext(OnMergeContext):
+    """One an operator; `window` says whose timers are meant, key and namespace of the backend whose state."""
+
+    def __init__(self, operator: WindowingOperator, metrics: MetricGroup) -> None:
+        self._operator = operator
+        self._backend = operator.backend
+        self._timers = operator.timers
+        self._metrics = metrics
+        self._descriptors: dict[str, StateDescriptor] = {}
+        self.window: Window | None = None
+        self.merged: list[Any] = []
+
+    def get_current_processing_time(self) -> int:
+        return self._operator.context.now_ms()
+
+    def get_metric_group(self) -> MetricGroup:
+        return self._metrics
+
+    def get_current_watermark(self) -> int:
+        return self._timers.watermark
+
+    def register_processing_time_timer(self, time: int) -> None:
+        # When a key ends in batched mode, time is over: a trigger that always waits for the next would never end.
+        if not self._operator.ending_key:
+            self._timers.processing_time.register(as_timestamp(time), self._backend.key, self.window)
+
+    def register_event_time_timer(self, time: int) -> None:
+        if not self._operator.ending_key:
+            self._timers.event_time.register(as_timestamp(time), self._backend.key, self.window)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        self._timers.processing_time.delete(as_timestamp(time), self._backend.key, self.window)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        self._timers.event_time.delete(as_timestamp(time), self._backend.key, self.window)
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        return self._backend.state(self._own(state_descriptor), namespaced=True)
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        descriptor = self._own(state_descriptor)
+        state = self._backend.state(descriptor, namespaced=True)
+        table = self._backend.layered(f"{WINDOW_PREFIX}{descriptor.get_name()}", namespaced=True)
+        key = self._backend.key
+        removed = [table.remove((key, window)) for window in self.merged]
+        parts = [part for part in removed if part is not None]
+        merge = functools.partial(_merged, descriptor)
+        if isinstance(state, TtlState):
+            state.put_merged((key, self.window), parts, merge)
+        elif parts:
+            table.put((key, self.window), functools.reduce(merge, parts))
+
+    def _own(self, descriptor: StateDescriptor) -> StateDescriptor:
+        """The descriptor under a name that states of the user's window function can't have by chance."""
+        name = descriptor.get_name()
+        own = self._descriptors.get(name)
+        if own is None:
+            own = self._descriptors[name] = copy.copy(descriptor)
+            own.name = f"(trigger) {name}"
+        return own
+
+
+def _merged(descriptor: StateDescriptor, value: Any, other: Any) -> Any:
+    """What two windows held (a value, an accumulator, a list), merged."""
+    if isinstance(descriptor, ReducingStateDescriptor):
+        return descriptor.get_reduce_function().reduce(value, other)
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return descriptor.get_agg_function().merge(value, other)
+    if isinstance(descriptor, ListStateDescriptor):
+        return [*value, *other]
+    raise ProgramError(
+        f"the trigger's state '{descriptor.get_name()}' can't be merged: only reducing, aggregating and list state can"
+    )
+
 
 CONTENTS_TABLE = "(windows) contents"
 """(key, window) -> contents of the window. For windows that merge: (key, state window)."""
@@ -308,3 +402,69 @@ class _AssignerContext(WindowAssignerContext):
 
     def get_runtime_context(self) -> RuntimeContext:
         return self._runtime_context
+
+
+# The window operator for evictors: it keeps every record with its timestamp, and evicts when a window fires.
+#
+# Reduce and aggregate are recomputed at each firing, from the records that are left. Source: Flink docs, "Windows",
+# Evictors.
+
+EVICTED_TABLE = "(windows) contents for an evictor"
+"""(key, window) -> [(record, timestamp), ...], in the order of arrival."""
+
+
+class EvictingWindowOperator(WindowOperator):
+    """Runs any WindowAssigner with any Trigger and any Evictor."""
+
+    contents_table = EVICTED_TABLE
+
+    def __init__(
+        self,
+        name: str,
+        key_selector: Callable[[Any], Any],
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any],
+        contents: Contents,
+        evaluation: Evaluation,
+        evictor: Evictor[Any, Any],
+        allowed_lateness_ms: int = 0,
+        late_tag: OutputTag[Any] | None = None,
+    ) -> None:
+        super().__init__(name, key_selector, assigner, trigger, contents, evaluation, allowed_lateness_ms, late_tag)
+        self.evictor = evictor
+
+    @property
+    def keeps_records(self) -> bool:
+        return True
+
+    def as_kept(self, value: Any, timestamp: int) -> Any:
+        return value, timestamp
+
+    def elements(self, contents: Any) -> list[Any]:
+        # Reduce and aggregate may change and keep what they are called with, and the window keeps its records.
+        return self.contents.elements_of(own_copies([value for value, _ in contents]))
+
+    def act_on(self, result: TriggerResult, key: Any, window: Any, state_window: Any) -> Iterator[None]:
+        where = (key, state_window)
+        contents = before = self.table.get(where)
+        if contents is None:
+            return
+        if result.is_fire():
+            contents = self._evicted("evict_before", key, window, contents)
+            yield from self.evaluate(key, window, contents, stays=False)
+            contents = self._evicted("evict_after", key, window, contents)
+        if result.is_purge() or not contents:
+            self.table.discard(where)
+        elif contents is not before:
+            self.table.put(where, contents)
+
+    def _evicted(self, method: str, key: Any, window: Any, contents: list[tuple[Any, int]]) -> list[tuple[Any, int]]:
+        """What the evictor leaves."""
+        elements = [TimestampedValue(value, timestamp) for value, timestamp in contents]
+        try:
+            getattr(self.evictor, method)(elements, len(elements), window, self.trigger_context)
+        except RAISED as error:
+            raise self.context.user_error(error, f"{type(self.evictor).__name__}.{method}", key=key) from error
+        if len(elements) == len(contents):
+            return contents
+        return [(element.value, element.timestamp) for element in elements]

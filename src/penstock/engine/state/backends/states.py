@@ -7,7 +7,7 @@ reference; while a snapshot reads them, a function gets a copy of a value that c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.api.state.descriptors import (
     AggregatingStateDescriptor,
@@ -25,14 +25,37 @@ from penstock.api.state.state import (
     State,
     ValueState,
 )
+from penstock.common.errors import ProgramError
 from penstock.common.functions.result_kinds import awaited
-from penstock.engine.state.backends.key_context import KeyContext
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ABSENT
 from penstock.engine.state.container_keys import own_key
 from penstock.engine.state.keys import check_key
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.tables import Layer
+
+# The current key: what states need of the backend that they belong to.
+
+
+class KeyContext(Protocol):
+    """The current key and namespace, and processing time in milliseconds."""
+
+    key: Any
+    namespace: Any
+    now_ms: Callable[[], int]
+
+
+class _NoKey:
+    """In place of a key while records are processed that have none: a lookup of state with it raises."""
+
+    def __hash__(self) -> int:
+        raise ProgramError(
+            "there is no current key: state and timers of a key can't be used while a broadcast record is processed. "
+            "Use ctx.apply_to_keyed_state(descriptor, function) for the state of all keys"
+        )
+
+
+NO_KEY: Any = _NoKey()
 
 
 class _KeyedState:

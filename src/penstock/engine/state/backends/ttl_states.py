@@ -25,7 +25,7 @@ from penstock.api.state.descriptors import (
 from penstock.api.state.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.functions.result_kinds import awaited
-from penstock.engine.state.backends.key_context import KeyContext
+from penstock.engine.state.backends.states import KeyContext
 from penstock.engine.state.collection_tables import ListTable, MapTable
 from penstock.engine.state.collections import ABSENT
 from penstock.engine.state.container_keys import own_key

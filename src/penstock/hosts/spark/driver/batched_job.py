@@ -30,7 +30,7 @@ class BatchedJob:
     def run(self, payloads: list[Payload]) -> list[tuple[int, bytes]]:
         """Run the job to its end. Returns for each slot, level by level, the run that Spark counts, and its reports.
 
-        Their results arrive separately (`hosts/spark/driver/batched_results.py`). Raises what Spark raises.
+        Their results arrive separately (`hosts/spark/driver/batched_run.py`). Raises what Spark raises.
         """
         from pyspark.sql.functions import col, expr
 

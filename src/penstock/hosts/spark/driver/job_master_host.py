@@ -68,10 +68,8 @@ from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.task.events import StacksSampled
 from penstock.hosts.spark.driver.commands import answer_command
 from penstock.hosts.spark.driver.job_log_lines import JobLogLines
-from penstock.hosts.spark.driver.open_reads import OpenReads
-from penstock.hosts.spark.driver.open_requests import OpenRequests, complete
-from penstock.hosts.spark.driver.open_samplings import OpenSamplings
-from penstock.hosts.spark.driver.query_thread import QueryThread, Start
+from penstock.hosts.spark.driver.open_requests import OpenReads, OpenRequests, OpenSamplings, complete
+from penstock.hosts.spark.driver.pipelined_query import QueryThread, Start
 from penstock.hosts.spark.driver.storage_thread import StorageThread
 from penstock.hosts.spark.payload import this_python
 from penstock.hosts.traces.reporter import TraceReporter

@@ -16,13 +16,26 @@ from penstock.common.errors import MasterUnreachableError, NotEnoughSlotsError, 
 from penstock.hosts.logs.settings import LogSettings
 from penstock.hosts.spark.driver import session as sessions
 from penstock.hosts.spark.driver.held_slots import HELD
-from penstock.hosts.spark.driver.shipping import ship
 from penstock.hosts.spark.failures import cause_in
 from penstock.hosts.spark.internals.jvm import is_alive, jvm_has_ended, was_stopped_by_spark
 from penstock.hosts.spark.job_files import JobFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Sends a job's bundle to the executors: by Spark, which gives it to each that runs a task, also to later ones.
+
+
+def ship(session: SparkSession, bundle: Path | None) -> None:
+    """Let executors of this session have the file from now on; None: there is none. May be called again."""
+    if bundle is None:
+        return
+    context = session.sparkContext
+    # By its name, which stands for its content: Spark refuses a second file of one name.
+    if not any(uri.rsplit("/", 1)[-1] == bundle.name for uri in context.listFiles):
+        context.addFile(str(bundle))
+
 
 _NO_FILES = JobFiles()
 _log = logging.getLogger(__name__)

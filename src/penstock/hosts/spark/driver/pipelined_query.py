@@ -9,16 +9,28 @@ level 0 running.
 from __future__ import annotations
 
 import contextlib
+import logging
+import queue
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from penstock.common.configuration.choices import SparkTransport
+from penstock.common.errors import JobError
 from penstock.common.files.held_directory import HeldDirectory, remove_abandoned
-from penstock.hosts.spark.driver.transport_choice import usable_transport
+from penstock.common.functions.user_calls import RAISED
+from penstock.common.job_threads import Failed, serve
+from penstock.engine.jobmaster.attempt_id import AttemptId
+from penstock.engine.jobmaster.effects import Deploy, StopAttempt
+from penstock.engine.jobmaster.events import AttemptStopped, JobEvent, QueryFailed
+from penstock.hosts.spark.failures import from_spark, lost_spark
 from penstock.hosts.spark.internals.memory_stream import empty_stream
 from penstock.hosts.spark.internals.python_daemons import renew_after
 from penstock.hosts.spark.internals.real_time import start_real_time
 from penstock.hosts.spark.internals.settings import PER_QUERY
+from penstock.hosts.spark.internals.worker_streams import misfit
 from penstock.hosts.spark.payload import Payload
 from penstock.hosts.spark.rows import ROW_TYPE
 from penstock.hosts.spark.worker.pipelined_stage import pipelined_stage
@@ -26,6 +38,32 @@ from penstock.hosts.spark.worker.pipelined_stage import pipelined_stage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+
+# Which transport the slots of a job use: the one that is configured, if this PySpark has what it needs.
+
+_log = logging.getLogger(__name__)
+
+
+def usable_transport(configured: SparkTransport) -> SparkTransport:
+    """`configured`, or ITERATORS if the pipes of workers can't be taken: with a warning, the first time in a process.
+
+    Looks at the driver's PySpark. A worker whose PySpark differs decides for itself.
+    """
+    reason = misfit() if configured is SparkTransport.PIPES else None
+    if reason is None:
+        return configured
+    _warn(reason)
+    return SparkTransport.ITERATORS
+
+
+@cache
+def _warn(reason: str) -> None:
+    _log.warning(
+        "jobs run with penstock.spark.transport: iterators, which is slower, as this PySpark differs from the one that "
+        "penstock was tested with: %s",
+        reason,
+    )
 
 
 class PipelinedQuery:
@@ -85,3 +123,81 @@ def start_query(spark: SparkSession, widths: tuple[int, ...], stages: list[Any])
     except BaseException:
         directory.remove()
         raise
+
+
+# The thread that starts, watches and stops the queries of a job: no call into Spark's JVM holds up its control.
+#
+# Each region of a job is a query of its own, which fails and is stopped without the others.
+
+_CHECK_S = 0.5
+
+Start = Callable[[Deploy], PipelinedQuery]
+"""Starts the query of an attempt."""
+
+
+class QueryThread:
+    """Of one job. `post` takes the outcomes, `failed` what keeps it from giving one; they are called by this thread."""
+
+    def __init__(
+        self, start: Start, post: Callable[[JobEvent], object], failed: Failed, show_spark_stack: bool
+    ) -> None:
+        self._start = start
+        self._post = post
+        self._show_spark_stack = show_spark_stack
+        self._running: dict[AttemptId, PipelinedQuery] = {}
+        self._waiting: queue.SimpleQueue[Deploy | StopAttempt | None] = queue.SimpleQueue()
+        serve("penstock-queries", self._carry_out_next, failed)
+
+    def put(self, effect: Deploy | StopAttempt) -> None:
+        """Carry this out after what came before it: an attempt is stopped after it was started."""
+        self._waiting.put(effect)
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._waiting.put(None)
+
+    def _carry_out_next(self) -> bool:
+        try:
+            effect = self._waiting.get(timeout=_CHECK_S)
+        except queue.Empty:
+            self._check()
+            return True
+        if isinstance(effect, Deploy):
+            self._deploy(effect)
+        elif effect is not None:
+            try:
+                self._stop(effect.attempt)
+            finally:
+                # Also for a query that can't be stopped, or the job would wait forever.
+                self._post(AttemptStopped(effect.attempt))
+        return effect is not None
+
+    def _deploy(self, effect: Deploy) -> None:
+        try:
+            self._running[effect.attempt] = self._start(effect)
+        except RAISED as error:
+            self._failed(effect.attempt, from_spark(error, self._show_spark_stack))
+
+    def _stop(self, attempt: AttemptId) -> None:
+        query = self._running.pop(attempt, None)
+        if query is not None:
+            query.stop()
+
+    def _check(self) -> None:
+        """Whether Spark still runs all queries."""
+        for attempt, query in list(self._running.items()):
+            try:
+                if query.is_active:
+                    continue
+                failure = query.failure()
+            except RAISED:
+                self._failed(attempt, lost_spark())
+                continue
+            if failure is None:
+                self._failed(attempt, JobError("Spark's query was stopped from outside"))
+            else:
+                self._failed(attempt, from_spark(failure, self._show_spark_stack))
+
+    def _failed(self, attempt: AttemptId, error: BaseException) -> None:
+        self._stop(attempt)
+        self._post(QueryFailed(attempt, error))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -10,12 +11,14 @@ from typing import Any
 from penstock.common.configuration import Configuration, options
 from penstock.common.configuration.choices import CheckpointingMode
 from penstock.common.configuration.options import checkpoint_interval_ms
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.job_status import JobStatus
 from penstock.engine.checkpoint.storage_operations import CheckpointStorage
 from penstock.engine.jobmaster.backends import store_settings
 from penstock.engine.jobmaster.effects import Deploy
 from penstock.engine.jobmaster.job_master import JobMaster
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.rpc.server import ControlServer
 from penstock.engine.runtime.network.set_aside import AlignmentLimits
 from penstock.engine.runtime.task.vertex import PostgresSettings, RedisSettings
@@ -23,14 +26,59 @@ from penstock.hosts.logs.job_log import JobLog
 from penstock.hosts.spark.driver.held_slots import HELD
 from penstock.hosts.spark.driver.job_master_host import JobMasterHost, NewSavepoint
 from penstock.hosts.spark.driver.job_session import JobSession
-from penstock.hosts.spark.driver.kept_plan import KeptPlan
 from penstock.hosts.spark.driver.pipelined_query import PipelinedQuery, deploy
 from penstock.hosts.spark.driver.session import control_host
 from penstock.hosts.spark.driver.slots import check_registered, slots_for
 from penstock.hosts.spark.driver.worker_counts import worker_counts
-from penstock.hosts.spark.job_tag import job_tag
+from penstock.hosts.spark.job_files import job_tag
 from penstock.hosts.spark.payload import pack
 from penstock.hosts.traces.reporter import trace_reporter
+
+# The plan with which whoever starts a job again begins, and the slots that the job holds for it.
+
+_log = logging.getLogger(__name__)
+
+
+class KeptPlan:
+    """Of a job that began with `graph`. `keep` keeps another plan, and may raise; `hold` holds so many slots.
+
+    With a plan that needs more slots than it may hold a job can't be started again: so fewer are held when the plan is
+    kept, and a plan with more is kept when these are held. Source: Flink, `Dispatcher.updateJobResourceRequirements`,
+    which stores them first.
+    """
+
+    def __init__(self, graph: JobGraph, keep: Callable[[JobGraph], object], hold: Callable[[int], object]) -> None:
+        self._parallelism = _parallelism_of(graph)
+        self._slots = graph.slots
+        self._keep = keep
+        self._hold = hold
+
+    def begins(self, graph: JobGraph) -> None:
+        """An attempt with this plan is about to begin. Raises what `hold` raises."""
+        if _parallelism_of(graph) == self._parallelism:
+            self._hold(self._slots)
+            return
+        if graph.slots > self._slots:
+            self._hold(graph.slots)
+        if not self._kept(graph):
+            # Those of the plan that is kept, too.
+            self._hold(max(self._slots, graph.slots))
+            return
+        self._parallelism, self._slots = _parallelism_of(graph), graph.slots
+        self._hold(graph.slots)
+
+    def _kept(self, graph: JobGraph) -> bool:
+        try:
+            self._keep(graph)
+        except RAISED as error:
+            _log.error("if it is started again, the job has the parallelism of before, as no other is kept: %s", error)
+            return False
+        return True
+
+
+def _parallelism_of(graph: JobGraph) -> dict[int, int]:
+    return {vertex.id: vertex.parallelism for vertex in graph.vertices}
+
 
 _HEARTBEAT_MOST_MS = 500
 

@@ -10,11 +10,13 @@ import atexit
 import contextlib
 import importlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.common.configuration import Configuration, options
@@ -22,7 +24,6 @@ from penstock.common.errors import ConfigurationError, MasterUnreachableError, S
 from penstock.common.text.secrets import is_secret_name
 from penstock.hosts.logs.settings import LogSettings
 from penstock.hosts.spark.driver.class_archive import ClassArchive
-from penstock.hosts.spark.driver.held_interrupts import interrupts_wait
 from penstock.hosts.spark.driver.held_slots import HELD
 from penstock.hosts.spark.driver.java import find_java, quiet_home
 from penstock.hosts.spark.driver.jvm_log import OPTIONS_OF_LOG_FILE, JvmLog
@@ -47,6 +48,39 @@ from penstock.hosts.spark.internals.version import SUPPORTED, check_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Ctrl-C while Spark starts: it waits until the JVM is known.
+
+
+@contextlib.contextmanager
+def interrupts_wait() -> Iterator[Callable[[], object]]:
+    """Hold KeyboardInterrupt back until the block ends: a JVM that PySpark does not know yet would stay for ever.
+
+    A SparkContext sets a handler of its own as it is made, which cancels Spark's jobs, amid whatever the program asks
+    the JVM then. To call what is given here ends that one's rule; after the block the handler is the one from before.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield lambda: None
+        return
+    interrupted = False
+
+    def wait(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            interrupted = True
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield lambda: signal.signal(signal.SIGINT, wait)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if interrupted:
+        raise KeyboardInterrupt
+
 
 _LOOPBACK = "127.0.0.1"
 _OWN = {

@@ -39,14 +39,14 @@ ASSUMPTIONS = (
     ),
     Assumption(
         "arrow_stream",
-        "worker/pipes.py",
+        "worker/transport.py",
         "a worker's output is one Arrow stream that begins with the first batch, of one struct column; further "
         "messages may be written to the same pipe without PySpark",
         "Spark fails the query at the second row of a task",
     ),
     Assumption(
         "flush_per_batch",
-        "worker/iterators.py",
+        "worker/transport.py",
         "with SPARK_PIPELINED_UDF=1 PySpark flushes its output after each batch that a function has yielded",
         "with the transport `iterators` up to `spark.buffer.size` bytes of a row wait for the next row",
     ),

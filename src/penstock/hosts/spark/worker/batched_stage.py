@@ -28,11 +28,10 @@ from penstock.hosts.spark.payload import Payload, unpack
 from penstock.hosts.spark.rows import buffers_of, to_batch
 from penstock.hosts.spark.worker.children import end_children
 from penstock.hosts.spark.worker.crash_reports import remove_note, write_note
-from penstock.hosts.spark.worker.event_loop import EventLoops
+from penstock.hosts.spark.worker.event_loop import EventLoops, ReaderNotices
 from penstock.hosts.spark.worker.garbage import GarbageCollection
 from penstock.hosts.spark.worker.hangup import watch_for_hangup
 from penstock.hosts.spark.worker.interrupt import Interrupt
-from penstock.hosts.spark.worker.notices import ReaderNotices
 from penstock.hosts.spark.worker.randomness import reseed
 from penstock.hosts.spark.worker.reports import reports_of
 from penstock.hosts.spark.worker.result_sender import ConnectedResultSender, ResultSender

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.task.async_calls import CallOutcome, Calls, ended_by
-from penstock.engine.runtime.task.events import CallsEnded
+from penstock.engine.runtime.task.events import CallsEnded, DataAvailable
 
 _END_MAX_S = 2
 
@@ -105,3 +105,26 @@ class EventLoopThread:
         for id in ids:
             if (task := self._running.pop(id, None)) is not None:
                 task.cancel()
+
+
+# What threads of readers have said: that there is something to be polled. It goes to the slot's thread by a queue.
+
+
+class ReaderNotices:
+    """Those of a slot's readers. `ring` wakes the slot's thread, and any thread may call it."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._said: deque[int] = deque()
+
+    def notify(self, vertex: int) -> None:
+        """The reader of this vertex has something. Any thread may call it."""
+        self._said.append(vertex)
+        self._ring()
+
+    def take(self) -> list[tuple[int, DataAvailable]]:
+        """What was said since the last call, once by vertex. Called by the slot's thread."""
+        vertices: set[int] = set()
+        while self._said:
+            vertices.add(self._said.popleft())
+        return [(vertex, DataAvailable()) for vertex in vertices]

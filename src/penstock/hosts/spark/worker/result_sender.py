@@ -1,7 +1,7 @@
 """Results of a batched task on their way to the driver: by a connection of the slot, as they come.
 
 Spark keeps no place for them: what a task returns to the driver goes through its memory. So they go to a file there
-(`hosts/spark/driver/batched_results.py`), under the number of the run of the task, and a row says which runs count.
+(`hosts/spark/driver/batched_run.py`), under the number of the run of the task, and a row says which runs count.
 """
 
 from __future__ import annotations

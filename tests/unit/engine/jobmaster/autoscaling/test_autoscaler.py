@@ -12,9 +12,8 @@ from penstock.common.configuration import Configuration
 from penstock.common.configuration.autoscaler_options import ENABLED, UTILIZATION_TARGET
 from penstock.common.configuration.choices import KeyGroupOrPartitionsAdjustMode, MetricAggregator
 from penstock.common.errors import ConfigurationError
+from penstock.engine.jobmaster.autoscaling.autoscaler import DelayedScaleDown, fitting
 from penstock.engine.jobmaster.autoscaling.decision import ScalingDecision
-from penstock.engine.jobmaster.autoscaling.delayed_scale_down import DelayedScaleDown
-from penstock.engine.jobmaster.autoscaling.fitting import fitting
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 
 MINUTE_MS = 60_000

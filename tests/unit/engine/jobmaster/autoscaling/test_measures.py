@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.common.configuration.choices import MetricAggregator
-from penstock.engine.jobmaster.autoscaling.autoscaler import Autoscaler
-from penstock.engine.jobmaster.autoscaling.persistence import Misfit, Persistence
-from penstock.engine.jobmaster.autoscaling.rates import rates_of
+from penstock.engine.jobmaster.autoscaling.autoscaler import Autoscaler, Misfit, Persistence
+from penstock.engine.jobmaster.autoscaling.rates import Counters, counters_of, rates_of
 from penstock.engine.jobmaster.autoscaling.settings import AutoscalerSettings
 from penstock.engine.jobmaster.autoscaling.topology import ScaledVertex
-from penstock.engine.jobmaster.autoscaling.window import Counters, counters_of
 from penstock.engine.rpc.messages import OperatorReport, TaskReport
 from penstock.engine.runtime.ids import SubtaskId
 
