@@ -1,4 +1,4 @@
-"""One pipelined region of a job, through all its attempts: the unit that fails and is restarted.
+"""One pipelined region of a job, through all its attempts: the unit that fails, is supervised and restarted.
 
 Its phases are in phases.py, those of its attempt in attempt.py.
 

@@ -1,4 +1,4 @@
-"""Buffers set aside while barriers are aligned: in memory up to a limit, then on local disk up to a second limit."""
+"""Buffers that wait: set aside for a barrier, or in a queue; in memory up to a limit, then on local disk."""
 
 from __future__ import annotations
 

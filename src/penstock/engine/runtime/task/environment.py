@@ -1,4 +1,4 @@
-"""What the host of a slot gives to its tasks: the time, a budget, outboxes, scratch space, stores."""
+"""What a task works with: what the host of its slot gives to it, and what its own parts share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of the functions of one operator in one subtask, reported with its counters."""
+"""What operators and subtasks count, and the metrics of users' functions, reported with these counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots that wait for what was in flight when they were frozen: it is logged until their barrier has come.
+"""What is in flight at a checkpoint: logged by snapshots that wait for it, overtaken by barriers, replayed.
 
     begin n            log n begins; its missing channels are those that have not delivered barrier n
     a buffer           goes to each log that misses its channel

@@ -1,4 +1,4 @@
-"""The watermark valve: event time of an input is the minimum over its active channels, and only goes forward.
+"""Watermarks of several channels, inputs or splits: the least of them counts, and it only goes forward.
 
 An idle channel is left out. When it becomes active again it counts only once its watermark has caught up with what was
 already passed on, or event time would have to move backwards. When the last active channel turns idle, the highest

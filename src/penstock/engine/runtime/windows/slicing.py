@@ -1,4 +1,4 @@
-"""How aligned windows cut time: into slices of the greatest common divisor of size and slide."""
+"""Sliced windows: how aligned windows cut time into slices, and what is shared between the windows of a slice."""
 
 from __future__ import annotations
 

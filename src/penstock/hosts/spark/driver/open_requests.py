@@ -1,4 +1,4 @@
-"""Requests of users that the job master has not answered yet: savepoints, another parallelism, other functions."""
+"""Requests that the job master has not answered yet: of users, live queries, samples of stacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a pipelined job: one real-time query, a stage per level, streaming shuffle between them.
+"""A pipelined job as Spark sees it: one real-time query, a stage per level, started by a thread of its own.
 
     empty stream + level 0 ─ exchange ─ level 1 ─ exchange ─ … ─ level n ─ (no output)
 
