@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.common.errors import CheckpointError, FencedError
-from penstock.engine.checkpoint.effects import AbortCommittables, Commit, DeleteFiles, DeleteJob, StorageEffect
+from penstock.engine.checkpoint.effects import DeleteFiles, DeleteJob, StorageEffect
 from penstock.engine.checkpoint.manifest import Manifest
 from penstock.engine.checkpoint.storage_operations import carry_out
 from penstock.engine.jobmaster.async_calls import make_call
 from penstock.engine.jobmaster.checkpoint_vertices import checkpoint_vertices
+from penstock.engine.jobmaster.effect_handler import EffectHandler
 from penstock.engine.jobmaster.effects import (
     CallAsync,
-    CloseResults,
     CountSlots,
     Deliver,
     Deploy,
     Finish,
     JobEffect,
     Reply,
-    RestartResults,
     SendToSlot,
+    StacksReply,
     StateReply,
     StopAttempt,
 )
@@ -93,7 +93,7 @@ class Reach(NamedTuple):
     """Is called with the probability that the process is stopped there, and may raise DriverStoppedError."""
 
 
-class MasterHost:
+class MasterHost(EffectHandler):
     """Of one job; `number` distinguishes it from those before."""
 
     def __init__(
@@ -306,39 +306,45 @@ class MasterHost:
             self._carry_out_next()
 
     def _carry_out_next(self) -> None:
-        self._carry_out_one(self._effects.popleft())
+        self.carry_out_one(self._effects.popleft())
 
     @property
     def reaches_slots(self) -> bool:
         """Whether a slot gets what is sent: those of a former run are gone, and those of others have other ports."""
         return not self.is_former
 
-    def _carry_out_one(self, effect: JobEffect) -> None:
-        if isinstance(effect, SendToSlot):
-            if self.reaches_slots:
-                self._reach.send(effect.slot, effect.message)
-        elif isinstance(effect, (Deploy, StopAttempt)):
-            self.spark.append(effect)
-        elif isinstance(effect, CallAsync):
-            self.calls.append(effect)
-        elif isinstance(effect, StorageEffect):
-            self.storage.append(effect)
-        elif isinstance(effect, Deliver):
-            self._deliver(effect)
-        elif isinstance(effect, Reply):
-            self._reply(effect)
-        elif isinstance(effect, StateReply):
-            self.queries.reply(effect)
-        elif isinstance(effect, Finish):
-            self.queries.job_ended()
-            self._around.trace.add("job master", f"the job is {effect.status.name}")
-            self.finish = effect
-        elif isinstance(effect, CountSlots):
-            self.events.append(self._slots_counted())
-        elif isinstance(effect, JobNotice):
-            self._around.trace.add("job master", type(effect).__name__)
-        else:
-            _ON_RESULTS[type(effect)](self._lanes, effect)
+    def _send(self, effect: SendToSlot) -> None:
+        if self.reaches_slots:
+            self._reach.send(effect.slot, effect.message)
+
+    def _deploy(self, effect: Deploy) -> None:
+        self.spark.append(effect)
+
+    def _stop_attempt(self, effect: StopAttempt) -> None:
+        self.spark.append(effect)
+
+    def _call(self, effect: CallAsync) -> None:
+        self.calls.append(effect)
+
+    def _store(self, effect: StorageEffect) -> None:
+        self.storage.append(effect)
+
+    def _reply_state(self, effect: StateReply) -> None:
+        self.queries.reply(effect)
+
+    def _reply_stacks(self, effect: StacksReply) -> None:
+        raise AssertionError("the simulator does not request stacks")
+
+    def _finish(self, effect: Finish) -> None:
+        self.queries.job_ended()
+        self._around.trace.add("job master", f"the job is {effect.status.name}")
+        self.finish = effect
+
+    def _count_slots(self, effect: CountSlots) -> None:
+        self.events.append(self._slots_counted())
+
+    def _note(self, notice: JobNotice) -> None:
+        self._around.trace.add("job master", type(notice).__name__)
 
     def lacks_slots(self, graph: JobGraph) -> bool:
         """Whether Spark has too few for a plan."""
@@ -377,14 +383,6 @@ class MasterHost:
         if options.stop and (reply.error is None or isinstance(reply.error, StopFailedError)):
             self.stopped_with = options.savepoint
             self.drained = options.drain
-
-
-_ON_RESULTS: dict[type, Callable[[ResultLanes, Any], None]] = {
-    RestartResults: ResultLanes.restart,
-    CloseResults: ResultLanes.close,
-    Commit: ResultLanes.commit,
-    AbortCommittables: ResultLanes.abort,
-}
 
 
 def _collecting(graph: JobGraph) -> frozenset[int]:

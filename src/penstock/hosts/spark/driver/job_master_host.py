@@ -12,22 +12,21 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
 
 from penstock.common.errors import JobError, PenstockError
 from penstock.common.functions.user_calls import RAISED, as_exception
 from penstock.common.job_status import JobStatus
 from penstock.common.job_threads import start_thread
 from penstock.common.time.wall_clock import now_ms
-from penstock.engine.checkpoint.effects import AbortCommittables, Commit, StorageEffect
+from penstock.engine.checkpoint.effects import StorageEffect
 from penstock.engine.checkpoint.report import CheckpointReport
 from penstock.engine.checkpoint.storage_operations import CheckpointStorage
 from penstock.engine.jobmaster.async_calls import make_call
+from penstock.engine.jobmaster.effect_handler import EffectHandler
 from penstock.engine.jobmaster.effects import (
     CallAsync,
     CloseResults,
     CountSlots,
-    Deliver,
     Deploy,
     Finish,
     JobEffect,
@@ -83,7 +82,7 @@ NewSavepoint = Callable[[str | None], str]
 """A new directory for a savepoint, below the given one or the configured one. Raises PenstockError if there is none."""
 
 
-class JobMasterHost:
+class JobMasterHost(EffectHandler):
     """One job on Spark. `over` is set when it has ended and everything of it is released."""
 
     def __init__(
@@ -348,15 +347,30 @@ class JobMasterHost:
         first_error: BaseException | None = None
         for effect in effects:
             try:
-                if isinstance(effect, StorageEffect):
-                    self._storage.carry_out(effect)
-                elif not isinstance(effect, JobNotice):
-                    _CARRY_OUT[type(effect)](self, effect)
+                self.carry_out_one(effect)
             except RAISED as error:
                 # The others are executed nevertheless: the job master waits for the answers to them.
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
+
+    def _store(self, effect: StorageEffect) -> None:
+        self._storage.carry_out(effect)
+
+    def _note(self, notice: JobNotice) -> None:
+        """Notices go to the log and to listeners, with all that happens."""
+
+    def _stop_attempt(self, effect: StopAttempt) -> None:
+        self._queries.put(effect)
+
+    def _reply(self, reply: Reply) -> None:
+        self._requests.answer(reply)
+
+    def _reply_state(self, effect: StateReply) -> None:
+        self._reads.answer(effect)
+
+    def _reply_stacks(self, effect: StacksReply) -> None:
+        self._samplings.answer(effect)
 
     def _deploy(self, effect: Deploy) -> None:
         self.metrics.deployed(effect.graph)
@@ -390,7 +404,7 @@ class JobMasterHost:
         for waiting in (self._identities, self._unsent):
             for key in [key for key in waiting if not self._master.is_present(key[1].level, key[0])]:
                 del waiting[key]
-        self._lanes.restart(effect)
+        super()._restart_results(effect)
 
     def _finish(self, effect: Finish) -> None:
         self.on_end()
@@ -414,24 +428,6 @@ class JobMasterHost:
                 self.over.set()
 
         self._storage.end(released)
-
-
-_CARRY_OUT: dict[type, Callable[[JobMasterHost, Any], None]] = {
-    Deploy: JobMasterHost._deploy,
-    StopAttempt: lambda host, effect: host._queries.put(effect),
-    CallAsync: JobMasterHost._call,
-    SendToSlot: JobMasterHost._send,
-    Deliver: lambda host, effect: host._lanes.deliver(effect),
-    RestartResults: JobMasterHost._restart_results,
-    CloseResults: lambda host, effect: host._lanes.close(effect),
-    Commit: lambda host, effect: host._lanes.commit(effect),
-    AbortCommittables: lambda host, effect: host._lanes.abort(effect),
-    CountSlots: JobMasterHost._count_slots,
-    Reply: lambda host, effect: host._requests.answer(effect),
-    StateReply: lambda host, effect: host._reads.answer(effect),
-    StacksReply: lambda host, effect: host._samplings.answer(effect),
-    Finish: JobMasterHost._finish,
-}
 
 
 def _with_journal(error: BaseException, master: JobMaster) -> Exception:
