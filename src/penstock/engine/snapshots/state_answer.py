@@ -1,6 +1,6 @@
 """What is answered to a question for keyed state, over REST and to its clients."""
 
-from __future__ import annotations
+# Annotations are evaluated here, not by their text: users see these classes in another module.
 
 import io
 from collections.abc import Iterable
@@ -11,9 +11,6 @@ import msgspec
 from penstock.engine.runtime.task.events import Opaque
 from penstock.engine.snapshots.missing_classes import classes_found
 from penstock.engine.state.gained_fields import StateUnpickler
-
-# Annotations are evaluated here, not by their text: users see these classes in another module.
-
 
 Isolation = Literal["read-committed", "read-uncommitted"]
 """Whether the last completed checkpoint is asked, or the tasks as they are."""
