@@ -61,7 +61,8 @@ class Journey(KeyedProcessFunction[int, int, tuple[Any, ...]]):
         yield ctx.get_current_key(), ctx.time_domain().name, timestamp, tuple(self.notes.get())
 
 
-@pytest.mark.parametrize(("memory", "backend"), [("10 kb", "hashmap"), ("128 mb", "rocksdb")])
+@pytest.mark.parametrize("memory", ["10 kb", "128 mb"])
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 def test_one_key_after_the_other_by_time(memory: str, backend: str) -> None:
     """Functions that rely on Flink's order in BATCH would give wrong results, with more data than memory too."""
     env = environment(BATCH, settings={"execution.sorted-inputs.memory": memory, "state.backend.type": backend})

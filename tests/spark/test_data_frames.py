@@ -33,6 +33,7 @@ from penstock.testing.conformance.source import check_source, read_all
 
 pytestmark = pytest.mark.spark
 NONE = WatermarkStrategy.no_watermarks()
+BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 EVERY_TYPE = """
     SELECT true AS yes, 1Y AS byte, 2S AS short, 3 AS `int`, 4L AS long, 1.5f AS float, 2.5D AS double,
         12345678901234567890.12 AS `decimal`, 'ä' AS text, X'00ff' AS bytes, DATE'1400-01-01' AS day,
@@ -115,7 +116,8 @@ class CountsByKey(KeyedProcessFunction[int, Any, Any]):
 COUNTED = Types.ROW_NAMED(["id", "chance", "count"], [Types.LONG(), Types.STRING(), Types.LONG()])
 
 
-def test_each_row_once_though_workers_are_killed(spark: Any, tmp_path: Path) -> None:
+@BACKENDS
+def test_each_row_once_though_workers_are_killed(spark: Any, tmp_path: Path, backend: str) -> None:
     """Rows of the frame, or of the result, would be lost or doubled by a restart."""
     deaths = tmp_path / "deaths"
     deaths.mkdir()
@@ -125,7 +127,7 @@ def test_each_row_once_though_workers_are_killed(spark: Any, tmp_path: Path) -> 
         die(slow(row.id))
         return row
 
-    env = environment(STREAMING, 2, {**recovering(tmp_path), "state.backend.type": "rocksdb"})
+    env = environment(STREAMING, 2, {**recovering(tmp_path), "state.backend.type": backend})
     frame = spark.range(0, 10_000, 1, 5).selectExpr("id", "uuid() AS chance")
     rows = env.from_data_frame(frame).map(pass_on)
     counted = rows.key_by(lambda row: row.id % 10).process(CountsByKey(), output_type=COUNTED)

@@ -107,10 +107,8 @@ def check_message(message: str, operator: str, *parts: str) -> None:
         assert part in message
 
 
-@pytest.mark.parametrize(
-    ("name", "mode"),
-    [*((name, STREAMING) for name in CULPRITS), *((name, BATCH) for name in ("map", "on_timer", "window", "close"))],
-)
+@in_both_modes
+@pytest.mark.parametrize("name", CULPRITS)
 def test_functions_that_raise(name: str, mode: RuntimeExecutionMode) -> None:
     """Who has twenty operators and a million records can't find the one that failed."""
     program, parts = CULPRITS[name]

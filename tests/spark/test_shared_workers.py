@@ -53,7 +53,8 @@ def test_a_loop_between_slots_of_one_worker() -> None:
     no_worker_left()
 
 
-def test_a_killed_worker_and_another_number_of_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_killed_worker_and_another_number_of_them(tmp_path: Path, backend: str) -> None:
     """All slots of a worker are lost with it: records would be missing, or come twice."""
     deaths = tmp_path / "deaths"
     deaths.mkdir()
@@ -61,7 +62,7 @@ def test_a_killed_worker_and_another_number_of_them(tmp_path: Path) -> None:
         SHARED: "3",
         "execution.checkpointing.interval": "200 ms",
         "execution.checkpointing.dir": str(tmp_path / "checkpoints"),
-        "state.backend.type": "rocksdb",
+        "state.backend.type": backend,
         "restart-strategy.type": "fixed-delay",
         "restart-strategy.fixed-delay.delay": "0 s",
     }
