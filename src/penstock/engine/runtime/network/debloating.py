@@ -1,8 +1,8 @@
 """Buffer debloating of a slot: what is in flight is bounded by the time it takes, not only by the size of buffers.
 
 What a slot takes off the wire goes back, as advice, to the slots that send to it, by the channel between slots
-(`intake.py`). A slot that has more in flight than it was advised to holds (`in_flight.py`): it makes no step and takes
-no input, as if it waited for room in a pipe, so its own senders come to hold in turn, up to the sources. Its buffers
+(`Intake`). A slot that has more in flight than it was advised to holds (`InFlight`): it makes no step and takes no
+input, as if it waited for room in a pipe, so its own senders come to hold in turn, up to the sources. Its buffers
 become as small as its budgets ask for. Source: Flink docs, "Network memory tuning guide", The Buffer Debloating
 Mechanism; docs/internals/decisions/0022-in-flight.md.
 """

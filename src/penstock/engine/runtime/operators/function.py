@@ -16,7 +16,6 @@ from penstock.engine.runtime.task.context import StreamingRuntimeContext
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup
 
 if TYPE_CHECKING:
-    from penstock.api.state.state import KeyedStateStore
     from penstock.engine.runtime.task.context import OperatorContext
 
 

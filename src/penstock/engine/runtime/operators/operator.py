@@ -22,7 +22,6 @@ from penstock.api.output_tag import OutputTag, tags_exist
 from penstock.common.values.copies import own_copy
 
 if TYPE_CHECKING:
-    from penstock.api.output_tag import OutputTag
     from penstock.engine.runtime.operators.function import UserFunction
     from penstock.engine.runtime.operators.pickled import Pickled
     from penstock.engine.runtime.task.context import OperatorContext

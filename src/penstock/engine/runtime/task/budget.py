@@ -57,7 +57,7 @@ calls later a fast one gets whole chunks."""
 
 
 class Pacing:
-    """Of one input, or of one source, whose chain has so many stretches (`deferred_input.py`)."""
+    """Of one input, or of one source, whose chain has so many stretches (`chain.py`, deferred inputs)."""
 
     __slots__ = ("_target_ns", "records_max")
 

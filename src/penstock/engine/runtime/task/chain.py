@@ -2,7 +2,7 @@
 
 Edges of the vertex lead to the inputs of the chain's head. Below the head the chain is a tree: each operator is fed by
 one link, so a paused operator has one caller, which stops when the operator returns False (`operators/operator.py`,
-Pausing). Long chains are interrupted by deferred inputs, which pause as an operator does (`deferred_input.py`).
+Pausing). Long chains are interrupted by deferred inputs, which pause as an operator does.
 """
 
 from __future__ import annotations

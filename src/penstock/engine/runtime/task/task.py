@@ -11,9 +11,9 @@ before the next item.
     DATA_ENDED  Close                                  FINISHED
     any         Cancel, or an error                    FINISHED
 
-Its parts: the inputs (`inputs.py`) or, in a source, polling (`polling.py`); the chain of operators (`chain.py`); its
-part in checkpoints (`checkpoints.py`); the buffer timeout (`flush_timer.py`); latency markers (`latency.py`); in the
-head of an iteration what comes back (`feedback.py`), in all tasks of a loop their part in its end (`loop_probe.py`).
+Its parts: the inputs (`inputs.py`) or, in a source, polling; the chain of operators (`chain.py`); its part in
+checkpoints (`checkpoints.py`); the buffer timeout; latency markers; in the head of an iteration what comes back
+(`feedback.py`), in all tasks of a loop their part in its end.
 """
 
 from __future__ import annotations

@@ -44,12 +44,9 @@ from penstock.engine.state.backends.ttl_states import TtlState
 
 if TYPE_CHECKING:
     from penstock.api.metrics import MetricGroup
-    from penstock.api.windows.assigner import WindowAssigner
-    from penstock.api.windows.trigger import Trigger, TriggerResult
     from penstock.api.windows.window import Window
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
-    from penstock.engine.runtime.windows.windowing import WindowingOperator
     from penstock.engine.state.layers import LayeredTable
 
 

@@ -1,7 +1,8 @@
 """The transport of a slot: how its host gets batches from Spark and hands rows to it.
 
-There are two: `pipes.py` (the slot's thread owns the worker's pipes) and `iterators.py` (PySpark's own). A host knows
-only what is here. `read`, `wait`, `write` and `ended` belong to the slot's thread, `ring` may be called by any.
+There are two: `PipeTransport` (the slot's thread owns the worker's pipes) and `IteratorTransport` (PySpark's own). A
+host knows only what is here. `read`, `wait`, `write` and `ended` belong to the slot's thread, `ring` may be called by
+any.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Transport(Protocol):
 # An iterator can't be asked with a timeout, and a host also has to react to timers, pushes and control messages. So a
 # thread takes batches from PySpark's iterator and puts them into a queue, from which the slot's thread reads. The queue
 # is bounded, or back pressure would end here. Each batch passes two threads and two queues (PySpark's and this one):
-# that is what makes it slower than `pipes.py`.
+# that is what makes it slower than pipes.
 
 QUEUED_BATCHES = 2
 """As many as PySpark's own queue holds."""
